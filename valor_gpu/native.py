@@ -1,0 +1,69 @@
+"""Loads the two native libraries by ctypes. No torch: host text kernels use them too.
+
+Every C function returns an int32 status, 0 for success. Pointers are plain integers (``tensor.data_ptr()``,
+``array.ctypes.data``); ctypes releases the GIL during the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from valor_gpu.errors import NativeError
+
+ABI_VERSION = 1
+_CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
+
+Function = Callable[..., int]
+
+
+@functools.cache
+def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
+    """The library and the reason why it is, or is not, there."""
+    path = Path(__file__).parent / f"lib{name}.so"
+    if not path.exists():
+        return None, f"{path.name} was not built"
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return None, f"{path.name} does not load: {error}"
+    found = int(library.valor_abi_version())
+    if found != ABI_VERSION:
+        return None, f"{path.name} has ABI {found} but this package needs {ABI_VERSION}: build it again"
+    return library, f"{path.name} loaded"
+
+
+def available(name: str) -> bool:
+    """Whether library ``name`` (``valor_cpu`` or ``valor_cuda``) can be called."""
+    return _load(name)[0] is not None
+
+
+def reason(name: str) -> str:
+    """One line that says why library ``name`` can, or cannot, be called."""
+    return _load(name)[1]
+
+
+def function(library: str, symbol: str, signature: str) -> Function:
+    """A C function, checked: raises :class:`NativeError` when it returns a status other than 0.
+
+    Args:
+        library: ``valor_cpu`` or ``valor_cuda``.
+        symbol: the exported name.
+        signature: one letter an argument: p pointer, q int64, d double, i int32.
+    """
+    loaded, why = _load(library)
+    if loaded is None:
+        raise NativeError(why)
+    entry = getattr(loaded, symbol)
+    entry.argtypes = [_CODES[code] for code in signature]
+    entry.restype = ctypes.c_int32
+
+    def check(status: int, *_: object) -> int:
+        if status != 0:
+            raise NativeError(f"{symbol} failed with status {status}")
+        return status
+
+    entry.errcheck = check
+    return entry  # type: ignore[no-any-return]
