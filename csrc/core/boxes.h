@@ -1,0 +1,59 @@
+// Boxes: loading any dtype and format as float64 xywh, and intersection over union as pycocotools computes
+// it.
+#pragma once
+#include "load.h"
+#include "platform.h"
+
+namespace valor {
+
+struct Box {
+  double x, y, w, h;
+};
+
+enum BoxFormat : int { kXyxy = 0, kXywh = 1, kCxcywh = 2 };
+
+// C99 fmin and fmax, which pass over a NaN operand; unlike a libm call these vectorise.
+VALOR_HD double min_number(double a, double b) { return (a < b || b != b) ? a : b; }
+VALOR_HD double max_number(double a, double b) { return (a > b || b != b) ? a : b; }
+
+// Operations and their order are those of bbIou in pycocotools' maskApi.c, so that no bit differs.
+VALOR_HD double box_iou(const Box& detection, const Box& truth, bool crowd) {
+  const double w =
+      min_number(detection.w + detection.x, truth.w + truth.x) - max_number(detection.x, truth.x);
+  if (w <= 0) return 0;
+  const double h =
+      min_number(detection.h + detection.y, truth.h + truth.y) - max_number(detection.y, truth.y);
+  if (h <= 0) return 0;
+  const double intersection = w * h;
+  const double area = detection.w * detection.h;
+  return intersection / (crowd ? area : area + truth.w * truth.h - intersection);
+}
+
+// Arithmetic in Float, step by step as torchvision.ops.box_convert, then widened: xyxy -> xywh is a
+// subtraction, cxcywh goes through xyxy.
+template <class Float>
+VALOR_HD Box to_xywh(const Float* row, BoxFormat format) {
+  Float x = row[0], y = row[1], w = row[2], h = row[3];
+  if (format == kCxcywh) {
+    const Float half_w = Float(0.5) * w, half_h = Float(0.5) * h;
+    const Float right = x + half_w, bottom = y + half_h;
+    x -= half_w;
+    y -= half_h;
+    w = right - x;
+    h = bottom - y;
+  } else if (format == kXyxy) {
+    w -= x;
+    h -= y;
+  }
+  return Box{static_cast<double>(x), static_cast<double>(y), static_cast<double>(w), static_cast<double>(h)};
+}
+
+// Row `row` of a contiguous [N, 4] tensor.
+VALOR_HD Box load_box(const void* base, int64_t row, FloatType type, BoxFormat format) {
+  if (type == kFloat64) return to_xywh(static_cast<const double*>(base) + 4 * row, format);
+  float values[4];
+  for (int i = 0; i < 4; ++i) values[i] = load_float32(base, 4 * row + i, type);
+  return to_xywh(values, format);
+}
+
+}  // namespace valor
