@@ -1,0 +1,39 @@
+// The one way to launch a kernel. A launch neither allocates nor waits; it returns 0 or the cudaError_t.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+// VALOR_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): a template-id with a comma needs
+// parentheses. VALOR_DYNAMIC_SHARED(Type, name) declares the block's shared_bytes, aligned to 16 bytes.
+#if defined(VALOR_SIM)
+
+#define VALOR_LAUNCH(kernel, ...) ::valor_sim::launch(#kernel, kernel, __VA_ARGS__)
+#define VALOR_DYNAMIC_SHARED(Type, name) Type* const name = static_cast<Type*>(::valor_sim::dynamic_shared())
+
+#else
+
+#include <cuda_runtime.h>
+
+namespace valor {
+
+template <class... Parameters, class... Arguments>
+int32_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+               Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  if (status != cudaSuccess) cudaGetLastError();  // reported here: the next launch must not find it again
+  return static_cast<int32_t>(status);
+}
+
+}  // namespace valor
+
+#define VALOR_LAUNCH(kernel, ...) ::valor::launch(kernel, __VA_ARGS__)
+#define VALOR_DYNAMIC_SHARED(Type, name)                        \
+  extern __shared__ __align__(16) unsigned char name##_bytes[]; \
+  Type* const name = reinterpret_cast<Type*>(name##_bytes)
+
+#endif
