@@ -24,7 +24,7 @@ int32_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shar
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
-  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, arguments...);
   if (status != cudaSuccess) cudaGetLastError();  // reported here: the next launch must not find it again
   return static_cast<int32_t>(status);
 }
