@@ -45,6 +45,7 @@ def reason(name: str) -> str:
     return _load(name)[1]
 
 
+@functools.cache
 def function(library: str, symbol: str, signature: str) -> Function:
     """A C function, checked: raises :class:`NativeError` when it returns a status other than 0.
 
