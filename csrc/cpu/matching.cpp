@@ -1,0 +1,235 @@
+// CPU driver of COCO matching: images are split over threads, one lane works on an image.
+#include "../core/matching.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "pool.h"
+
+namespace valor {
+namespace {
+
+struct Output {
+  uint8_t* detections;
+  uint8_t* truths;
+  int64_t* images;
+  int32_t* matches;  // [D, L] or null
+};
+
+// Maps labels to small consecutive slots, one image at a time: open addressing, cleared by a change of stamp.
+class Slots {
+ public:
+  void begin(int64_t most) {
+    size_t size = 16;
+    while (size < 2 * static_cast<size_t>(most)) size *= 2;
+    if (size > entries_.size()) entries_.assign(size, Entry{0, 0, 0}), stamp_ = 0;
+    mask_ = entries_.size() - 1;
+    ++stamp_;
+    used_ = 0;
+  }
+  int32_t of(int64_t label) {
+    size_t at = mix(static_cast<uint64_t>(label)) & mask_;
+    while (entries_[at].stamp == stamp_ && entries_[at].label != label) at = (at + 1) & mask_;
+    if (entries_[at].stamp != stamp_) entries_[at] = Entry{label, stamp_, used_++};
+    return entries_[at].slot;
+  }
+  int32_t used() const { return used_; }
+
+ private:
+  struct Entry {
+    int64_t label;
+    uint64_t stamp;
+    int32_t slot;
+  };
+  std::vector<Entry> entries_;
+  size_t mask_ = 0;
+  uint64_t stamp_ = 0;
+  int32_t used_ = 0;
+};
+
+// Buffers of one thread, grown to the largest image it has seen.
+struct Scratch {
+  Slots slots;
+  std::vector<LoadedDetection> detections;
+  std::vector<LoadedTruth> truths;
+  std::vector<int32_t> order, slot, truth_slot, rank, first, names;
+  std::vector<uint64_t> keys, counts, taken;
+  std::vector<Box> boxes;
+  std::vector<uint8_t> flags;
+  std::vector<double> ious;
+};
+
+class Image {
+ public:
+  Image(const Rule& rule, const Segment& segment, const Output& out, Scratch& scratch)
+      : rule_(rule), segment_(segment), out_(out), s_(scratch) {}
+
+  // The code and row of the first problem, kFine when there is none.
+  int64_t run(int64_t index) {
+    detections_ = segment_.count_address ? *reinterpret_cast<const int64_t*>(segment_.count_address)
+                                         : segment_.detections;
+    truths_ = segment_.true_count_address ? *reinterpret_cast<const int64_t*>(segment_.true_count_address)
+                                          : segment_.truths;
+    if (detections_ < 0 || detections_ > segment_.detections) return problem_at(index, 0, kCount);
+    if (truths_ < 0 || truths_ > segment_.truths) return problem_at(index, 0, kTrueCount);
+    const int64_t problem = std::min(load_detections(index), load_truths(index));
+    if (problem != kFine) return problem;
+    order_by_score();
+    group_truths();
+    write_rows(index);
+    const double lowest = lowest_threshold(rule_);
+    for (int64_t first = 0; first < rule_.lanes(); first += 64) match(Chunk::at(rule_, first), lowest);
+    return kFine;
+  }
+
+ private:
+  uint8_t* detection_row(int64_t row) const {
+    return out_.detections + (segment_.first_detection + row) * rule_.detection_bytes();
+  }
+
+  int64_t load_detections(int64_t index) {
+    s_.detections.resize(detections_);
+    for (int64_t i = 0; i < detections_; ++i) {
+      s_.detections[i] = load_detection(rule_, segment_, i);
+      if (s_.detections[i].problem) return problem_at(index, i, s_.detections[i].problem);
+    }
+    return kFine;
+  }
+
+  int64_t load_truths(int64_t index) {
+    s_.truths.resize(truths_);
+    for (int64_t j = 0; j < truths_; ++j) {
+      s_.truths[j] = load_truth(rule_, segment_, j);
+      if (s_.truths[j].problem) return problem_at(index, j, s_.truths[j].problem);
+    }
+    return kFine;
+  }
+
+  // Models mostly hand over detections in score order: look before sorting.
+  void order_by_score() {
+    s_.order.resize(detections_);
+    s_.keys.resize(detections_);
+    bool sorted = true;
+    for (int64_t i = 0; i < detections_; ++i) {
+      s_.keys[i] = descending_key(s_.detections[i].score);
+      s_.order[i] = static_cast<int32_t>(i);
+      sorted &= i == 0 || s_.keys[i - 1] <= s_.keys[i];
+    }
+    if (sorted) return;
+    std::sort(s_.order.begin(), s_.order.end(), [this](int32_t a, int32_t b) {
+      return s_.keys[a] != s_.keys[b] ? s_.keys[a] < s_.keys[b] : a < b;
+    });
+  }
+
+  int32_t slot_of(int64_t label) { return (rule_.options & kAgnostic) ? s_.slots.of(0) : s_.slots.of(label); }
+
+  // Ground truths of one class side by side, in input order.
+  void group_truths() {
+    s_.slots.begin(detections_ + truths_);
+    s_.slot.resize(detections_);
+    s_.truth_slot.resize(truths_);
+    for (int64_t j = 0; j < truths_; ++j) s_.truth_slot[j] = slot_of(s_.truths[j].label);
+    for (int64_t i = 0; i < detections_; ++i) s_.slot[i] = slot_of(s_.detections[i].label);
+    s_.first.assign(s_.slots.used() + 1, 0);
+    for (int64_t j = 0; j < truths_; ++j) ++s_.first[s_.truth_slot[j] + 1];
+    for (size_t k = 1; k < s_.first.size(); ++k) s_.first[k] += s_.first[k - 1];
+    s_.rank.assign(s_.first.begin(), s_.first.end());
+    s_.names.resize(truths_);
+    s_.boxes.resize(truths_);
+    s_.flags.resize(truths_);
+    for (int64_t j = 0; j < truths_; ++j) {
+      const int32_t at = s_.rank[s_.truth_slot[j]]++;
+      s_.names[at] = static_cast<int32_t>(j);
+      s_.boxes[at] = s_.truths[j].box;
+      s_.flags[at] = static_cast<uint8_t>(s_.truths[j].flags);
+    }
+    s_.counts.resize(truths_);
+    s_.ious.resize(truths_);
+  }
+
+  void write_rows(int64_t index) {
+    uint64_t record_hash = 0, truth_hash = 0;
+    for (int64_t i = 0; i < segment_.detections; ++i) {
+      uint8_t* row = detection_row(i);
+      memset(row, 0, rule_.detection_bytes());
+      if (i >= detections_) {
+        write_detection(row, 0.0, 0, kPaddingBucket);
+        continue;
+      }
+      const LoadedDetection& d = s_.detections[i];
+      write_detection(row, d.score, d.label, static_cast<int>(rule_.num_limits));
+      if ((rule_.options & kHashed)) record_hash += hash_detection(i, d.box, d.score, d.label);
+    }
+    for (int64_t j = 0; j < segment_.truths; ++j) {
+      uint8_t* row = out_.truths + (segment_.first_truth + j) * rule_.truth_bytes();
+      const LoadedTruth t = j < truths_ ? s_.truths[j] : LoadedTruth{};
+      write_truth(rule_, row, t.label, t.flags, t.area, j < truths_);
+      if ((rule_.options & kHashed) && j < truths_) truth_hash += hash_truth(t.box, t.label, t.flags, t.area);
+    }
+    write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash, record_hash);
+  }
+
+  void match(const Chunk& chunk, double lowest) {
+    for (int64_t at = 0; at < truths_; ++at) {
+      const LoadedTruth& t = s_.truths[s_.names[at]];
+      s_.counts[at] = counting_lanes(rule_, chunk, t.flags, t.area);
+    }
+    s_.taken.assign(truths_, 0);
+    s_.rank.assign(s_.slots.used(), 0);
+    const int64_t most = rule_.max_detections();
+    for (int64_t k = 0; k < detections_; ++k) {
+      const int32_t i = s_.order[k], slot = s_.slot[i];
+      const int64_t rank = s_.rank[slot]++;
+      if (rank < most) match_one(chunk, lowest, i, slot, rank);
+    }
+  }
+
+  void match_one(const Chunk& chunk, double lowest, int32_t i, int32_t slot, int64_t rank) {
+    const LoadedDetection& d = s_.detections[i];
+    const int32_t begin = s_.first[slot];
+    const Cell cell{s_.boxes.data() + begin,  s_.flags.data() + begin, s_.counts.data() + begin,
+                    s_.taken.data() + begin, s_.ious.data() + begin,  s_.first[slot + 1] - begin};
+    const double area = detection_area(segment_, d.box, i);
+    int32_t* matches = out_.matches
+                           ? out_.matches + (segment_.first_detection + i) * rule_.lanes() + chunk.first
+                           : nullptr;
+    const Outcome outcome = match_detection(Serial(), rule_, chunk, cell, d.box, area, frees(segment_, i), lowest,
+                                            matches, s_.names.data() + begin);
+    uint8_t* row = detection_row(i);
+    row[12] = static_cast<uint8_t>(bucket_of(rule_, rank));
+    write_lanes(rule_, row, chunk, outcome);
+  }
+
+  const Rule& rule_;
+  const Segment segment_;
+  const Output& out_;
+  Scratch& s_;
+  int64_t detections_ = 0, truths_ = 0;
+};
+
+}  // namespace
+}  // namespace valor
+
+// Matches a batch. `problem` receives kFine, or the first problem as problem_at packs it.
+VALOR_API int32_t valor_match_boxes_cpu(const int64_t* segments, int64_t num_images, const void* rule_words,
+                                        uint8_t* detections, uint8_t* truths, int64_t* images, int32_t* matches,
+                                        int64_t* problem, int64_t threads) {
+  using namespace valor;
+  const Rule& rule = *static_cast<const Rule*>(rule_words);
+  const Output out{detections, truths, images, (rule.options & kWantMatches) ? matches : nullptr};
+  std::atomic<int64_t> first{kFine};
+  auto body = [&](int64_t begin, int64_t end) {
+    thread_local Scratch scratch;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t found = Image(rule, Segment::at(segments, num_images, i), out, scratch).run(i);
+      int64_t seen = first.load();
+      while (found < seen && !first.compare_exchange_weak(seen, found)) {
+      }
+    }
+  };
+  const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, num_images / 16));
+  parallel_for(num_images, grain, static_cast<int>(threads), body);
+  *problem = first.load();
+  return 0;
+}

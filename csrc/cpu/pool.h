@@ -1,0 +1,129 @@
+// A pool of native threads that help with a loop. The calling thread always works itself and never waits for a
+// helper that has not started, so that a short loop costs one wake-up and no sleep.
+#pragma once
+#include <stdint.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+namespace valor {
+
+class Pool {
+ public:
+  using Body = void (*)(void* context, int64_t begin, int64_t end);
+
+  static Pool& instance() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      current() = new Pool;
+      // A forked child has none of the parent's threads: it starts with an empty pool.
+      pthread_atfork(nullptr, nullptr, [] { current() = new Pool; });
+    });
+    return *current();
+  }
+
+  // Runs body over [0, count) in chunks of `grain`, on at most `threads` threads.
+  void run(int64_t count, int64_t grain, int threads, Body body, void* context) {
+    const int64_t chunks = (count + grain - 1) / grain;
+    const int helpers = static_cast<int>(std::min<int64_t>(threads, chunks)) - 1;
+    if (helpers <= 0) {
+      if (count > 0) body(context, 0, count);
+      return;
+    }
+    auto loop = std::make_shared<Loop>(count, grain, body, context);
+    offer(loop, helpers);
+    loop->work();
+    withdraw(loop);
+    loop->wait();
+  }
+
+ private:
+  struct Loop {
+    Loop(int64_t count, int64_t grain, Body body, void* context)
+        : count(count), grain(grain), body(body), context(context) {}
+    void work() {
+      for (;;) {
+        const int64_t begin = next.fetch_add(grain);
+        if (begin >= count) return;
+        body(context, begin, std::min(begin + grain, count));
+      }
+    }
+    void wait() {
+      std::unique_lock<std::mutex> lock(mutex);
+      idle.wait(lock, [this] { return active == 0; });
+    }
+    const int64_t count, grain;
+    const Body body;
+    void* const context;
+    std::atomic<int64_t> next{0};
+    std::mutex mutex;
+    std::condition_variable idle;
+    int active = 0;   // helpers inside work(), guarded by mutex
+    int wanted = 0;   // helpers that may still join, guarded by the pool's mutex
+  };
+
+  static Pool*& current() {
+    static Pool* pool = nullptr;
+    return pool;
+  }
+
+  void offer(const std::shared_ptr<Loop>& loop, int helpers) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    loop->wanted = helpers;
+    loops_.push_back(loop);
+    while (started_ < helpers) {
+      std::thread(&Pool::serve, this).detach();
+      ++started_;
+    }
+    if (helpers == 1) wake_.notify_one();
+    else wake_.notify_all();
+  }
+
+  void withdraw(const std::shared_ptr<Loop>& loop) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    loops_.erase(std::remove(loops_.begin(), loops_.end(), loop), loops_.end());
+  }
+
+  void serve() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return !loops_.empty(); });
+      std::shared_ptr<Loop> loop = loops_.front();
+      if (--loop->wanted <= 0) loops_.erase(loops_.begin());
+      {
+        std::lock_guard<std::mutex> guard(loop->mutex);
+        ++loop->active;
+      }
+      lock.unlock();
+      loop->work();
+      {
+        std::lock_guard<std::mutex> guard(loop->mutex);
+        --loop->active;
+      }
+      loop->idle.notify_all();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::shared_ptr<Loop>> loops_;
+  int started_ = 0;
+};
+
+// Calls fn(begin, end) over chunks of [0, count).
+template <class Fn>
+void parallel_for(int64_t count, int64_t grain, int threads, Fn& fn) {
+  Pool::instance().run(
+      count, grain, threads,
+      [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); }, &fn);
+}
+
+}  // namespace valor

@@ -1,0 +1,280 @@
+"""Plain-torch definition of ``match_boxes``: one image, one lane, one detection at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_FINE = torch.iinfo(torch.int64).max
+_ROW_BITS, _CODE_BITS = 28, 4
+_CROWD, _IGNORED, _ID_ZERO, _FREE = 1, 2, 4, 1
+_AGNOSTIC, _HASHED, _CHECK_SCORES, _USER_INPUT, _WANT_MATCHES = 1, 2, 4, 8, 16
+
+
+@dataclass(frozen=True)
+class _Rule:
+    thresholds: list[float]
+    areas: list[list[float]]
+    limits: list[int]
+    formats: list[int]
+    options: int
+
+    @property
+    def lanes(self) -> list[tuple[int, int]]:
+        """(area range, threshold) of every lane."""
+        return [(a, t) for a in range(len(self.areas)) for t in range(len(self.thresholds))]
+
+    def outside(self, area: float, a: int) -> bool:
+        return area < self.areas[a][0] or area > self.areas[a][1]
+
+
+@dataclass(frozen=True)
+class _Image:
+    """One image, boxes as float64 xywh."""
+
+    boxes: Tensor
+    scores: Tensor
+    labels: Tensor
+    areas: Tensor
+    flags: Tensor
+    true_boxes: Tensor
+    true_labels: Tensor
+    true_flags: Tensor
+    true_areas: Tensor
+
+
+def _xywh(boxes: Tensor, box_format: int) -> Tensor:
+    """float64 ``[N, 4]`` xywh, converted in the dtype of ``boxes`` but at least float32, as torchvision does."""
+    wide = boxes if boxes.dtype == torch.float64 else boxes.float()
+    x, y, w, h = wide.reshape(-1, 4).unbind(1)
+    if box_format == 2:
+        x, y, w, h = x - 0.5 * w, y - 0.5 * h, x + 0.5 * w, y + 0.5 * h
+    if box_format != 1:
+        w, h = w - x, h - y
+    return torch.stack((x, y, w, h), 1).double()
+
+
+def _cut(tensors: list[Tensor], lengths: list[int], width: int = 1) -> list[Tensor]:
+    """One tensor an image, from a list that already is, or from one tensor for all."""
+    if len(tensors) == len(lengths):
+        return tensors
+    flat = tensors[0].reshape(-1, width) if width > 1 else tensors[0].reshape(-1)
+    return list(flat.split(lengths))
+
+
+def _iou(d: list[float], g: list[float], crowd: bool) -> float:
+    """Intersection over union of two xywh boxes, over the detection's area for a crowd."""
+    w = min(d[0] + d[2], g[0] + g[2]) - max(d[0], g[0])
+    h = min(d[1] + d[3], g[1] + g[3]) - max(d[1], g[1])
+    if w <= 0 or h <= 0:
+        return 0.0
+    inter = w * h
+    return inter / (d[2] * d[3] if crowd else d[2] * d[3] + g[2] * g[3] - inter)
+
+
+def _logical_shift(x: Tensor, by: int) -> Tensor:
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """Finaliser of splitmix64 on int64 words (two's complement arithmetic wraps as unsigned does)."""
+    x = (x ^ _logical_shift(x, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
+    x = (x ^ _logical_shift(x, 27)) * (0x94D049BB133111EB - (1 << 64))
+    return x ^ _logical_shift(x, 31)
+
+
+def _fold(state: Tensor, word: Tensor) -> Tensor:
+    return (state ^ word) * (0x9E3779B97F4A7C15 - (1 << 64)) + _logical_shift(state, 29)
+
+
+def _bits(values: Tensor) -> Tensor:
+    return values.double().contiguous().view(torch.int64)
+
+
+def _hash_boxes(seed: Tensor, boxes: Tensor, tail: Tensor) -> Tensor:
+    """Sum of row hashes, a 64-bit word."""
+    state = seed
+    for column in range(4):
+        state = _fold(state, _bits(boxes[:, column]))
+    return _mix(_fold(state, tail)).sum()
+
+
+def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
+    """(hash of the ground truths, free of their order; hash of the detections)."""
+    seed = torch.full_like(image.true_labels, 0x51AFD7ED558CCD6D)
+    tail = _fold(_bits(image.true_areas), image.true_labels << 3 | (image.true_flags & 7))
+    truths = _hash_boxes(seed, image.true_boxes, tail)
+    rows = torch.arange(1, len(image.labels) + 1, device=image.labels.device)
+    records = _hash_boxes(_mix(rows), image.boxes, _fold(_bits(image.scores), image.labels))
+    return truths, records
+
+
+def _first_problem(image: _Image, raw_area: Tensor | None, options: int) -> int:
+    """(row, code) of the first bad row, detections before ground truths on a tie of rows; ``_FINE`` if there is none."""
+    int32 = torch.iinfo(torch.int32)
+    wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.true_labels)]
+    bad = [
+        (1, ~image.boxes.isfinite().all(1)),
+        (2, image.scores.isnan() & bool(options & _CHECK_SCORES)),
+        (3, wide[0]),
+        (4, ~image.true_boxes.isfinite().all(1)),
+        (5, wide[1]),
+        (6, torch.zeros_like(wide[1]) if raw_area is None else raw_area.isnan()),
+        (7, ((image.true_flags < 0) | (image.true_flags > 1)) & bool(options & _USER_INPUT)),
+    ]
+    found = [(int(mask.nonzero()[0]) << _CODE_BITS) | code for code, mask in bad if bool(mask.any())]
+    return min(found, default=_FINE)
+
+
+def _descending(scores: list[float]) -> list[int]:
+    """Positions by descending score, input order on ties, NaN last."""
+    return sorted(range(len(scores)), key=lambda i: (scores[i] != scores[i], -scores[i] if scores[i] == scores[i] else 0))
+
+
+def _match_lane(
+    rule: _Rule, image: _Image, ious: list[list[float]], kept: list[int], lane: tuple[int, int]
+) -> dict[int, tuple[bool, bool, int]]:
+    """(matched, ignored, ground truth) of each kept detection in one lane."""
+    a, t = lane
+    flags, labels = image.true_flags.tolist(), image.true_labels.tolist()
+    ignored = [bool(f & (_CROWD | _IGNORED)) or rule.outside(s, a) for f, s in zip(flags, image.true_areas.tolist())]
+    frees, areas, names = image.flags.tolist(), image.areas.tolist(), image.labels.tolist()
+    taken = [False] * len(flags)
+    out = {}
+    for d in kept:
+        free = [
+            g for g in range(len(flags))
+            if (rule.options & _AGNOSTIC or labels[g] == names[d])
+            and (not taken[g] or flags[g] & _CROWD) and ious[d][g] >= rule.thresholds[t]
+        ]  # fmt: skip
+        best = max(free, key=lambda g: (not ignored[g], ious[d][g], g), default=-1)
+        matched = best >= 0 and not flags[best] & _ID_ZERO
+        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and rule.outside(areas[d], a)), best)
+        if best >= 0 and not frees[d] & _FREE:
+            taken[best] = True
+    return out
+
+
+def _pack(bits: list[bool]) -> list[int]:
+    """Bits to bytes, least significant first."""
+    return [sum(int(bit) << i for i, bit in enumerate(bits[at : at + 8])) for at in range(0, len(bits), 8)]
+
+
+def _ranks(image: _Image, agnostic: bool) -> dict[int, int]:
+    """Rank of each detection in its cell, in order of descending score."""
+    seen: dict[int, int] = {}
+    ranks = {}
+    for d in _descending(image.scores.tolist()):
+        label = 0 if agnostic else int(image.labels[d])
+        ranks[d] = seen[label] = seen.get(label, -1) + 1
+    return ranks
+
+
+def _detection_rows(rule: _Rule, image: _Image, device: torch.device) -> tuple[Tensor, Tensor]:
+    """uint8 rows and int32 matches of one image."""
+    ranks = _ranks(image, bool(rule.options & _AGNOSTIC))
+    kept = [d for d, rank in ranks.items() if rank < rule.limits[-1]]
+    crowd = [bool(f & _CROWD) for f in image.true_flags.tolist()]
+    truths = image.true_boxes.tolist()
+    ious = [[_iou(d, g, c) for g, c in zip(truths, crowd)] for d in image.boxes.tolist()]
+    lanes = [_match_lane(rule, image, ious, kept, lane) for lane in rule.lanes]
+    none = (False, False, -1)
+    rows, matches = [], []
+    for d, (score, label) in enumerate(zip(_bits(image.scores).tolist(), image.labels.tolist())):
+        found = [lane.get(d, none) for lane in lanes]
+        bucket = sum(ranks[d] >= limit for limit in rule.limits)
+        head = [*score.to_bytes(8, "little", signed=True), *label.to_bytes(4, "little", signed=True), bucket]
+        rows.append([*head, *_pack([f[0] for f in found]), *_pack([f[1] for f in found])])
+        matches.append([f[2] for f in found])
+    width = 13 + 2 * ((len(rule.lanes) + 7) // 8)
+    return (
+        torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, width),
+        torch.tensor(matches, dtype=torch.int32, device=device).reshape(-1, len(rule.lanes)),
+    )
+
+
+def _truth_rows(rule: _Rule, image: _Image, device: torch.device) -> Tensor:
+    rows = []
+    columns = (image.true_labels, image.true_flags, image.true_areas)
+    for label, flag, area in zip(*(column.tolist() for column in columns)):
+        ignored = bool(flag & (_CROWD | _IGNORED))
+        counts = [not ignored and not rule.outside(area, a) for a in range(len(rule.areas))]
+        rows.append([*label.to_bytes(4, "little", signed=True), *_pack([*counts, True, ignored])])
+    return torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, 4 + (len(rule.areas) + 9) // 8)
+
+
+def _padding(rows: Tensor, length: int, bucket: int | None) -> Tensor:
+    """``rows`` followed by padding rows up to ``length``."""
+    pad = rows.new_zeros((length - len(rows), rows.shape[1]))
+    if bucket is not None:
+        pad[:, 12] = bucket
+    return torch.cat((rows, pad))
+
+
+def _true_areas(boxes: Tensor, given: Tensor | None, options: int) -> Tensor:
+    area = boxes[:, 2] * boxes[:, 3]
+    if given is None:
+        return area
+    keep = (given > 0) | (not options & _USER_INPUT)
+    return torch.where(keep, given.double(), area)
+
+
+def match_boxes(
+    boxes: list[Tensor], scores: list[Tensor], labels: list[Tensor], areas: list[Tensor], flags: list[Tensor],
+    true_boxes: list[Tensor], true_labels: list[Tensor], true_flags: list[Tensor], true_areas: list[Tensor],
+    image_ids: list[Tensor], counts: Tensor | None, true_counts: Tensor | None, lengths: Tensor,
+    thresholds: Tensor, area_ranges: Tensor, limits: Tensor, formats: list[int], options: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Reference of the op; see :func:`valor_gpu.ops.matching.match_boxes` for the definition."""
+    rule = _Rule(thresholds.tolist(), area_ranges.tolist(), limits.tolist(), formats, options)
+    sizes: Sequence[list[int]] = lengths.tolist()
+    columns = [_cut(boxes, sizes[0], 4), _cut(scores, sizes[0]), _cut(labels, sizes[0])]
+    truths = [_cut(true_boxes, sizes[1], 4), _cut(true_labels, sizes[1])]
+    optional = [_cut(x, sizes[side]) if x else None for x, side in ((areas, 0), (flags, 0), (true_flags, 1), (true_areas, 1))]
+    valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, true_counts))]
+    device, problem = labels[0].device, _FINE
+    parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+    for i in range(len(sizes[0])):
+        n, m = valid[0][i], valid[1][i]
+        if not (0 <= n <= sizes[0][i] and 0 <= m <= sizes[1][i]):
+            code = 8 if not 0 <= n <= sizes[0][i] else 9
+            n, m, problem = 0, 0, min(problem, (i << (_ROW_BITS + _CODE_BITS)) | code)
+        box, true_box = _xywh(columns[0][i], formats[0])[:n], _xywh(truths[0][i], formats[1])[:m]
+        extra = [None if x is None else x[i] for x in optional]
+        given = None if extra[3] is None else extra[3][:m]
+        image = _Image(
+            box, columns[1][i].double()[:n], columns[2][i].long()[:n],
+            box[:, 2] * box[:, 3] if extra[0] is None else extra[0][:n],
+            torch.zeros(n, dtype=torch.int64) if extra[1] is None else extra[1][:n],
+            true_box, truths[1][i].long()[:m],
+            torch.zeros(m, dtype=torch.int64, device=device) if extra[2] is None else extra[2].long()[:m],
+            _true_areas(true_box, given, options),
+        )  # fmt: skip
+        found = _first_problem(image, given, options)
+        if found != _FINE:
+            problem = min(problem, (i << (_ROW_BITS + _CODE_BITS)) | found)
+        rows, matches = _detection_rows(rule, image, device)
+        pad = (0, 0, 0, sizes[0][i] - n)
+        parts.append((
+            _padding(rows, sizes[0][i], 255), _padding(_truth_rows(rule, image, device), sizes[1][i], None),
+            _image_row(image, image_ids, i, sizes, options), torch.nn.functional.pad(matches, pad, value=-1),
+        ))  # fmt: skip
+    out = [torch.cat([part[k] for part in parts]) for k in range(4)]
+    if not options & _WANT_MATCHES:
+        out[3] = out[3][:0]
+    return out[0], out[1], out[2].reshape(-1, 6), out[3], torch.tensor(problem, device=device)
+
+
+def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:
+    """int64 ``[6]``: the row of the images table."""
+    zero = torch.zeros((), dtype=torch.int64, device=image.labels.device)
+    truth_hash, record_hash = _hashes(image) if options & _HASHED else (zero, zero)
+    content = _mix(_fold(truth_hash, record_hash)) if options & _HASHED else zero
+    if image_ids:
+        content = image_ids[0].reshape(-1)[i] if len(image_ids) == 1 else image_ids[i].reshape(())
+    rest = torch.tensor([sizes[0][i], sizes[1][i]], device=zero.device)
+    has_id = zero + bool(image_ids)
+    return torch.cat((torch.stack((content.to(zero.device), has_id, truth_hash, record_hash)), rest))

@@ -1,0 +1,313 @@
+"""COCO greedy matching of ragged batches of boxes, in all thresholds and area ranges at once.
+
+Definition: pycocotools ``COCOeval.evaluateImg`` (Dollar and Lin, 2015). Row layouts of the outputs:
+docs/design/001-detection-records.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _matching_reference
+from valor_gpu.ops._library import Implementation, by_reference, register
+
+BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
+PADDING_BUCKET = 255
+IMAGE_COLUMNS = ("ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS")
+CROWD, IGNORED, ID_ZERO = 1, 2, 4
+FREE = 1
+AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
+FINE = torch.iinfo(torch.int64).max
+
+FLOAT_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5}
+
+_PROBLEMS = {
+    1: ("preds", "boxes", "must be finite"),
+    2: ("preds", "scores", "must not be NaN"),
+    3: ("preds", "labels", "must fit in int32"),
+    4: ("target", "boxes", "must be finite"),
+    5: ("target", "labels", "must fit in int32"),
+    6: ("target", "area", "must not be NaN"),
+    7: ("target", "iscrowd", "must be 0 or 1"),
+    8: ("preds", "counts", "must lie between 0 and the padded length"),
+    9: ("target", "counts", "must lie between 0 and the padded length"),
+}
+_ROW_BITS, _CODE_BITS = 28, 4
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """The choices of a matching run.
+
+    Attributes:
+        thresholds: float64 ``[T]`` IoU thresholds on the CPU, any order; each is lowered to ``1 - 1e-10`` as cocoeval does.
+        area_ranges: float64 ``[A, 2]`` on the CPU, square pixels, both ends included.
+        limits: int64 ``[M]`` ascending max-detection limits on the CPU, 1 <= M < 255.
+        options: a sum of ``AGNOSTIC``, ``HASHED``, ``CHECK_SCORES``, ``USER_INPUT`` and ``WANT_MATCHES``.
+    """
+
+    thresholds: Tensor
+    area_ranges: Tensor
+    limits: Tensor
+    options: int = 0
+    _on_device: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def make(
+        cls,
+        thresholds: Sequence[float],
+        area_ranges: Sequence[Sequence[float]],
+        limits: Sequence[int],
+        options: int = 0,
+    ) -> MatchRule:
+        """Build a rule from numbers; raises :class:`InputError` on empty, unsorted or non-finite ones."""
+        ious = torch.as_tensor(thresholds, dtype=torch.float64).reshape(-1)
+        areas = torch.as_tensor(area_ranges, dtype=torch.float64)
+        tops = torch.as_tensor(limits, dtype=torch.int64).reshape(-1)
+        if ious.numel() == 0 or not bool(ious.isfinite().all()):
+            raise InputError(f"iou_thresholds must hold at least one finite number but got {list(thresholds)}")
+        if areas.ndim != 2 or areas.shape[0] == 0 or areas.shape[1] != 2 or bool(areas.isnan().any()):
+            raise InputError(f"area_ranges must be pairs [low, high] but got {area_ranges}")
+        if not 0 < tops.numel() < PADDING_BUCKET or tops.tolist() != sorted(tops.tolist()) or int(tops[0]) < 0:
+            raise InputError(
+                f"max_detection limits must be 1 to {PADDING_BUCKET - 1} ascending numbers but got {list(limits)}"
+            )
+        return cls(ious.clamp(max=1 - 1e-10), areas.contiguous(), tops, options)
+
+    @property
+    def lane_bytes(self) -> int:
+        """Bytes of one bit field: ceil(T * A / 8)."""
+        return (self.thresholds.shape[0] * self.area_ranges.shape[0] + 7) // 8
+
+    @property
+    def detection_bytes(self) -> int:
+        """Bytes of a row of ``detections``."""
+        return 13 + 2 * self.lane_bytes
+
+    @property
+    def truth_bytes(self) -> int:
+        """Bytes of a row of ``truths``."""
+        return 4 + (self.area_ranges.shape[0] + 2 + 7) // 8
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Thresholds, area ranges and limits on ``device``, copied once."""
+        if device not in self._on_device:
+            parts = (self.thresholds, self.area_ranges, self.limits)
+            self._on_device[device] = tuple(p.to(device) for p in parts)  # type: ignore[assignment]
+        return self._on_device[device]
+
+
+@dataclass(frozen=True)
+class DetectionBatch:
+    """Images whose boxes are to be matched: every list holds one tensor an image, or one tensor for all images.
+
+    Attributes:
+        boxes: ``[D_i, 4]`` floating, contiguous, one dtype; likewise ``true_boxes`` ``[G_i, 4]``.
+        scores: ``[D_i]`` floating.
+        labels: ``[D_i]`` integer; likewise ``true_labels`` ``[G_i]``.
+        lengths: int64 ``[2, I]`` on the CPU: D_i, then G_i.
+        true_flags: empty, or ``[G_i]`` integer: 0 or ``CROWD`` (with ``USER_INPUT``), else sums of the truth flags.
+        true_areas: empty, or ``[G_i]`` floating, square pixels.
+        areas: empty, or ``[D_i]`` float64 areas of the detections, else width x height.
+        flags: empty, or ``[D_i]`` uint8: ``FREE``.
+        image_ids: empty, or one int64 ``[I]`` CPU tensor, or I one-element int64 tensors.
+        counts: int64 ``[I]`` valid rows of padded detections, on the device; likewise ``true_counts``.
+        box_format: index into ``BOX_FORMATS``; likewise ``true_box_format``.
+    """
+
+    boxes: list[Tensor]
+    scores: list[Tensor]
+    labels: list[Tensor]
+    true_boxes: list[Tensor]
+    true_labels: list[Tensor]
+    lengths: Tensor
+    true_flags: list[Tensor] = field(default_factory=list)
+    true_areas: list[Tensor] = field(default_factory=list)
+    areas: list[Tensor] = field(default_factory=list)
+    flags: list[Tensor] = field(default_factory=list)
+    image_ids: list[Tensor] = field(default_factory=list)
+    counts: Tensor | None = None
+    true_counts: Tensor | None = None
+    box_format: int = 0
+    true_box_format: int = 0
+
+
+class Matched(NamedTuple):
+    """What matching leaves: the three row tables, matches ``int32 [D, L]`` when wanted (-1: none), and a problem word."""
+
+    detections: Tensor
+    truths: Tensor
+    images: Tensor
+    matches: Tensor
+    problem: Tensor
+
+
+def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
+    """Match the detections of every image against its ground truths.
+
+    Detections of an (image, label) cell are taken by descending score, then input order. In each lane one takes the
+    free ground truth of largest IoU at or above the threshold, the later on ties; ground truths that count come
+    before ignored ones; a crowd may be matched again. IoU is float64 ``intersection / union`` of xywh boxes, converted
+    in the dtype of the boxes but at least float32; against a crowd it is intersection over detection area.
+
+    Args:
+        batch: the images, validated for shape by the caller.
+        rule: thresholds, area ranges, limits and options.
+
+    Returns:
+        Row tables of detections, truths and images.
+
+    Raises:
+        InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the problem word is
+            returned instead and raised by :func:`raise_problem`, so that nothing waits.
+    """
+    matched = Matched(
+        *_OP(
+            batch.boxes, batch.scores, batch.labels, batch.areas, batch.flags, batch.true_boxes, batch.true_labels,
+            batch.true_flags, batch.true_areas, batch.image_ids, batch.counts, batch.true_counts, batch.lengths,
+            rule.thresholds, rule.area_ranges, rule.limits, [batch.box_format, batch.true_box_format], rule.options,
+        )
+    )  # fmt: skip
+    if not matched.problem.is_cuda:
+        raise_problem(int(matched.problem))
+    return matched
+
+
+def raise_problem(problem: int, first_image: int = 0) -> None:
+    """Raise :class:`InputError` that names the row packed into ``problem``; do nothing when all is fine."""
+    if problem == FINE:
+        return
+    code = problem & ((1 << _CODE_BITS) - 1)
+    row = problem >> _CODE_BITS & ((1 << _ROW_BITS) - 1)
+    image = (problem >> (_CODE_BITS + _ROW_BITS)) + first_image
+    side, name, need = _PROBLEMS[code]
+    place = f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]")
+    raise InputError(f"{place} {need}")
+
+
+def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, options: int) -> Matched:
+    """Output tensors of a batch on the device of ``boxes``."""
+    rows, truths = (int(n) for n in lengths.sum(1).tolist())
+    lanes = thresholds.shape[0] * areas.shape[0]
+
+    def table(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=boxes.device)
+
+    return Matched(
+        table((rows, 13 + 2 * ((lanes + 7) // 8)), torch.uint8),
+        table((truths, 4 + (areas.shape[0] + 9) // 8), torch.uint8),
+        table((lengths.shape[1], len(IMAGE_COLUMNS)), torch.int64),
+        torch.full((rows, lanes) if options & WANT_MATCHES else (0, lanes), -1, dtype=torch.int32, device=boxes.device),
+        torch.full((), FINE, dtype=torch.int64, device=boxes.device),
+    )
+
+
+def _fill_addresses(row: NDArray[np.int64], tensors: list[Tensor], starts: NDArray[np.int64], width: int) -> None:
+    """Write the address of the first row of every image; 0 everywhere when the field is absent."""
+    if len(tensors) == len(row):
+        row[:] = [t.data_ptr() for t in tensors]
+    elif tensors:
+        row[:] = tensors[0].data_ptr() + starts * (tensors[0].element_size() * width)
+
+
+def segment_table(
+    lists: Sequence[list[Tensor]], image_ids: list[Tensor], counts: Sequence[Tensor | None], lengths: Tensor
+) -> NDArray[np.int64]:
+    """The Segment table of csrc/core/matching.h, int64 ``[18, I]``: one row a field."""
+    sizes = lengths.numpy()
+    images = sizes.shape[1]
+    table = np.zeros((18, images), np.int64)
+    np.cumsum(sizes[:, :-1], axis=1, out=table[16:, 1:])
+    table[12:14] = sizes
+    for row, tensors in enumerate(lists):
+        _fill_addresses(table[row], tensors, table[16 if row < 5 else 17], 4 if row in (0, 5) else 1)
+    every = np.arange(images)
+    if len(image_ids) == 1 and not image_ids[0].is_cuda:
+        table[9] = image_ids[0].numpy()
+    else:
+        _fill_addresses(table[10], image_ids, every, 1)
+    table[11] = bool(image_ids)
+    for row, count in zip((14, 15), counts):
+        _fill_addresses(table[row], [] if count is None else [count], every, 1)
+    return table
+
+
+def rule_words(rule: Sequence[Tensor], formats: list[int], options: int, lists: Sequence[list[Tensor]]) -> NDArray[np.int64]:
+    """The Rule of csrc/core/matching.h: addresses and sizes of ``rule``, formats, options and dtype codes."""
+    boxes, scores, labels, _, _, true_boxes, true_labels, true_flags, true_areas = lists
+
+    def code(tensors: list[Tensor], codes: dict[torch.dtype, int]) -> int:
+        return codes[tensors[0].dtype] if tensors else 0
+
+    words = [word for tensor in rule for word in (tensor.data_ptr(), tensor.shape[0])]
+    words += [*formats, options, code(boxes, FLOAT_TYPES), code(scores, FLOAT_TYPES), code(labels, INT_TYPES)]
+    words += [code(true_boxes, FLOAT_TYPES), code(true_labels, INT_TYPES), code(true_flags, INT_TYPES)]
+    return np.array([*words, code(true_areas, FLOAT_TYPES)], np.int64)
+
+
+@functools.cache
+def _native_cpu() -> native.Function:
+    return native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")
+
+
+def _match_boxes_cpu(
+    boxes: list[Tensor], scores: list[Tensor], labels: list[Tensor], areas: list[Tensor], flags: list[Tensor],
+    true_boxes: list[Tensor], true_labels: list[Tensor], true_flags: list[Tensor], true_areas: list[Tensor],
+    image_ids: list[Tensor], counts: Tensor | None, true_counts: Tensor | None, lengths: Tensor,
+    thresholds: Tensor, area_ranges: Tensor, limits: Tensor, formats: list[int], options: int,
+) -> Matched:  # fmt: skip
+    lists = (boxes, scores, labels, areas, flags, true_boxes, true_labels, true_flags, true_areas)
+    out = allocate(lengths, lengths, thresholds, area_ranges, options)
+    table = segment_table(lists, image_ids, (counts, true_counts), lengths)
+    words = rule_words((thresholds, area_ranges, limits), formats, options, lists)
+    _native_cpu()(
+        table.ctypes.data, lengths.shape[1], words.ctypes.data, out.detections.data_ptr(),
+        out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.problem.data_ptr(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def _match_boxes_fake(*arguments: object) -> Matched:
+    lengths, thresholds, area_ranges = arguments[12:15]
+    assert isinstance(lengths, Tensor) and isinstance(thresholds, Tensor) and isinstance(area_ranges, Tensor)
+    context = torch.library.get_ctx()
+    rows, truths = context.new_dynamic_size(), context.new_dynamic_size()
+    lanes = thresholds.shape[0] * area_ranges.shape[0]
+    like = lengths.new_empty
+    return Matched(
+        like((rows, 13 + 2 * ((lanes + 7) // 8)), dtype=torch.uint8),
+        like((truths, 4 + (area_ranges.shape[0] + 9) // 8), dtype=torch.uint8),
+        like((lengths.shape[1], len(IMAGE_COLUMNS))),
+        like((context.new_dynamic_size(), lanes), dtype=torch.int32),
+        like(()),
+    )
+
+
+def _cpu() -> Implementation:
+    if native.available("valor_cpu"):
+        return Implementation("C++", _match_boxes_cpu, native.reason("valor_cpu"))
+    return by_reference(native.reason("valor_cpu"))
+
+
+_OP = register(
+    "match_boxes(Tensor[] boxes, Tensor[] scores, Tensor[] labels, Tensor[] areas, Tensor[] flags, Tensor[] true_boxes,"
+    " Tensor[] true_labels, Tensor[] true_flags, Tensor[] true_areas, Tensor[] image_ids, Tensor? counts,"
+    " Tensor? true_counts, Tensor lengths, Tensor thresholds, Tensor area_ranges, Tensor limits, int[] formats,"
+    " int options) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reference=_matching_reference.match_boxes,
+    fake=_match_boxes_fake,
+    cpu=_cpu(),
+    cuda=by_reference(native.reason("valor_cuda")),
+)
