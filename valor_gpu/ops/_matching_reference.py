@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -44,6 +44,9 @@ class _Image:
     true_labels: Tensor
     true_flags: Tensor
     true_areas: Tensor
+
+    def empty(self) -> _Image:
+        return _Image(*(getattr(self, f.name)[:0] for f in fields(self)))
 
 
 def _xywh(boxes: Tensor, box_format: int) -> Tensor:
@@ -256,6 +259,7 @@ def match_boxes(
         found = _first_problem(image, given, options)
         if found != _FINE:
             problem = min(problem, (i << (_ROW_BITS + _CODE_BITS)) | found)
+            image, n = image.empty(), 0
         rows, matches = _detection_rows(rule, image, device)
         pad = (0, 0, 0, sizes[0][i] - n)
         parts.append((
