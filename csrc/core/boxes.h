@@ -56,4 +56,29 @@ VALOR_HD Box load_box(const void* base, int64_t row, FloatType type, BoxFormat f
   return to_xywh(values, format);
 }
 
+// Boxes of two ragged batches, every pair inside a segment, as kernels receive them.
+struct BoxPairs {
+  const void *boxes1, *boxes2;  // [N, 4] and [M, 4]
+  FloatType type1, type2;
+  BoxFormat format;
+  const uint8_t* crowd;    // [M] or null
+  const int64_t* offsets;  // [3, segments + 1]: rows of boxes1, rows of boxes2, pairs
+  int64_t segments;
+  double* out;  // [pairs], a segment row by row
+
+  // From the arguments of the C functions, where enumerations are int32.
+  static BoxPairs of(const void* boxes1, const void* boxes2, int32_t type1, int32_t type2, int32_t format,
+                     const uint8_t* crowd, const int64_t* offsets, int64_t segments, double* out) {
+    return {boxes1,   boxes2, FloatType(type1), FloatType(type2), BoxFormat(format), crowd, offsets,
+            segments, out};
+  }
+
+  VALOR_HD const int64_t* rows1() const { return offsets; }
+  VALOR_HD const int64_t* rows2() const { return offsets + segments + 1; }
+  VALOR_HD const int64_t* pairs() const { return offsets + 2 * (segments + 1); }
+  VALOR_HD Box box1(int64_t row) const { return load_box(boxes1, row, type1, format); }
+  VALOR_HD Box box2(int64_t row) const { return load_box(boxes2, row, type2, format); }
+  VALOR_HD bool is_crowd(int64_t row) const { return crowd != nullptr && crowd[row] != 0; }
+};
+
 }  // namespace valor

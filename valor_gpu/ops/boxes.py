@@ -124,41 +124,37 @@ def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor
 
 def _box_iou_cpu(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
     call = native.function("valor_cpu", "valor_box_iou_cpu", "ppiiippqpq")
-    boxes1, boxes2, offsets = boxes1.contiguous(), boxes2.contiguous(), offsets.contiguous()
-    crowd = None if crowd is None else crowd.contiguous()
-    out = torch.empty(int(offsets[2, -1]), dtype=torch.float64)
-    call(
-        *_arguments(boxes1, boxes2, offsets, crowd, box_format, out), torch.get_num_threads()
-    )  # fmt: skip
-    return out
+    return _run(call, boxes1, boxes2, offsets, crowd, box_format, int(offsets[2, -1]), torch.get_num_threads())
 
 
 def _box_iou_cuda(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
     call = native.function("valor_cuda", "valor_box_iou_cuda", "ppiiippqpqp")
-    boxes1, boxes2 = boxes1.contiguous(), boxes2.contiguous()
-    crowd = None if crowd is None else crowd.contiguous()
-    out = torch.empty(int(offsets[2, -1]), dtype=torch.float64, device=boxes1.device)
+    pairs = int(offsets[2, -1])
     with launching(boxes1.device) as stream:
         table = to_device(offsets, boxes1.device)
-        call(*_arguments(boxes1, boxes2, table, crowd, box_format, out), out.numel(), stream)
-    return out
+        return _run(call, boxes1, boxes2, table, crowd, box_format, pairs, pairs, stream)
 
 
-def _arguments(
-    boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int, out: Tensor
-) -> tuple[int, ...]:
-    """The fields of BoxPairs in csrc/core/boxes.h; every tensor contiguous and on one device."""
-    return (
-        boxes1.data_ptr(),
-        boxes2.data_ptr(),
-        FLOAT_TYPES[boxes1.dtype],
-        FLOAT_TYPES[boxes2.dtype],
-        box_format,
-        0 if crowd is None else crowd.data_ptr(),
-        offsets.data_ptr(),
-        offsets.shape[1] - 1,
-        out.data_ptr(),
+def _run(
+    call: native.Function,
+    boxes1: Tensor,
+    boxes2: Tensor,
+    table: Tensor,
+    crowd: Tensor | None,
+    box_format: int,
+    pairs: int,
+    *last: int,
+) -> Tensor:
+    """Call a C function with the fields of BoxPairs in csrc/core/boxes.h, then ``last``."""
+    boxes1, boxes2, table = boxes1.contiguous(), boxes2.contiguous(), table.contiguous()
+    crowd = None if crowd is None else crowd.contiguous()
+    out = boxes1.new_empty(pairs, dtype=torch.float64)
+    call(
+        *(boxes1.data_ptr(), boxes2.data_ptr(), FLOAT_TYPES[boxes1.dtype], FLOAT_TYPES[boxes2.dtype], box_format),
+        *(0 if crowd is None else crowd.data_ptr(), table.data_ptr(), table.shape[1] - 1, out.data_ptr()),
+        *last,
     )
+    return out
 
 
 _OP = register(

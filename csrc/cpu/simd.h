@@ -1,0 +1,9 @@
+// VALOR_CLONES compiles a function for AVX2 as well; the loader picks by the processor it finds.
+#pragma once
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define VALOR_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define VALOR_CLONES
+#endif
