@@ -7,7 +7,6 @@
 #include <memory>
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define VALOR_SIM_ASAN 1
 #else
@@ -22,13 +21,9 @@ class Fibre {
  public:
   using Entry = void (*)();
 
-  // Prepares to run entry, which ends by finish() and never returns.
+  // Prepares to run entry, which must never return.
   void begin(Entry entry) {
-    if (!stack_)
-      stack_.reset(new char[kStackBytes]);  // left unwritten: pages that are never used cost nothing
-#if VALOR_SIM_ASAN
-    __asan_unpoison_memory_region(stack_.get(), kStackBytes);  // frames that the last run abandoned
-#endif
+    stack_.reset(new char[kStackBytes]);  // left unwritten: pages that are never used cost nothing
     getcontext(&start_);
     start_.uc_stack.ss_sp = stack_.get();
     start_.uc_stack.ss_size = kStackBytes;
@@ -37,7 +32,7 @@ class Fibre {
     started_ = false;
   }
 
-  // Called on the scheduler's stack: runs the fibre until it suspends or finishes.
+  // Called on the scheduler's stack: runs the fibre until it suspends.
   __attribute__((noinline)) void resume() {
     leave(&scheduler_fake_, stack_.get(), kStackBytes);
     if (_setjmp(scheduler_) == 0) {
@@ -48,20 +43,16 @@ class Fibre {
     arrive(scheduler_fake_, nullptr, nullptr);
   }
 
-  // Called by the fibre: first thing in its entry, at each wait, and as the last thing.
+  // Called by the fibre: first thing in its entry, and at each wait.
   void enter() { arrive(nullptr, &scheduler_stack_, &scheduler_bytes_); }
   __attribute__((noinline)) void suspend() {
     leave(&fake_, scheduler_stack_, scheduler_bytes_);
     if (_setjmp(here_) == 0) _longjmp(scheduler_, 1);
     arrive(fake_, &scheduler_stack_, &scheduler_bytes_);
   }
-  [[noreturn]] void finish() {
-    leave(nullptr, scheduler_stack_, scheduler_bytes_);
-    _longjmp(scheduler_, 1);
-  }
 
  private:
-  static constexpr size_t kStackBytes = 1 << 16;
+  static constexpr size_t kStackBytes = 1 << 17;
 
   // AddressSanitizer has to know which stack is in use.
 #if VALOR_SIM_ASAN

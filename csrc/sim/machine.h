@@ -92,6 +92,7 @@ class Machine {
       seed();
       for (uint64_t index : order_of(grid.count())) run_block(grid.at(index));
     } catch (const Failure& failure) {
+      lanes_.clear();  // they stopped in the middle of the kernel
       return reject(kLaunchFailure, failure.what());
     }
     return kSuccess;
@@ -120,8 +121,8 @@ class Machine {
 
   [[noreturn]] void fail(Lane& lane, const std::string& what) {
     pending_ = thread_text(lane) + " " + what;
-    lane.state = Lane::kDone;
-    lane.fibre.finish();
+    lane.fibre.suspend();
+    abort();  // the scheduler drops the lanes of a failed launch
   }
 
  private:
@@ -156,22 +157,22 @@ class Machine {
     Machine& machine = instance();
     Lane& lane = *machine.current_;
     lane.fibre.enter();
-    machine.body_();
-    lane.state = Lane::kDone;
-    lane.fibre.finish();
+    for (;;) {
+      machine.body_();
+      machine.wait(lane, Lane::kDone);
+    }
   }
 
   void run_block(const dim3& block) {
     blockIdx = block;
     spoil_shared();
-    lanes_.resize(std::max<size_t>(lanes_.size(), blockDim.count()));
     count_ = static_cast<int>(blockDim.count());
-    for (int i = 0; i < count_; ++i) {
-      if (!lanes_[i]) lanes_[i] = std::make_unique<Lane>();
-      lanes_[i]->state = Lane::kReady;
-      lanes_[i]->index = i;
-      lanes_[i]->fibre.begin(entry);
+    while (static_cast<int>(lanes_.size()) < count_) {
+      lanes_.push_back(std::make_unique<Lane>());
+      lanes_.back()->index = static_cast<int>(lanes_.size()) - 1;
+      lanes_.back()->fibre.begin(entry);
     }
+    for (int i = 0; i < count_; ++i) lanes_[i]->state = Lane::kReady;
     while (run_ready_lanes()) release();
   }
 

@@ -46,11 +46,16 @@ def triton(kernel: Kernel) -> Implementation:
 
 def to_device(table: Tensor, device: torch.device) -> Tensor:
     """Copy a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
+    if device.type == "cpu":  # a kernel under csrc/sim
+        return table
     return table.pin_memory().to(device, non_blocking=True)
 
 
 @contextmanager
 def launching(device: torch.device) -> Iterator[int]:
-    """Make ``device`` current and give the handle of its current stream."""
+    """Make ``device`` current and give the handle of its current stream; 0 for the CPU, where csrc/sim runs kernels."""
+    if device.type == "cpu":
+        yield 0
+        return
     with torch.cuda.device(device):
         yield torch.cuda.current_stream(device).cuda_stream

@@ -80,8 +80,17 @@ def _offsets(lengths: Sequence[Tensor]) -> Tensor:
     return torch.nn.functional.pad(torch.stack(list(lengths)).cumsum(1), (1, 0))
 
 
-def _to_xywh(boxes: Tensor, box_format: int) -> Tensor:
-    """float64 xywh, converted in the dtype of ``boxes`` but at least float32, step by step as torchvision does."""
+def to_xywh(boxes: Tensor, box_format: int) -> Tensor:
+    """Boxes as float64 ``[N, 4]`` xywh, converted in their own dtype (at least float32) step by step as torchvision does.
+
+    Args:
+        boxes: floating ``[N, 4]``.
+        box_format: index into ``BOX_FORMATS``.
+
+    Example:
+        >>> to_xywh(torch.tensor([[1.0, 1.0, 3.0, 2.0]]), BOX_FORMATS.index("xyxy"))
+        tensor([[1., 1., 2., 1.]], dtype=torch.float64)
+    """
     x, y, w, h = (boxes if boxes.dtype == torch.float64 else boxes.float()).unbind(1)
     if BOX_FORMATS[box_format] == "cxcywh":
         x, y, w, h = x - 0.5 * w, y - 0.5 * h, x + 0.5 * w, y + 0.5 * h
@@ -102,9 +111,11 @@ def _pairwise(boxes1: Tensor, boxes2: Tensor, crowd: Tensor) -> Tensor:
     return torch.where((width <= 0) | (height <= 0), 0.0, intersection / union)
 
 
-def _box_iou_reference(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
+def _box_iou_reference(
+    boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int
+) -> Tensor:
     """The definition: bbIou of pycocotools' maskApi.c over each segment of :func:`_offsets`."""
-    first, second = _to_xywh(boxes1, box_format), _to_xywh(boxes2, box_format)
+    first, second = to_xywh(boxes1, box_format), to_xywh(boxes2, box_format)
     if crowd is None:
         crowd = torch.zeros(second.shape[0], dtype=torch.bool, device=second.device)
     rows1, rows2, pairs = offsets.tolist()

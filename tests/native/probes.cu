@@ -1,0 +1,116 @@
+// Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
+#include "../../csrc/core/platform.h"
+#include "launch.h"
+
+namespace valor {
+
+__global__ void shuffle_kernel(const int* in, int* out) {
+  const int lane = static_cast<int>(threadIdx.x), value = in[lane];
+  int* row = out + 8 * lane;
+  row[0] = __shfl_sync(0xffffffffu, value, 5);
+  row[1] = __shfl_xor_sync(0xffffffffu, value, 3);
+  row[2] = __shfl_up_sync(0xffffffffu, value, 2);
+  row[3] = __shfl_down_sync(0xffffffffu, value, 2);
+  row[4] = __shfl_sync(0xffffffffu, value, 1, 8);
+  row[5] = static_cast<int>(__ballot_sync(0xffffffffu, value & 1));
+  row[6] = __any_sync(0xffffffffu, value == 7) + 2 * __all_sync(0xffffffffu, value >= 0);
+  row[7] = static_cast<int>(Warp().sum(static_cast<uint64_t>(value)));
+}
+
+// Halves of a warp that run different code with masks of their own.
+__global__ void halves_kernel(int* out) {
+  const int lane = static_cast<int>(threadIdx.x);
+  if (lane < 16)
+    out[lane] = __shfl_sync(0x0000ffffu, lane, 15);
+  else
+    out[lane] = __shfl_sync(0xffff0000u, lane, 16);
+  __syncwarp();
+}
+
+// Sum of a block; without the barrier a thread may read what another has not written yet.
+template <bool kBarrier>
+__global__ void block_sum_kernel(const int* in, int* out) {
+  VALOR_DYNAMIC_SHARED(int, values);
+  __shared__ int total;
+  if (threadIdx.x == 0) total = 0;
+  values[threadIdx.x] = in[blockIdx.x * blockDim.x + threadIdx.x];
+  if (kBarrier) __syncthreads();
+  if (kBarrier) atomicAdd(&total, values[(threadIdx.x + 33) % blockDim.x]);
+  if (!kBarrier && threadIdx.x == blockDim.x - 1)
+    for (unsigned i = 0; i < blockDim.x; ++i) total += values[i];
+  __syncthreads();
+  if (threadIdx.x == 0) out[blockIdx.x] = total;
+}
+
+__global__ void unset_shared_kernel(int* out) {
+  __shared__ int value;
+  out[blockIdx.x] = value;
+  value = 1;
+}
+
+__global__ void atomics_kernel(double* sums, int* ints, unsigned long long* words) {
+  const int i = static_cast<int>(threadIdx.x);
+  atomicAdd(sums, 0.5);
+  atomicMax(ints, i);
+  atomicMin(ints + 1, i);
+  atomicCAS(ints + 2, 0, i + 1);
+  atomicOr(words, 1ull << (i % 64));
+  atomicMax(words + 1, static_cast<unsigned long long>(i));
+}
+
+__global__ void divergent_barrier_kernel() {
+  if (threadIdx.x < 32) __syncthreads();
+  if (threadIdx.x >= 32) __syncwarp();
+  if (threadIdx.x >= 32) __syncthreads();
+}
+
+__global__ void divergent_warp_kernel() {
+  if (threadIdx.x == 3)
+    __syncthreads();
+  else
+    __syncwarp();
+}
+
+__global__ void absent_lane_kernel(int* out) {
+  out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1, 16);  // launched with 16 threads
+}
+
+__global__ void foreign_mask_kernel() { __syncwarp(0xfffffffeu); }
+
+__global__ void overflow_kernel(int* out, int count) {
+  if (static_cast<int>(threadIdx.x) < count) out[threadIdx.x] = 1;
+}
+
+}  // namespace valor
+
+using namespace valor;
+
+VALOR_API int32_t probe_shuffles(const int* in, int* out) {
+  return VALOR_LAUNCH(shuffle_kernel, 1, 32, 0, nullptr, in, out);
+}
+VALOR_API int32_t probe_halves(int* out) { return VALOR_LAUNCH(halves_kernel, 1, 32, 0, nullptr, out); }
+VALOR_API int32_t probe_block_sum(const int* in, int* out, int32_t blocks, int32_t threads, int32_t barrier) {
+  const size_t shared = threads * sizeof(int);
+  if (barrier) return VALOR_LAUNCH(block_sum_kernel<true>, blocks, threads, shared, nullptr, in, out);
+  return VALOR_LAUNCH(block_sum_kernel<false>, blocks, threads, shared, nullptr, in, out);
+}
+VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks) {
+  return VALOR_LAUNCH(unset_shared_kernel, blocks, 1, 0, nullptr, out);
+}
+VALOR_API int32_t probe_atomics(double* sums, int* ints, unsigned long long* words) {
+  return VALOR_LAUNCH(atomics_kernel, 1, 96, 0, nullptr, sums, ints, words);
+}
+VALOR_API int32_t probe_divergent_barrier() {
+  return VALOR_LAUNCH(divergent_barrier_kernel, 1, 64, 0, nullptr);
+}
+VALOR_API int32_t probe_divergent_warp() { return VALOR_LAUNCH(divergent_warp_kernel, 1, 32, 0, nullptr); }
+VALOR_API int32_t probe_absent_lane(int* out) {
+  return VALOR_LAUNCH(absent_lane_kernel, 1, 16, 0, nullptr, out);
+}
+VALOR_API int32_t probe_foreign_mask() { return VALOR_LAUNCH(foreign_mask_kernel, 1, 32, 0, nullptr); }
+VALOR_API int32_t probe_limits(int32_t threads, int64_t shared) {
+  return VALOR_LAUNCH(divergent_barrier_kernel, 1, threads, static_cast<size_t>(shared), nullptr);
+}
+VALOR_API int32_t probe_overflow(int* out, int32_t count) {
+  return VALOR_LAUNCH(overflow_kernel, 1, 64, 0, nullptr, out, count);
+}

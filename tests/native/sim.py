@@ -1,0 +1,136 @@
+"""Builds native code for tests: csrc/cuda under the CPU simulator, csrc/cpu under sanitizers. Cached by content."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from valor_gpu import native
+from valor_gpu.errors import NativeError
+
+ROOT = Path(__file__).parents[2]
+CSRC = ROOT / "csrc"
+CACHE = ROOT / "build" / "native_tests"
+COMPILER = os.environ.get("CXX", "c++")
+COMMON = "-g -std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -pthread -Wall -Wextra -Werror".split()
+SANITIZE = "-O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined".split()
+SIMULATE = ["-include", str(CSRC / "sim" / "cuda_sim.h"), "-I", str(CSRC / "cuda"), "-x", "c++"]
+
+sanitizing = False
+"""Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it in a process that preloads them."""
+
+
+@functools.cache
+def _headers_digest() -> bytes:
+    headers = sorted(CSRC.rglob("*.h"))
+    return b"".join(bytes(str(h), "utf-8") + h.read_bytes() for h in headers)
+
+
+def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path], None]) -> Path:
+    """The file that ``make`` writes, made anew only if ``parts`` have changed; older ones are removed."""
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    path = CACHE / f"{name}-{digest}{ending}"
+    if not path.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for stale in CACHE.glob(f"{name}-{'?' * 16}{ending}"):
+            stale.unlink(missing_ok=True)
+        scratch = path.with_suffix(f".{os.getpid()}{ending}")
+        make(scratch)
+        scratch.replace(path)
+    return path
+
+
+def compiled(command: Sequence[str], source: Path, name: str, *, messages: bool = False) -> Path:
+    """The object file of one source, or with ``messages`` what the compiler printed.
+
+    Cached by command, source and every header of csrc.
+    """
+
+    def make(output: Path) -> None:
+        code = os.devnull if messages else str(output)
+        run = subprocess.run([*command, str(source), "-o", code], capture_output=True, text=True)
+        if run.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} {source} failed:\n{run.stderr}")
+        if messages:
+            output.write_text(run.stdout + run.stderr)
+
+    parts = [" ".join(command).encode(), source.read_bytes(), _headers_digest()]
+    return _cached(name, ".txt" if messages else ".o", parts, make)
+
+
+def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str]) -> Path:
+    """Compile ``sources`` one by one and link them."""
+    command = [COMPILER, *COMMON, *flags, "-c"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(lambda s: compiled(command, s, f"{name}-{s.stem}"), sources))
+    link = [COMPILER, "-shared", "-pthread", *[f for f in flags if f.startswith("-fsanitize")]]
+    parts = [" ".join(map(str, [*link, *objects])).encode()]
+    return _cached(name, ".so", parts, lambda out: subprocess.check_call([*link, *map(str, objects), "-o", str(out)]))
+
+
+def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> ctypes.CDLL:
+    """Load .cu files that run on the CPU, one fibre a CUDA thread."""
+    flags = [*(SANITIZE if sanitize else ["-O1"]), *SIMULATE]
+    library = ctypes.CDLL(str(shared_library(f"{name}{'-sanitized' if sanitize else ''}", sources, flags)))
+    library.valor_sim_error.restype = ctypes.c_char_p
+    return library
+
+
+@functools.cache
+def simulated() -> ctypes.CDLL:
+    """Every csrc/cuda/*.cu under the simulator, with the C functions of the CUDA library."""
+    return simulate("cuda", sorted((CSRC / "cuda").glob("*.cu")), sanitize=sanitizing)
+
+
+@functools.cache
+def sanitized_cpu() -> ctypes.CDLL:
+    """Every csrc/cpu/*.cpp with sanitizers; only in a process that preloads them."""
+    path = shared_library("cpu-sanitized", sorted((CSRC / "cpu").glob("*.cpp")), SANITIZE)
+    return ctypes.CDLL(str(path))
+
+
+@contextmanager
+def serving(name: str, library: ctypes.CDLL) -> Iterator[None]:
+    """Let valor_gpu.native find ``library`` under ``name``."""
+    load = native._load
+
+    def found(wanted: str) -> tuple[ctypes.CDLL | None, str]:
+        return (library, "built by tests") if wanted == name else load(wanted)
+
+    native._load = found  # type: ignore[assignment]
+    native.function.cache_clear()
+    try:
+        yield
+    finally:
+        native._load = load
+        native.function.cache_clear()
+
+
+def simulated_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The CUDA kernel function of an op, such as ``boxes._box_iou_cuda``, for CPU tensors."""
+
+    @functools.wraps(kernel)
+    def run(*args: Any) -> Any:
+        library = simulated()
+        with serving("valor_cuda", library):
+            try:
+                return kernel(*args)
+            except NativeError as error:
+                raise AssertionError(f"{error}: {library.valor_sim_error().decode()}") from error
+
+    return run
+
+
+def find_nvcc() -> str | None:
+    """Path of nvcc, by the rule of setup.py."""
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"
+    return os.environ.get("CUDACXX") or (str(home) if home.exists() else shutil.which("nvcc"))

@@ -1,0 +1,113 @@
+"""The simulator computes what CUDA defines, and reports each mistake that it claims to find."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.native.sim import simulate
+
+SEEDS = ["", "1", "2", "3"]
+
+
+@functools.cache
+def probes() -> ctypes.CDLL:
+    return simulate("probes", [Path(__file__).parent / "probes.cu"])
+
+
+def call(name: str, *arguments: object) -> tuple[int, str]:
+    values = [a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else a for a in arguments]
+    status = getattr(probes(), name)(*values)
+    return status, probes().valor_sim_error().decode()
+
+
+@pytest.fixture(params=SEEDS)
+def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("VALOR_SIM_SEED", request.param)
+    return str(request.param)
+
+
+def test_shuffles_and_votes(seed: str) -> None:
+    values = np.arange(100, 132, dtype=np.int32)
+    values[9] = 7
+    out = np.zeros((32, 8), np.int32)
+    assert call("probe_shuffles", values, out) == (0, "")
+    lane = np.arange(32)
+    expected = np.stack(
+        [
+            np.full(32, values[5]),
+            values[lane ^ 3],
+            np.where(lane < 2, values, values[lane - 2]),
+            np.where(lane > 29, values, values[(lane + 2) % 32]),
+            values[lane // 8 * 8 + 1],
+            np.full(32, sum(int(v & 1) << i for i, v in enumerate(values)), np.uint32).view(np.int32),
+            np.full(32, 3),
+            np.full(32, values.sum()),
+        ],
+        axis=1,
+    )
+    assert out.tolist() == expected.tolist()
+
+
+def test_parts_of_a_warp_may_run_apart(seed: str) -> None:
+    out = np.zeros(32, np.int32)
+    assert call("probe_halves", out) == (0, "")
+    assert out.tolist() == [15] * 16 + [16] * 16
+
+
+def test_block_barrier_and_dynamic_shared_memory(seed: str) -> None:
+    values = np.random.default_rng(0).integers(0, 1000, (3, 100)).astype(np.int32)
+    out = np.zeros(3, np.int32)
+    assert call("probe_block_sum", values, out, 3, 100, 1) == (0, "")
+    assert out.tolist() == values.sum(1).tolist()
+
+
+def test_a_seed_exposes_a_missing_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, out, wrong = np.ones(64, np.int32), np.zeros(1, np.int32), 0
+    for seed in SEEDS[1:]:
+        monkeypatch.setenv("VALOR_SIM_SEED", seed)
+        assert call("probe_block_sum", values, out, 1, 64, 0) == (0, "")
+        wrong += int(out[0]) != 64
+    assert wrong > 0
+
+
+def test_shared_memory_holds_garbage_in_every_block() -> None:
+    out = np.zeros(3, np.int32)
+    assert call("probe_unset_shared", out, 3) == (0, "")
+    assert out.view(np.uint32).tolist() == [0xA5A5A5A5] * 3
+
+
+def test_atomics(seed: str) -> None:
+    sums, ints, words = np.zeros(1), np.array([-1, 500, 0], np.int32), np.zeros(2, np.uint64)
+    assert call("probe_atomics", sums, ints, words) == (0, "")
+    assert sums[0] == 48.0 and ints[:2].tolist() == [95, 0] and 1 <= ints[2] <= 96
+    assert words.tolist() == [2**64 - 1, 95]
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        ("probe_divergent_barrier", "wait for others that never come"),
+        ("probe_divergent_warp", "wait for others that never come"),
+        ("probe_absent_lane", "which takes no part in __shfl_xor_sync"),
+        ("probe_foreign_mask", "thread 0 is not in the mask that it passes to __syncwarp"),
+    ],
+)
+def test_mistakes_are_reported_with_their_place(seed: str, probe: str, said: str) -> None:
+    arguments = [np.zeros(32, np.int32)] if probe == "probe_absent_lane" else []
+    status, error = call(probe, *arguments)
+    assert status == 719
+    assert said in error and "probes.cu:" in error and "block (0, 0, 0) thread" in error
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared", "status", "said"),
+    [(0, 0, 9, "limits"), (1025, 0, 9, "limits"), (32, 48 * 1024 + 1, 1, "48 KiB")],
+)
+def test_a_launch_outside_the_limits_of_a_device_fails(threads: int, shared: int, status: int, said: str) -> None:
+    got, error = call("probe_limits", threads, ctypes.c_int64(shared))
+    assert got == status and said in error

@@ -1,0 +1,45 @@
+"""Runs one op on each of its kernels with CPU tensors in and out, so that one parity test serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map_only
+
+from tests.native.sim import simulated_kernel
+from valor_gpu.ops import _library
+
+BACKENDS = [
+    "cpu",
+    "simulated",
+    pytest.param(
+        "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+    ),
+]
+"""Parameters for a fixture: the C++ kernel, the CUDA kernel under csrc/sim, the CUDA or Triton kernel on a device."""
+
+
+def kernel(backend: str, name: str, cuda_kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The op ``name`` as ``backend`` computes it.
+
+    Args:
+        backend: one of :data:`BACKENDS`.
+        name: the registered op.
+        cuda_kernel: the function behind its CUDA key, for the simulator.
+    """
+    served = next(op for op in _library.backends() if op.name == name)
+    op = getattr(getattr(torch.ops, _library.NAMESPACE), name).default
+    if backend == "simulated":
+        return simulated_kernel(cuda_kernel)
+    if backend == "cpu":
+        assert served.cpu.kind == "C++", served.cpu.reason
+        return op  # type: ignore[no-any-return]
+    assert served.cuda.kernel is not None, served.cuda.reason
+
+    def on_device(*args: Any) -> Any:
+        return tree_map_only(torch.Tensor, torch.Tensor.cpu, op(*tree_map_only(torch.Tensor, torch.Tensor.cuda, args)))
+
+    return on_device
