@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -81,7 +82,7 @@ def _offsets(lengths: Sequence[Tensor]) -> Tensor:
 
 
 def to_xywh(boxes: Tensor, box_format: int) -> Tensor:
-    """Boxes as float64 ``[N, 4]`` xywh, converted in their own dtype (at least float32) step by step as torchvision does.
+    """Boxes as float64 ``[N, 4]`` xywh, converted in their own dtype (at least float32) by the steps of torchvision.
 
     Args:
         boxes: floating ``[N, 4]``.
@@ -120,7 +121,7 @@ def _box_iou_reference(
         crowd = torch.zeros(second.shape[0], dtype=torch.bool, device=second.device)
     rows1, rows2, pairs = offsets.tolist()
     out = first.new_empty(pairs[-1])
-    for s, (start, stop) in enumerate(zip(pairs, pairs[1:])):
+    for s, (start, stop) in enumerate(pairwise(pairs)):
         columns = slice(rows2[s], rows2[s + 1])
         iou = _pairwise(first[rows1[s] : rows1[s + 1]], second[columns], crowd[columns])
         out[start:stop] = iou.flatten()

@@ -6,7 +6,6 @@ docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,8 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_choice
-from valor_gpu.ops._library import Implementation, by_reference, register
+from valor_gpu.ops._launch import cpp
+from valor_gpu.ops._library import by_reference, register
 
 TIE_ORDERS = ("given", "highest", "lowest")
 _SPACING = 2.220446049250313e-16  # numpy.spacing(1)
@@ -221,18 +221,13 @@ def _curves_reference(
     return out
 
 
-@functools.cache
-def _native(symbol: str, signature: str) -> native.Function:
-    return native.function("valor_cpu", symbol, signature)
-
-
 def _order_cpu(
     detections: Tensor, starts: Tensor, lengths: Tensor, labels: Tensor, limits: int, agnostic: bool
 ) -> Ordered:
     order = torch.empty(int(lengths.sum()), dtype=torch.int64)
     offsets = torch.empty(len(labels) + 1, dtype=torch.int64)
     detections, starts, lengths, labels = (x.contiguous() for x in (detections, starts, lengths, labels))
-    _native("valor_order_records_cpu", "pqqppqpqqppq")(
+    native.function("valor_cpu", "valor_order_records_cpu", "pqqppqpqqppq")(
         detections.data_ptr(), detections.shape[1], limits, starts.data_ptr(), lengths.data_ptr(), len(starts),
         labels.data_ptr(), len(labels), agnostic, order.data_ptr(), offsets.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
@@ -247,7 +242,7 @@ def _curves_cpu(
     grid, places = torch.sort(recall_thresholds, stable=True)
     shape = torch.tensor([*sizes, len(grid), positives.shape[0]])
     detections, order, positives = detections.contiguous(), order.contiguous(), positives.contiguous()
-    _native("valor_precision_recall_cpu", "pppppppqqpppq")(
+    native.function("valor_cpu", "valor_precision_recall_cpu", "pppppppqqpppq")(
         detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(), shape.data_ptr(),
         grid.data_ptr(), places.data_ptr(), full, ties, out.precision.data_ptr(), out.recall.data_ptr(),
         out.scores.data_ptr(), torch.get_num_threads(),
@@ -269,18 +264,12 @@ def _curves_fake(
     return _empty_curves(detections, positives, recall_thresholds.shape[0], sizes, full)
 
 
-def _by_cpp(kernel: object) -> Implementation:
-    if native.available("valor_cpu"):
-        return Implementation("C++", kernel, native.reason("valor_cpu"))  # type: ignore[arg-type]
-    return by_reference(native.reason("valor_cpu"))
-
-
 _ORDER = register(
     "order_records(Tensor detections, Tensor starts, Tensor lengths, Tensor labels, int limits, bool agnostic)"
     " -> (Tensor, Tensor)",
     reference=_order_reference,
     fake=_order_fake,
-    cpu=_by_cpp(_order_cpu),
+    cpu=cpp(_order_cpu),
     cuda=by_reference("torch.sort is a device radix sort"),
 )
 _CURVES = register(
@@ -288,6 +277,6 @@ _CURVES = register(
     " int[] sizes, bool full, int ties) -> (Tensor, Tensor, Tensor)",
     reference=_curves_reference,
     fake=_curves_fake,
-    cpu=_by_cpp(_curves_cpu),
+    cpu=cpp(_curves_cpu),
     cuda=by_reference(native.reason("valor_cuda")),
 )

@@ -6,7 +6,6 @@ docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,18 +18,15 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _matching_reference
-from valor_gpu.ops._library import Implementation, by_reference, register
+from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp
+from valor_gpu.ops._library import by_reference, register
 
-BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
 PADDING_BUCKET = 255
 IMAGE_COLUMNS = ("ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS")
 CROWD, IGNORED, ID_ZERO = 1, 2, 4
 FREE = 1
 AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
 FINE = torch.iinfo(torch.int64).max
-
-FLOAT_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
-INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5}
 
 _PROBLEMS = {
     1: ("preds", "boxes", "must be finite"),
@@ -123,7 +119,7 @@ class DetectionBatch:
         flags: empty, or ``[D_i]`` uint8: ``FREE``.
         image_ids: empty, or one int64 ``[I]`` CPU tensor, or I one-element int64 tensors.
         counts: int64 ``[I]`` valid rows of padded detections, on the device; likewise ``true_counts``.
-        box_format: index into ``BOX_FORMATS``; likewise ``true_box_format``.
+        box_format: code of the format, see ``ops._launch.BOX_FORMATS``; likewise ``true_box_format``.
     """
 
     boxes: list[Tensor]
@@ -256,11 +252,6 @@ def rule_words(rule: Sequence[Tensor], formats: list[int], options: int, lists: 
     return np.array([*words, code(true_areas, FLOAT_TYPES)], np.int64)
 
 
-@functools.cache
-def _native_cpu() -> native.Function:
-    return native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")
-
-
 def _match_boxes_cpu(
     boxes: list[Tensor], scores: list[Tensor], labels: list[Tensor], areas: list[Tensor], flags: list[Tensor],
     true_boxes: list[Tensor], true_labels: list[Tensor], true_flags: list[Tensor], true_areas: list[Tensor],
@@ -271,7 +262,7 @@ def _match_boxes_cpu(
     out = allocate(lengths, lengths, thresholds, area_ranges, options)
     table = segment_table(lists, image_ids, (counts, true_counts), lengths)
     words = rule_words((thresholds, area_ranges, limits), formats, options, lists)
-    _native_cpu()(
+    native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")(
         table.ctypes.data, lengths.shape[1], words.ctypes.data, out.detections.data_ptr(),
         out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.problem.data_ptr(),
         torch.get_num_threads(),
@@ -295,12 +286,6 @@ def _match_boxes_fake(*arguments: object) -> Matched:
     )
 
 
-def _cpu() -> Implementation:
-    if native.available("valor_cpu"):
-        return Implementation("C++", _match_boxes_cpu, native.reason("valor_cpu"))
-    return by_reference(native.reason("valor_cpu"))
-
-
 _OP = register(
     "match_boxes(Tensor[] boxes, Tensor[] scores, Tensor[] labels, Tensor[] areas, Tensor[] flags, Tensor[] true_boxes,"
     " Tensor[] true_labels, Tensor[] true_flags, Tensor[] true_areas, Tensor[] image_ids, Tensor? counts,"
@@ -308,6 +293,6 @@ _OP = register(
     " int options) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     reference=_matching_reference.match_boxes,
     fake=_match_boxes_fake,
-    cpu=_cpu(),
+    cpu=cpp(_match_boxes_cpu),
     cuda=by_reference(native.reason("valor_cuda")),
 )

@@ -1,0 +1,264 @@
+"""COCO mean average precision and recall of boxes (Lin et al. 2014; pycocotools ``COCOeval``), class by class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
+from valor_gpu.detection.records import DetectionRecords, Tally
+from valor_gpu.detection.summary import Summary, absent_reasons, plot_precision_recall
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.boxes import detection_batch
+from valor_gpu.metric import Metric
+from valor_gpu.ops._launch import BOX_FORMATS
+from valor_gpu.ops.matching import (
+    AGNOSTIC,
+    CHECK_SCORES,
+    HASHED,
+    USER_INPUT,
+    MatchRule,
+    match_boxes,
+    raise_problem,
+)
+from valor_gpu.result import Result, Signature
+
+AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
+"""COCO's area ranges in square pixels, both ends included: an area of 1024 is small and medium."""
+
+_FLAGS = HASHED | CHECK_SCORES | USER_INPUT
+
+
+class MeanAveragePrecision(Metric[DetectionRecords]):
+    """Mean average precision and recall of boxes, with the constructor, inputs and keys of torchmetrics' class.
+
+    ``update`` matches the batch where its tensors are and keeps 23 bytes a detection, never boxes. Detections are
+    ranked by (score, image key, index in the image), the key being ``target[i]["image_id"]`` or, without one, a hash of
+    the image's own boxes: no batch size, batch order or world size changes a bit, and with ids the numbers are those of
+    pycocotools. IoU thresholds and recall grid are numpy's float64 ``linspace``, where torchmetrics has float32 values
+    that shift AP by up to 3e-4.
+
+    Args:
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
+        iou_type: ``bbox``.
+        iou_thresholds: default 0.50, 0.55, ..., 0.95.
+        rec_thresholds: default 0.00, 0.01, ..., 1.00.
+        max_detection_thresholds: default 1, 10, 100; any number of limits on detections an image and class.
+        class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
+        extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes.
+        average: ``macro`` averages over classes, ``micro`` pools them.
+        backend: accepted for torchmetrics' sake; the kernels are always ours.
+        tie_order: ``image`` (above), or ``arrival``, torchmetrics' order of images.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> preds = [{"boxes": torch.tensor([[258.0, 41.0, 606.0, 285.0]]),
+        ...           "scores": torch.tensor([0.536]), "labels": torch.tensor([0])}]
+        >>> target = [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": torch.tensor([0])}]
+        >>> metric = MeanAveragePrecision()
+        >>> metric.update(preds, target)
+        >>> round(float(metric.compute()["map"]), 4)
+        0.6
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self,
+        box_format: str = "xyxy",
+        iou_type: str | Sequence[str] = "bbox",
+        iou_thresholds: Sequence[float] | None = None,
+        rec_thresholds: Sequence[float] | None = None,
+        max_detection_thresholds: Sequence[int] | None = None,
+        class_metrics: bool = False,
+        extended_summary: bool = False,
+        average: str = "macro",
+        backend: str = "pycocotools",
+        *,
+        tie_order: str = "image",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("box_format", box_format, BOX_FORMATS)
+        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        check_choice("iou_type", kinds, (("bbox",),))
+        check_choice("average", average, ("macro", "micro"))
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
+        check_choice("tie_order", tie_order, ("image", "arrival"))
+        for name, flag in (("class_metrics", class_metrics), ("extended_summary", extended_summary)):
+            check_type(name, flag, bool)
+        self.box_format, self.average, self.tie_order = box_format, average, tie_order
+        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self.iou_type = kinds
+        self.iou_thresholds = _numbers("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
+        self.rec_thresholds = _numbers("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
+        self.max_detection_thresholds = _limits(max_detection_thresholds)
+        self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
+        self._class_rule = self._make_rule(0)
+        super().__init__(no_records(self._rule, extended_summary, self._rematches), self._config(), **kwargs)
+
+    @property
+    def _rematches(self) -> bool:
+        """Whether classes must be matched on their own, beside the pooled matching."""
+        return self.average == "micro" and self.class_metrics
+
+    def _make_rule(self, agnostic: int) -> MatchRule:
+        areas = list(AREA_RANGES.values())
+        return MatchRule.make(self.iou_thresholds, areas, self.max_detection_thresholds, _FLAGS | agnostic)
+
+    def _config(self) -> dict[str, Any]:
+        """What ``update`` depends on."""
+        return {
+            "box_format": self.box_format,
+            "iou_thresholds": self.iou_thresholds,
+            "max_detection_thresholds": self.max_detection_thresholds,
+            "average": self.average,
+            "class_metrics": self._rematches,
+            "extended_summary": self.extended_summary,
+        }
+
+    def update(
+        self,
+        preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+        target: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+    ) -> None:
+        """Match a batch of images and keep its records.
+
+        Args:
+            preds: one dict an image: ``boxes [D, 4]``, ``scores [D]`` (any floating dtype), ``labels [D]`` (integer);
+                or one dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
+            target: one dict an image: ``boxes [G, 4]``, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1),
+                ``area [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict.
+
+        Raises:
+            InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
+                raised by ``compute`` instead, since nothing waits for the device here.
+        """
+        batch = detection_batch(preds, target, self.box_format)
+        if batch.lengths.shape[1] == 0:
+            return
+        matched = match_boxes(batch, self._rule)
+        rematched = match_boxes(batch, self._class_rule) if self._rematches else None
+        problem = matched.problem if matched.problem.is_cuda else None
+        self._add(batch_records(matched, batch, self.extended_summary, rematched), problem)
+
+    def compute(self) -> dict[str, Tensor]:
+        """torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ..., ``classes``; -1 where nothing counts."""
+        return self._torchmetrics_dict(self.state())
+
+    def result(self, tie_interval: bool = False) -> Result:
+        """All numbers in float64 with their signature, counts and curves; NaN, with a reason, where nothing counts.
+
+        Args:
+            tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
+        """
+        with self.synced_state() as state:
+            return self._result(state, tie_interval)
+
+    def _describe_error(self, code: int) -> str:
+        try:
+            raise_problem(code)
+        except InputError as error:
+            return f"{error} (image counted within its batch)"
+        return f"an update failed with code {code}"
+
+    # ---------------------------------------------------------------------------------------------------- reductions
+
+    def _tally(self, records: DetectionRecords, agnostic: bool) -> Tally:
+        return Tally.of(records, self._class_rule, by_key=self.tie_order == "image", agnostic=agnostic)
+
+    def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> Summary:
+        curves = tally.curves(torch.tensor(self.rec_thresholds, dtype=torch.float64), full, ties)
+        return Summary.of(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
+
+    def _class_tally(self, state: DetectionRecords, tally: Tally) -> Tally:
+        """The tally whose classes are the labels."""
+        if self.average == "macro":
+            return tally
+        return self._tally(state.by_class() if self._rematches and isinstance(state, ExtendedRecords) else state, False)
+
+    def _torchmetrics_dict(self, state: DetectionRecords) -> dict[str, Tensor]:
+        tally = self._tally(state, self.average == "micro")
+        summary = self._summary(tally, self.extended_summary)
+        values = {name: _peer(value) for name, value in summary.scalars().items()}
+        classes = self._class_tally(state, tally)
+        per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
+        values["map_per_class"] = values[per_class] = torch.tensor([-1.0])
+        if self.class_metrics and tally.images:
+            one_each = summary if classes is tally else self._summary(classes)
+            values["map_per_class"] = _peer(one_each.average_precision())
+            values[per_class] = _peer(one_each.average_recall())
+        if self.extended_summary and isinstance(state, ExtendedRecords):
+            values.update(precision=summary.full.precision, recall=summary.full.recall, scores=summary.full.scores)
+            limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
+            values["ious"] = cell_ious(state, classes.labels.tolist(), limit, pooled)  # type: ignore[assignment]
+        values["classes"] = classes.labels.int().cpu()
+        return values
+
+    def _result(self, state: DetectionRecords, tie_interval: bool) -> Result:
+        tally = self._tally(state, self.average == "micro")
+        summary = self._summary(tally)
+        values: dict[str, Any] = summary.scalars()
+        if tie_interval:
+            bounds = (self._summary(tally, ties=ties).scalars()["map"] for ties in ("lowest", "highest"))
+            values["map_tie_interval"] = dict(zip(("lowest", "highest"), bounds))
+        classes = self._class_tally(state, tally)
+        if self.average == "macro" or self._rematches:
+            one_each = summary if classes is tally else self._summary(classes)
+            names = [str(label) for label in classes.labels.tolist()]
+            values["map_per_class"] = dict(zip(names, one_each.average_precision().tolist()))
+            values["mar_per_class"] = dict(zip(names, one_each.average_recall().tolist()))
+        values["precision"] = summary.mean_precision()
+        values["iou_thresholds"] = np.asarray(self.iou_thresholds)
+        values["recall_thresholds"] = np.asarray(self.rec_thresholds)
+        counts = {
+            "images": tally.images, "repeated_images": tally.repeated, "ground_truths": tally.truths,
+            "ignored_ground_truths": tally.ignored, "detections": tally.detections,
+            "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
+        }  # fmt: skip
+        grids = {name: _grid(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
+        choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}
+        signature = Signature({name: value for name, value in choices.items() if name != "extended_summary"})
+        return Result(values, signature, counts, absent_reasons(values), plot_precision_recall)
+
+
+def _numbers(name: str, values: Sequence[float] | None, default: NDArray[np.float64]) -> list[float]:
+    if values is None:
+        return [float(v) for v in default]
+    check_type(name, values, (list, tuple, np.ndarray))
+    numbers = [float(v) for v in values]
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise InputError(f"{name} must hold at least one finite number but got {numbers}")
+    return numbers
+
+
+def _grid(values: list[float]) -> str | list[float]:
+    """``first-last in count`` for an evenly spaced grid (numpy.linspace), else the values."""
+    even = len(values) > 2 and values == [float(v) for v in np.linspace(values[0], values[-1], len(values))]
+    return f"{values[0]:g}-{values[-1]:g} in {len(values)}" if even else values
+
+
+def _limits(values: Sequence[int] | None) -> list[int]:
+    if values is None:
+        return [1, 10, 100]
+    check_type("max_detection_thresholds", values, (list, tuple))
+    if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
+        raise InputError(f"max_detection_thresholds must hold at least one positive int but got {list(values)}")
+    return sorted(values)
+
+
+def _peer(value: float | NDArray[np.float64]) -> Tensor:
+    """float32 as torchmetrics gives it, -1 for a number that does not exist."""
+    return torch.as_tensor(np.where(np.isnan(value), -1.0, value), dtype=torch.float32)

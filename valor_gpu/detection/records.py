@@ -1,0 +1,177 @@
+"""The state of detection metrics: row tables of detections, ground truths and images, and how they are ordered.
+
+Row layouts: docs/design/001-detection-records.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.ops.curves import (
+    Curves,
+    Ordered,
+    RecordShape,
+    count_truths,
+    detection_labels,
+    order_records,
+    precision_recall,
+    record_labels,
+)
+from valor_gpu.ops.matching import IMAGE_COLUMNS, PADDING_BUCKET, Matched, MatchRule
+from valor_gpu.state import State, joined
+
+_ID, _HAS_ID, _TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _TRUTHS = range(len(IMAGE_COLUMNS))
+
+
+@dataclass(frozen=True)
+class DetectionRecords(State):
+    """Matched batches.
+
+    Attributes:
+        detections: uint8 ``[D, 13 + 2B]``.
+        truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
+        images: int64 ``[I, 6]``.
+    """
+
+    detections: Tensor = joined()
+    truths: Tensor = joined()
+    images: Tensor = joined()
+
+    @classmethod
+    def none(cls, rule: MatchRule) -> DetectionRecords:
+        """The records of no image under ``rule``."""
+        return cls(
+            torch.empty((0, rule.detection_bytes), dtype=torch.uint8),
+            torch.empty((0, rule.truth_bytes), dtype=torch.uint8),
+            torch.empty((0, len(IMAGE_COLUMNS)), dtype=torch.int64),
+        )
+
+    @classmethod
+    def of(cls, matched: Matched) -> DetectionRecords:
+        """The records that matching left."""
+        return cls(matched.detections, matched.truths, matched.images)
+
+
+@dataclass(frozen=True)
+class ImageOrder:
+    """The images that count, in the order that breaks ties of scores.
+
+    Attributes:
+        kept: int64 ``[I']`` rows of the images table.
+        repeated: how many images were left out because their id and ground truth came again.
+        table: int64 ``[I, 6]``, the images table on the host.
+    """
+
+    kept: NDArray[np.int64]
+    repeated: int
+    table: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, images: Tensor, by_key: bool) -> ImageOrder:
+        """Take repeated images out and order the rest by key, or by arrival.
+
+        Args:
+            images: int64 ``[I, 6]``.
+            by_key: order by image id (or content hash), not by arrival.
+
+        Raises:
+            InputError: an image id came with two different ground truths.
+        """
+        table = images.cpu().numpy()
+        kept = _without_repeats(table)
+        if by_key:
+            kept = kept[np.lexsort((table[kept, _ID], table[kept, _HAS_ID]))]
+        return cls(kept, len(table) - len(kept), table)
+
+    def rows(self, column: int) -> tuple[Tensor, Tensor]:
+        """int64 ``[I']`` first row and row count of the kept images in a table whose row counts stand in ``column``."""
+        lengths = self.table[:, column]
+        starts = np.cumsum(lengths) - lengths
+        return torch.from_numpy(starts[self.kept]), torch.from_numpy(lengths[self.kept])
+
+    def mask(self, column: int, device: torch.device) -> Tensor:
+        """bool over the rows of that table: whether the image of the row is kept."""
+        keep = np.zeros(len(self.table), bool)
+        keep[self.kept] = True
+        return torch.from_numpy(np.repeat(keep, self.table[:, column])).to(device)
+
+
+def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of the images table that count: of the copies of an id, the one with the smallest record hash."""
+    named = np.flatnonzero(table[:, _HAS_ID])
+    order = named[np.lexsort((named, table[named, _RECORD_HASH], table[named, _ID]))]
+    again = np.flatnonzero(table[order[1:], _ID] == table[order[:-1], _ID]) + 1
+    for at in again:
+        first, second = order[at - 1], order[at]
+        if table[first, _TRUTH_HASH] != table[second, _TRUTH_HASH]:
+            raise InputError(
+                f"target: image_id {table[first, _ID]} must name one image but came with two different ground truths"
+            )
+    return np.setdiff1d(np.arange(len(table)), order[again])
+
+
+def distinct_labels(records: DetectionRecords, order: ImageOrder) -> Tensor:
+    """int64 ``[K]`` ascending labels of all detections and ground truths of the kept images."""
+    device = records.detections.device
+    found = records.detections[order.mask(_DETECTIONS, device) & (records.detections[:, 12] != PADDING_BUCKET)]
+    truths = records.truths[order.mask(_TRUTHS, device)]
+    return torch.unique(torch.cat((detection_labels(found), record_labels(truths))))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a state comes to: labels, ordered records and counts, from which curves are read.
+
+    Attributes:
+        labels: int64 ``[K]``.
+        positives: int64 ``[K, A]`` ground truths that count.
+        images: images that count.
+        repeated: repeated images left out.
+        truths: ground truths that count in no or some area range; ``ignored`` of them are crowds or ignored.
+        detections: detections within or beyond the max-detection limits.
+    """
+
+    records: DetectionRecords
+    ordered: Ordered
+    labels: Tensor
+    positives: Tensor
+    shape: RecordShape
+    images: int
+    repeated: int
+    truths: int
+    ignored: int
+    detections: int
+
+    @classmethod
+    def of(cls, records: DetectionRecords, rule: MatchRule, *, by_key: bool = True, agnostic: bool = False) -> Tally:
+        """Order the records of ``records`` and count its ground truths."""
+        shape = RecordShape(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
+        images = ImageOrder.of(records.images, by_key)
+        labels = distinct_labels(records, images)
+        if agnostic:
+            labels = labels[:1]
+        starts, lengths = images.rows(_DETECTIONS)
+        ordered = order_records(records.detections, starts, lengths, labels, shape.limits, agnostic)
+        keep = images.mask(_TRUTHS, records.truths.device)
+        flags = [_truth_bit(records.truths, bit) & keep for bit in (shape.areas, shape.areas + 1)]
+        padding = records.detections[:, 12] == PADDING_BUCKET
+        detections = images.mask(_DETECTIONS, padding.device) & ~padding
+        positives = count_truths(records.truths, keep, labels, shape.areas, agnostic)
+        counts = [int(flag.sum()) for flag in (*flags, detections)]
+        return cls(records, ordered, labels, positives, shape, len(images.kept), images.repeated, *counts)
+
+    def curves(self, recall_thresholds: Tensor, full: bool = False, ties: str = "given") -> Curves:
+        """Precision, recall and scores arrays; see :func:`valor_gpu.ops.curves.precision_recall`."""
+        return precision_recall(
+            self.records.detections, self.ordered, self.positives, recall_thresholds, self.shape, full, ties
+        )
+
+
+def _truth_bit(truths: Tensor, bit: int) -> Tensor:
+    return (truths[:, 4 + bit // 8] >> bit % 8 & 1).bool()

@@ -1,0 +1,111 @@
+"""COCO's summary numbers from precision and recall arrays, and their picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.ops.curves import Curves
+from valor_gpu.reduce.averages import ABSENT, mean_present, mean_present_rows
+from valor_gpu.result import Result
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Precision and recall arrays with the names of their axes.
+
+    Attributes:
+        precision: float64 ``[T, R, K, A]`` at the last max-detection limit, -1 where nothing counts.
+        recall: float64 ``[T, K, A, M]``.
+        iou_thresholds: T numbers.
+        limits: M max-detection limits.
+        areas: A names of area ranges, ``all`` first.
+        full: the arrays as accumulated, wherever they lie.
+    """
+
+    precision: NDArray[np.float64]
+    recall: NDArray[np.float64]
+    iou_thresholds: Sequence[float]
+    limits: Sequence[int]
+    areas: Sequence[str]
+    full: Curves
+
+    @classmethod
+    def of(
+        cls, curves: Curves, iou_thresholds: Sequence[float], limits: Sequence[int], areas: Sequence[str]
+    ) -> Summary:
+        """Summary of what :func:`valor_gpu.ops.curves.precision_recall` gave."""
+        precision, recall = curves.precision.cpu().numpy(), curves.recall.cpu().numpy()
+        return cls(precision[..., -1], recall, iou_thresholds, limits, areas, curves)
+
+    def mean_ap(self, area: str = "all", iou: float | None = None) -> float:
+        """Mean of precision over IoU thresholds (or at ``iou`` alone), recall samples and classes; NaN if there is none."""
+        values = self.precision[..., self.areas.index(area)]
+        return mean_present(values if iou is None else values[np.asarray(self.iou_thresholds) == iou])
+
+    def mean_ar(self, area: str = "all", limit: int = -1) -> float:
+        """Mean of final recall over IoU thresholds and classes at the given place in the limits; NaN if there is none."""
+        return mean_present(self.recall[:, :, self.areas.index(area), limit])
+
+    def scalars(self) -> dict[str, float]:
+        """``map``, ``map_50``, ``map_75``, by area, then ``mar`` by limit and by area: the names of torchmetrics."""
+        sizes = self.areas[1:]
+        return {
+            "map": self.mean_ap(),
+            "map_50": self.mean_ap(iou=0.5),
+            "map_75": self.mean_ap(iou=0.75),
+            **{f"map_{area}": self.mean_ap(area) for area in sizes},
+            **{f"mar_{limit}": self.mean_ar(limit=m) for m, limit in enumerate(self.limits)},
+            **{f"mar_{area}": self.mean_ar(area) for area in sizes},
+        }
+
+    def average_precision(self) -> NDArray[np.float64]:
+        """float64 ``[K]``: AP of every class, NaN where no ground truth counts."""
+        thresholds, recalls, classes = self.precision.shape[:3]
+        by_class = self.precision[..., 0].transpose(2, 0, 1)
+        return mean_present_rows(by_class.reshape(classes, thresholds * recalls))
+
+    def average_recall(self) -> NDArray[np.float64]:
+        """float64 ``[K]``: AR of every class at the last limit, NaN where no ground truth counts."""
+        return mean_present_rows(self.recall[:, :, 0, -1].T)
+
+    def mean_precision(self) -> NDArray[np.float64]:
+        """float64 ``[T, R]``: precision at every recall sample, averaged over the classes with ground truth."""
+        values = self.precision[..., 0]
+        present = values[0, 0] > ABSENT
+        return values[:, :, present].mean(axis=2) if present.any() else np.full(values.shape[:2], np.nan)
+
+
+def absent_reasons(values: Mapping[str, Any]) -> dict[str, str]:
+    """Why each number of a summary that is NaN does not exist."""
+    reasons = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            nested = {f"{name}/{key}" for key, number in value.items() if math.isnan(number)}
+            reasons.update({key: "no ground truth counts for it" for key in nested})
+        elif isinstance(value, float) and math.isnan(value):
+            missing = name in ("map_50", "map_75") and not math.isnan(values["map"])
+            reasons[name] = f"{name[4:]} is not among the iou_thresholds" if missing else "no ground truth counts for it"
+    return reasons
+
+
+def plot_precision_recall(result: Result, ax: Any = None) -> Any:
+    """Draw precision over recall, averaged over classes, one line an IoU threshold; returns the axes."""
+    from matplotlib import colormaps
+    from matplotlib import pyplot as plt
+
+    axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1] if ax is None else ax
+    thresholds = result.values["iou_thresholds"]
+    colors = colormaps["viridis_r"](np.linspace(0.05, 0.95, len(thresholds)))
+    for threshold, precision, color in zip(thresholds, result.values["precision"], colors):
+        axes.plot(result.values["recall_thresholds"], precision, color=color, label=f"IoU {threshold:.2f}")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision",
+             title=f"AP {result.values['map']:.3f}, {result.counts['images']} images")  # fmt: skip
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", frameon=False)
+    return axes

@@ -1,0 +1,282 @@
+"""Detections and ground truths as users hold them, to one :class:`DetectionBatch`: every box format ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.ops._launch import BOX_FORMATS, FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.boxes import to_xywh
+from valor_gpu.ops.matching import DetectionBatch
+
+Item = Mapping[str, Any]
+_KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
+    "boxes": ("floating point", FLOAT_TYPES),
+    "scores": ("floating point", FLOAT_TYPES),
+    "labels": ("integer", INT_TYPES),
+    "iscrowd": ("integer or bool", INT_TYPES),
+    "area": ("floating point or integer", {**FLOAT_TYPES, **INT_TYPES}),
+}
+
+
+def detection_batch(preds: Any, target: Any, box_format: str) -> DetectionBatch:
+    """Read a batch given as two lists of dicts (one an image), or as two dicts of padded tensors.
+
+    Lists: ``preds[i]`` holds ``boxes [D, 4]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``boxes [G, 4]``,
+    ``labels [G]`` and optionally ``iscrowd [G]`` (0 or 1), ``area [G]`` (square pixels; not positive: of the box) and
+    ``image_id``. Dicts: the same keys padded to ``[B, N, ...]``, ``image_id [B]``, and ``counts [B]``, the valid rows.
+    Boxes of class ``torchvision.tv_tensors.BoundingBoxes`` are read in their own format.
+
+    Args:
+        preds: the detections.
+        target: the ground truths.
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of plain tensors.
+
+    Raises:
+        InputError: naming the image and key, what is needed and what came.
+    """
+    if isinstance(preds, Mapping) and isinstance(target, Mapping):
+        return _from_padded(preds, target, box_format)
+    return _from_lists(preds, target, box_format)
+
+
+def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
+    for name, value in (("preds", preds), ("target", target)):
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+            raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
+                             f" but got {type(value).__name__}")  # fmt: skip
+    if len(preds) != len(target):
+        raise InputError(f"target must have one dict an image like preds, {len(preds)} but has {len(target)}")
+    columns = {(side, key): _column(items, side, key) for side, items, keys in _required(preds, target) for key in keys}
+    sizes = [[t.numel() for t in columns[side, "labels"]] for side in ("preds", "target")]
+    optional = {key: _optional_column(target, key, sizes[1]) for key in ("iscrowd", "area")}
+    for side, size in zip(("preds", "target"), sizes):
+        for (owner, key), column in columns.items():
+            if owner == side:
+                _check_sizes(column, side, key, size)
+    for key, column in optional.items():
+        _check_sizes(column, "target", key, sizes[1])
+    _check_one_device({**columns, **{("target", key): column for key, column in optional.items()}})
+    return _batch(columns, optional, torch.tensor(sizes).reshape(2, -1), _image_ids(target), box_format)
+
+
+def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:
+    return ("preds", preds, ("boxes", "scores", "labels")), ("target", target, ("boxes", "labels"))
+
+
+def _column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
+    try:
+        column = [item[key] for item in items]
+    except (KeyError, TypeError, IndexError):
+        for i, item in enumerate(items):
+            check_type(f"{side}[{i}]", item, Mapping)  # type: ignore[type-abstract]
+            if key not in item:
+                raise InputError(f"{side}[{i}] must have key {key!r} but has {sorted(item)}") from None
+        raise
+    for i, value in enumerate(column):
+        if not isinstance(value, Tensor):
+            check_type(f"{side}[{i}][{key!r}]", value, Tensor)
+    return column
+
+
+def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[Tensor]:
+    """The tensors of a key that items may lack; zeros stand for a missing one, an empty list for none at all."""
+    found = [i for i, item in enumerate(items) if key in item]
+    if not found:
+        return []
+    if len(found) == len(items):
+        return _column(items, "target", key)
+    like = _column([items[found[0]]], "target", key)[0]
+    return [item[key] if key in item else like.new_zeros(size) for item, size in zip(items, sizes)]
+
+
+def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
+    """Every tensor must have a row a label; an empty tensor may have any shape, as models emit ``torch.tensor([])``."""
+    width = 4 if key == "boxes" else 1
+    for i, (tensor, size) in enumerate(zip(column, sizes)):
+        if tensor.numel() != width * size or (size and tensor.dim() != (2 if width == 4 else 1)):
+            need = f"[{size}, 4]" if width == 4 else f"[{size}]"
+            raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, a row for each of its {size} labels,"
+                             f" but got {list(tensor.shape)}")  # fmt: skip
+
+
+def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
+    devices = {tensor.device for column in columns.values() for tensor in column}
+    if len(devices) < 2:
+        return
+    first = columns["preds", "boxes"][0].device
+    for (side, key), column in columns.items():
+        for i, tensor in enumerate(column):
+            if tensor.device != first:
+                raise InputError(
+                    f"{side}[{i}][{key!r}] must be on {first} like preds[0]['boxes'] but is on {tensor.device}"
+                )
+
+
+def _image_ids(target: Sequence[Item]) -> list[Tensor]:
+    """The ids as one CPU tensor, or as one-element device tensors that nobody waits for."""
+    missing = [i for i, item in enumerate(target) if item.get("image_id") is None]
+    if len(missing) == len(target):
+        return []
+    if missing:
+        raise InputError(f"target[{missing[0]}] must have key 'image_id' since other images of the batch have one")
+    ids = [item["image_id"] for item in target]
+    for i, value in enumerate(ids):
+        one = isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INT_TYPES
+        if not one and (isinstance(value, bool) or not isinstance(value, int)):
+            got = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise InputError(f"target[{i}]['image_id'] must be an int or an integer tensor of one element but got {got}")
+    if all(isinstance(value, Tensor) and value.is_cuda for value in ids):
+        return [value.long() for value in ids]
+    return [torch.tensor([int(value) for value in ids])]
+
+
+def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
+    columns: dict[tuple[str, str], list[Tensor]] = {}
+    for side, item, keys in _required(preds, target):
+        for key in keys:
+            columns[side, key] = _column([item], side, key)
+    images = columns["preds", "labels"][0].shape[:1].numel()
+    optional = {key: [target[key]] for key in ("iscrowd", "area") if key in target}
+    for (side, key), (tensor,) in {**columns, **{("target", k): v for k, v in optional.items()}}.items():
+        rows = columns[side, "labels"][0].shape
+        need = (images, *rows[1:2], *((4,) if key == "boxes" else ()))
+        if len(rows) != 2 or tuple(tensor.shape) != need:
+            raise InputError(f"{side}[{key!r}] must have shape [B, N{', 4' if key == 'boxes' else ''}] = {list(need)}"
+                             f" but got {list(tensor.shape)}")  # fmt: skip
+    _check_one_device(columns)
+    counts = [_counts(item, side, images) for item, side in ((preds, "preds"), (target, "target"))]
+    padded = [columns[side, "labels"][0].shape[1] for side in ("preds", "target")]
+    if not columns["preds", "labels"][0].is_cuda:
+        return _cut_padding(columns, optional, counts, padded, target, box_format)
+    flat = {name: [tensor.flatten(0, 1)] for name, (tensor,) in columns.items()}
+    extra = {key: [tensor.flatten(0, 1)] for key, (tensor,) in optional.items()}
+    lengths = torch.tensor([[size] * images for size in padded])
+    batch = _batch(flat, extra, lengths, _padded_ids(target, images), box_format)
+    device = columns["preds", "labels"][0].device
+    changes = {name: None if count is None else count.to(device) for name, count in zip(("counts", "true_counts"), counts)}
+    return DetectionBatch(**{**vars(batch), **changes})
+
+
+def _counts(item: Item, side: str, images: int) -> Tensor | None:
+    if "counts" not in item:
+        return None
+    counts = item["counts"]
+    check_type(f"{side}['counts']", counts, Tensor)
+    if counts.dtype not in INT_TYPES or tuple(counts.shape) != (images,):
+        raise InputError(f"{side}['counts'] must be integers of shape [{images}] but got {counts.dtype}"
+                         f" {list(counts.shape)}")  # fmt: skip
+    return counts.long()  # type: ignore[no-any-return]
+
+
+def _padded_ids(target: Item, images: int) -> list[Tensor]:
+    ids = target.get("image_id")
+    if ids is None:
+        return []
+    check_type("target['image_id']", ids, Tensor)
+    if ids.dtype not in INT_TYPES or tuple(ids.shape) != (images,):
+        raise InputError(f"target['image_id'] must be integers of shape [{images}] but got {ids.dtype}"
+                         f" {list(ids.shape)}")  # fmt: skip
+    return [ids.long()]
+
+
+def _cut_padding(
+    columns: Mapping[tuple[str, str], list[Tensor]],
+    optional: Mapping[str, list[Tensor]],
+    counts: list[Tensor | None],
+    padded: list[int],
+    target: Item,
+    box_format: str,
+) -> DetectionBatch:
+    """On the CPU the counts are at hand, so that no padding row needs a record."""
+    images = columns["preds", "labels"][0].shape[0]
+    kept, lengths = {}, []
+    for side, count, size in zip(("preds", "target"), counts, padded):
+        length = torch.full((images,), size) if count is None else count.cpu()
+        wrong = ((length < 0) | (length > size)).nonzero()
+        if len(wrong):
+            raise InputError(f"{side}['counts'][{int(wrong[0])}] must lie between 0 and {size}"
+                             f" but is {int(length[wrong[0]])}")  # fmt: skip
+        kept[side] = torch.arange(size) < length[:, None]
+        lengths.append(length)
+    flat = {(side, key): [tensor[kept[side]]] for (side, key), (tensor,) in columns.items()}
+    extra = {key: [tensor[kept["target"]]] for key, (tensor,) in optional.items()}
+    return _batch(flat, extra, torch.stack(lengths), _padded_ids(target, images), box_format)
+
+
+def _batch(
+    columns: Mapping[tuple[str, str], list[Tensor]],
+    optional: Mapping[str, list[Tensor]],
+    lengths: Tensor,
+    image_ids: list[Tensor],
+    box_format: str,
+) -> DetectionBatch:
+    boxes, code = _boxes(columns["preds", "boxes"], "preds", box_format)
+    true_boxes, true_code = _boxes(columns["target", "boxes"], "target", box_format)
+    area = _uniform(optional.get("area", []), "target", "area")
+    if area and area[0].dtype not in FLOAT_TYPES:
+        area = [t.double() for t in area]
+    return DetectionBatch(
+        boxes,
+        _uniform(columns["preds", "scores"], "preds", "scores"),
+        _uniform(columns["preds", "labels"], "preds", "labels"),
+        true_boxes,
+        _uniform(columns["target", "labels"], "target", "labels"),
+        lengths,
+        true_flags=_uniform(optional.get("iscrowd", []), "target", "iscrowd"),
+        true_areas=area,
+        image_ids=image_ids,
+        box_format=code,
+        true_box_format=true_code,
+    )
+
+
+def _boxes(column: list[Tensor], side: str, box_format: str) -> tuple[list[Tensor], int]:
+    """Boxes of one dtype and format; where images differ, xywh in float64, each converted in its own dtype."""
+    code = BOX_FORMATS.index(box_format)
+    if all(type(t) is Tensor for t in column):
+        codes = [code]
+    else:
+        codes = [_own_format(t, code, f"{side}[{i}]['boxes']") for i, t in enumerate(column)]
+    if len(set(codes)) > 1 or len({t.dtype for t in column if t.numel()}) > 1:
+        codes = codes if len(codes) == len(column) else codes * len(column)
+        _check_kind(column, side, "boxes")
+        return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(column, codes)], BOX_FORMATS.index("xywh")
+    return _uniform(column, side, "boxes"), codes[0] if codes else code
+
+
+def _own_format(boxes: Tensor, code: int, name: str) -> int:
+    """Format code of a tv_tensor, by its ``format`` attribute; ``code`` for any other tensor."""
+    own = getattr(boxes, "format", None)
+    if own is None:
+        return code
+    word = str(getattr(own, "value", own)).lower()
+    if word not in BOX_FORMATS:
+        raise InputError(f"{name} must be in format {', '.join(BOX_FORMATS)} but is in {word}")
+    return BOX_FORMATS.index(word)
+
+
+def _check_kind(column: list[Tensor], side: str, key: str) -> None:
+    kind, allowed = _KINDS[key]
+    for i, tensor in enumerate(column):
+        if tensor.numel() and tensor.dtype not in allowed:
+            raise InputError(f"{side}[{i}][{key!r}] must be {kind} but is {tensor.dtype}")
+
+
+def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
+    """Contiguous tensors of one dtype that kernels read; mixed dtypes widen, which changes no value."""
+    _, allowed = _KINDS[key]
+    if len({t.dtype for t in column}) != 1 or column[0].dtype not in allowed:
+        _check_kind(column, side, key)
+        filled = {t.dtype for t in column if t.numel()}
+        wide = torch.float64 if any(d.is_floating_point for d in filled) else torch.int64
+        dtype = filled.pop() if len(filled) == 1 else wide if filled else next(iter(allowed))
+        column = [t.to(dtype) for t in column]
+    if all(map(Tensor.is_contiguous, column)):
+        return column
+    return [t.contiguous() for t in column]

@@ -1,0 +1,42 @@
+"""Means over the samples that exist."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABSENT = -1.0
+"""What COCO's arrays hold where no ground truth counts."""
+
+
+def mean_present(values: NDArray[np.float64]) -> float:
+    """Mean of all values above -1, NaN when there is none.
+
+    The order of summation is that of ``numpy.mean(s[s > -1])`` in pycocotools' ``COCOeval.summarize``, so the result has
+    the same bits.
+
+    Args:
+        values: float64, any shape, -1 where nothing counts.
+
+    Example:
+        >>> mean_present(np.array([[0.5, -1.0], [1.0, -1.0]]))
+        0.75
+    """
+    present = values[values > ABSENT]
+    return float(np.mean(present)) if present.size else math.nan
+
+
+def mean_present_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of every row of ``[K, N]``, NaN for a row of absent values; a row is absent as a whole or not at all.
+
+    Example:
+        >>> mean_present_rows(np.array([[0.5, 1.0], [-1.0, -1.0]]))
+        array([0.75,  nan])
+    """
+    if values.shape[1] == 0:
+        return np.full(values.shape[0], np.nan)
+    means: NDArray[Any] = np.ascontiguousarray(values).mean(axis=1)
+    return np.where(values[:, 0] > ABSENT, means, np.nan)
