@@ -1,0 +1,407 @@
+"""Metric: the thin torchmetrics shell that holds, moves, synchronises, saves and merges one State."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+import torch
+import torchmetrics
+from torch import Tensor
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from valor_gpu.checks import check_type
+from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
+from valor_gpu.errors import InputError, SyncError, ValorError
+from valor_gpu.result import Result, Signature, require_matplotlib
+from valor_gpu.state import Spec, State, merge_tensors
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+S = TypeVar("S", bound=State)
+
+OK = torch.iinfo(torch.int64).max  # value of the sticky error state while no update has failed
+_EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", torch.int64, ()))
+_UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
+
+
+class Metric(torchmetrics.Metric, Generic[S]):
+    """Holds one :class:`~valor_gpu.state.State` and knows no mathematics.
+
+    A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
+    its ``compute`` reduces :meth:`state` to a Tensor or a dict of Tensors, and its :meth:`result` to a
+    :class:`~valor_gpu.result.Result`. It works in ``MetricCollection``, Lightning and the wrappers of torchmetrics.
+
+    ``compute`` and ``result`` are collective: in a distributed run every rank calls them. They reuse what the last
+    synchronisation gathered until the state of this rank changes, so that one rank may print or plot afterwards. Where
+    only some ranks update between two calls, pass ``compute_with_cache=False``: every call synchronises then.
+
+    Args:
+        empty: the state without data; its fields become the torchmetrics states of the same names.
+        config: the choices that ``update`` depends on, as JSON values. States of another class or configuration are
+            never merged, and MetricCollection never shares one state between two configurations.
+        kwargs: keywords of ``torchmetrics.Metric``: ``compute_on_cpu``, ``dist_sync_on_step``, ``process_group``,
+            ``dist_sync_fn``, ``distributed_available_fn``, ``sync_on_compute``, ``compute_with_cache``.
+
+    Raises:
+        InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
+
+    Example:
+        >>>         >>> from valor_gpu.state import summed
+        >>> @dataclass(frozen=True)
+        ... class Hits(State):
+        ...     right: Tensor = summed()  # int64 []
+        ...     seen: Tensor = summed()  # int64 []
+        >>> class Accuracy(Metric[Hits]):
+        ...     def __init__(self, **kwargs):
+        ...         super().__init__(Hits(torch.tensor(0), torch.tensor(0)), **kwargs)
+        ...     def update(self, preds, target):
+        ...         self._add(Hits((preds == target).sum(), torch.tensor(target.numel())))
+        ...     def compute(self):
+        ...         return self.state().right / self.state().seen
+        >>> metric, shard = Accuracy(), Accuracy()
+        >>> metric.update(torch.tensor([1, 2]), torch.tensor([1, 3]))
+        >>> shard.update(torch.tensor([4, 4]), torch.tensor([4, 4]))
+        >>> metric.merge_state(shard.to_bytes())
+        >>> metric.compute()
+        tensor(0.7500)
+    """
+
+    is_differentiable = False
+    higher_is_better: bool | None = None
+    full_state_update = False  # batches are independent, so forward() updates once
+    update_family: ClassVar[str | None] = None
+    """Classes with one ``update`` may name it here: MetricCollection then runs it once for all of them."""
+
+    signature: Tensor
+    error: Tensor
+
+    def __init__(self, empty: S, config: Any = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_type("empty", empty, State)
+        self._kind = type(empty)
+        self._fields = empty.schema()
+        self._schema = (*self._fields, *_EXTRA)
+        self._merge = {spec.name: spec.merge for spec in self._schema}
+        self._identity = Identity(self.update_family or type(self).__name__, config, self._schema)
+        self._merged: Gathered | None = None
+        start = {**empty.tensors(), "signature": torch.tensor(list(self._identity.digest)), "error": torch.tensor(OK)}
+        for spec in self._schema:
+            if hasattr(self, spec.name):
+                raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
+            if spec.name != "signature" and not torch.equal(start[spec.name].cpu(), spec.identity()):
+                raise InputError(f"empty must hold no data but its field {spec.name} does")
+            default: Tensor | list[Tensor] = [] if spec.joined else start[spec.name].to(self._device)
+            self.add_state(spec.name, default, dist_reduce_fx=spec.merge)
+
+    def state(self) -> S:
+        """The state accumulated so far (of all ranks inside ``compute``), one tensor a field, on one device."""
+        return self._kind(**self._tensors(self._fields))
+
+    def result(self) -> Result:
+        """The value of ``compute`` with the choices that made it; collective like ``compute``.
+
+        A metric with more to tell (supports, failures, curves) overrides this and reads :meth:`synced_state`.
+        """
+        value = self.compute()
+        choices = self._identity.config if isinstance(self._identity.config, dict) else {}
+        name = type(self).__name__
+        return Result(value if isinstance(value, dict) else {name: value}, Signature({"metric": name, **choices}))
+
+    @contextmanager
+    def synced_state(self) -> Iterator[S]:
+        """The state of all ranks, checked, for ``result``; afterwards the metric is local again.
+
+        Raises:
+            InputError: an ``update`` met data that it could refuse only now.
+            SyncError: the ranks have other configurations, or one of them failed.
+        """
+        with self.sync_context(self.dist_sync_fn, should_sync=self.sync_on_compute):
+            self._check_error()
+            yield self.state()
+
+    def _add(self, batch: S, error: Tensor | None = None) -> None:
+        """Merge the state of one batch; the last thing that ``update`` does.
+
+        Args:
+            batch: on the device of the metric; its tensors must not share memory with the inputs of ``update``.
+            error: int64 ``[]``, the first failure of the batch as :meth:`_describe_error` reads it, ``OK`` for none.
+
+        Raises:
+            InputError: a field is on another device than the metric, or of another dtype or shape than in ``empty``.
+        """
+        tensors = {name: tensor.detach() for name, tensor in batch.tensors().items()}
+        for spec in self._fields:
+            spec.check(tensors[spec.name])
+            if (device := tensors[spec.name].device) != self.error.device:
+                need = f"the inputs must be on {self.error.device} like the metric"
+                raise InputError(f"{need} but are on {device}: move one of them with .to(device)")
+        if error is not None:
+            tensors["error"] = error
+        for name, tensor in tensors.items():
+            now = getattr(self, name)
+            if isinstance(now, list):
+                now.append(tensor)
+            else:
+                setattr(self, name, merge_tensors(self._merge[name], (now, tensor)))
+
+    def _describe_error(self, code: int) -> str:
+        """The message of the sticky error ``code``, for metrics that give one to ``_add``."""
+        return f"an update failed with code {code}"
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch and return its own value; when anything raises, the metric is as it was before.
+
+        With ``dist_sync_on_step`` the value is that of all ranks, and if one of them fails, every rank raises.
+        """
+        self._refuse_synced("forward")
+        names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
+        kept = {name: getattr(self, name) for name in names}
+        try:
+            value, batch = self._value_of_batch(*args, **kwargs)
+        finally:
+            for name, attribute in kept.items():
+                setattr(self, name, attribute)
+        self._combine(self.metric_state, batch, self._update_count + 1)
+        self._forward_cache = value
+        return value
+
+    def _value_of_batch(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, list[Tensor]]]:
+        """The value of one batch alone, and its tensors."""
+        for name, default in self._defaults.items():
+            setattr(self, name, default.clone() if isinstance(default, Tensor) else [])
+        self._update_count, self._computed, self._merged = 0, None, None
+        self._to_sync, self.compute_on_cpu = self.dist_sync_on_step, False
+        try:
+            self.update(*args, **kwargs)
+        except Exception as error:
+            if self.dist_sync_on_step and self.distributed_available_fn():
+                fail, gather = functools.partial(_fail, error), self._gather(self.dist_sync_fn, None)
+                exchange(fail, self._identity, gather, self._storage())
+            raise
+        batch = {name: now if isinstance(now, list) else [now] for name, now in self.metric_state.items()}
+        return self.compute(), batch
+
+    def merge_state(self, incoming_state: torchmetrics.Metric | Mapping[str, Any] | Buffer) -> None:
+        """Append the state of another metric to this one.
+
+        Args:
+            incoming_state: a metric of the same class and configuration on any device, its ``metric_state`` (which
+                counts as one update), or its :meth:`to_bytes`.
+
+        Raises:
+            InputError: it is none of these, or damaged.
+            SyncError: it was made by another class or configuration, or this metric is synchronised now.
+        """
+        self._refuse_synced("merge_state")
+        theirs: Mapping[str, Any]
+        if isinstance(incoming_state, Metric):
+            self._identity.check(incoming_state._identity.text, "the incoming metric")
+            theirs, updates = incoming_state.metric_state, incoming_state._update_count
+        elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
+            theirs, updates = load_state(incoming_state, self._identity)
+        else:
+            check_type("incoming_state", incoming_state, (Metric, Mapping, bytes, bytearray, memoryview))
+            theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
+        parts = self._identity.accept(theirs, self.error.device)
+        self._combine(self.metric_state, parts, self._update_count + updates)
+
+    def to_bytes(self) -> bytes:
+        """The state of this rank as a versioned state file without pickle; see :meth:`from_bytes`."""
+        return dump_state(self._tensors(self._schema), self._identity, self._update_count)
+
+    def from_bytes(self, data: Buffer) -> Self:
+        """Replace the state by one that :meth:`to_bytes` gave, and return the metric.
+
+        Raises:
+            InputError: ``data`` is no state file, of another format version, truncated or damaged.
+            SyncError: it was made by another class or configuration, or this metric is synchronised now.
+        """
+        self._refuse_synced("from_bytes")
+        tensors, updates = load_state(data, self._identity)
+        self._combine(self._defaults, self._identity.accept(tensors, self.error.device), updates)
+        return self
+
+    def reset(self) -> None:
+        """Forget all data. Lists are replaced, never cleared: others may hold them."""
+        for spec in self._schema:
+            if spec.joined:
+                setattr(self, spec.name, [])
+        super().reset()
+        self._merged = None
+
+    @contextmanager
+    def sync_context(
+        self,
+        dist_sync_fn: Callable[..., Any] | None = None,
+        process_group: Any = None,
+        should_sync: bool = True,
+        should_unsync: bool = True,
+        distributed_available: Callable[..., Any] | None = None,
+    ) -> Iterator[None]:
+        """As in torchmetrics, and local again after an exception as well."""
+        self.sync(dist_sync_fn, process_group, should_sync, distributed_available)
+        try:
+            yield
+        finally:
+            self.unsync(should_unsync=self._is_synced and should_unsync)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
+        require_matplotlib("Metric.plot")
+        return self._plot(val, ax)
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> Self:
+        """Leave the states alone: counts and records have their own dtypes whatever the model computes in."""
+        return self
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, id(self)))
+
+    def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
+        """An update that raises leaves the metric as it was."""
+        wrapped = super()._wrap_update(update)
+
+        @functools.wraps(update)
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            self._refuse_synced("update")
+            kept = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
+            rows = {name: len(kept[name]) for name, merge in self._merge.items() if merge == "cat"}
+            try:
+                wrapped(*args, **kwargs)
+            except BaseException:
+                for name, length in rows.items():
+                    del kept[name][length:]
+                for name, attribute in kept.items():
+                    setattr(self, name, attribute)
+                raise
+            self._merged = None
+
+        return guarded
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """The sticky error raises inside the synchronised context, so on every rank."""
+
+        @functools.wraps(compute)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            self._check_error()
+            return compute(*args, **kwargs)
+
+        return super()._wrap_compute(checked)
+
+    def _sync_dist(
+        self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None
+    ) -> None:
+        """Replace the local state by that of all ranks, after both collectives have succeeded."""
+        way = (dist_sync_fn, process_group or self.process_group)
+        local = self._copy_state_dict()
+        if self._merged is None or not self._merged.serves(way, local):
+            try:
+                make = functools.partial(self._tensors, self._schema)
+                merged = exchange(make, self._identity, self._gather(*way), self._storage())
+            except BaseException:
+                self._cache = None
+                raise
+            self._merged = Gathered(way, local, merged)
+        for name, tensor in self._merged.tensors.items():
+            setattr(self, name, [tensor] if self._merge[name] == "cat" else tensor)
+        if not self.compute_with_cache:
+            self._merged = None
+
+    def _gather(self, dist_sync_fn: Callable[..., Any] | None, process_group: Any) -> Gather:
+        """What gives the tensor of every rank; the default of torchmetrics stands for ours."""
+        if dist_sync_fn is None or dist_sync_fn is gather_all_tensors:
+            dist_sync_fn = all_gather
+        return functools.partial(dist_sync_fn, group=process_group or self.process_group)
+
+    def _copy_state_dict(self) -> dict[str, Tensor | list[Any]]:
+        """No tensor is ever changed in place, so a copy of the lists is a copy of the state."""
+        return {name: list(now) if isinstance(now := getattr(self, name), list) else now for name in self._merge}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Self:
+        """States follow the device of a module, but not its dtype."""
+
+        def keep_dtype(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        self._merged = None
+        return super()._apply(keep_dtype, exclude_state)  # type: ignore[return-value]
+
+    def _move_list_states_to_cpu(self) -> None:
+        """Move the rows that came last; those before them are there already."""
+        for name, merge in self._merge.items():
+            tensors = getattr(self, name) if merge == "cat" else []
+            for index in range(len(tensors) - 1, -1, -1):
+                if tensors[index].device.type == "cpu":
+                    break
+                tensors[index] = tensors[index].cpu()
+
+    def state_dict(  # type: ignore[override]
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """As in torchmetrics (states are left out until ``persistent(True)``), with the count of updates."""
+        found = super().state_dict(destination, prefix, keep_vars)
+        if any(self._persistent.values()):
+            found[prefix + _UPDATES] = torch.tensor(self._update_count)
+        return found
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str], *rest: Any
+    ) -> None:
+        """Load a whole state of the same configuration, or none of it."""
+        found = {name: state_dict.pop(prefix + name) for name in self._merge if prefix + name in state_dict}
+        updates = int(state_dict.pop(prefix + _UPDATES, 1))
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
+        if not found:
+            wanted = [prefix + name for name, persistent in self._persistent.items() if persistent]
+            missing_keys.extend(wanted if strict else [])
+            return
+        try:
+            self._refuse_synced("load_state_dict")
+            self._combine(self._defaults, self._identity.accept(found, self.error.device), updates)
+        except ValorError as error:
+            rest[-1].append(f"{prefix.rstrip('.') or type(self).__name__}: {error}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_merged": None}
+
+    def _storage(self) -> torch.device:
+        """Where a whole state is put together."""
+        return torch.device("cpu") if self.compute_on_cpu else self.error.device
+
+    def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
+        """One tensor a state; without data, an empty one of its dtype and shape."""
+        device, whole = self._storage(), {}
+        for spec in schema:
+            now = getattr(self, spec.name)
+            parts = [part.to(device) for part in (now if isinstance(now, list) else [now])]
+            whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
+        return whole
+
+    def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
+        """Let the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""
+        merged: dict[str, Any] = {}
+        for name, new in parts.items():
+            merge = self._merge[name]
+            merged[name] = [*base[name], *new] if merge == "cat" else merge_tensors(merge, (base[name], *new))
+        for name, value in merged.items():
+            setattr(self, name, value)
+        if self.compute_on_cpu:
+            self._move_list_states_to_cpu()
+        self._update_count, self._computed, self._merged = updates, None, None
+
+    def _refuse_synced(self, action: str) -> None:
+        if self._is_synced:
+            raise SyncError(f"{action} needs the state of this rank but the metric holds that of all: call unsync()")
+
+    def _check_error(self) -> None:
+        if (code := int(self.error)) != OK:
+            raise InputError(self._describe_error(code))
+
+
+def _fail(error: Exception) -> Mapping[str, Tensor]:
+    raise error

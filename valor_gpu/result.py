@@ -1,0 +1,226 @@
+"""Result: numbers, the choices that made them, what they were counted on, and why one is missing. No torch import."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+from valor_gpu.errors import InputError, MissingExtraError
+
+
+def require_matplotlib(purpose: str) -> None:
+    """Raise :class:`MissingExtraError` unless matplotlib is installed; ``purpose`` is what needs it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("matplotlib", "plot", purpose)
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return importlib.metadata.version("valor_gpu")
+    except importlib.metadata.PackageNotFoundError:
+        return "uninstalled"
+
+
+class Signature(Mapping[str, Any]):
+    """The choices that made a number, in order, ending in the version. Numbers compare when their signatures do.
+
+    Args:
+        choices: name to value: a number, string, bool, None, or a list or tuple of these. ``version`` is added.
+
+    Raises:
+        InputError: a name is no string, or holds ``:`` or ``|``, which separate the parts of the text.
+
+    Example:
+        >>> print(Signature({"metric": "AP", "iou": (0.5, 0.75), "crowd": True, "version": "1.0"}))
+        metric:AP|iou:0.5,0.75|crowd:yes|version:1.0
+    """
+
+    def __init__(self, choices: Mapping[str, Any]) -> None:
+        for name in choices:
+            if not isinstance(name, str) or ":" in name or "|" in name:
+                raise InputError(f"signature names must be strings without ':' and '|' but got {name!r}")
+        self._choices = {"version": _version()} | dict(choices)
+        self._choices["version"] = self._choices.pop("version")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._choices[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f"Signature({self._choices!r})"
+
+    def __str__(self) -> str:
+        return "|".join(f"{name}:{_choice_text(value)}" for name, value in self.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a metric found.
+
+    Attributes:
+        values: name to number, to array (anything with ``shape`` and ``tolist``), or to a mapping of these. NaN: the
+            number does not exist on this data.
+        signature: the choices that made the numbers.
+        counts: what they were counted on, for example images, ground truths, predictions, failures.
+        reasons: name to why that number is NaN. Nested names are joined by ``/``; the reason of a mapping is that of
+            everything in it.
+        plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
+
+    Raises:
+        InputError: a value is of another kind, or a reason names no value.
+
+    Example:
+        >>> nan = float("nan")
+        >>> signature = Signature({"metric": "AP", "version": "1.0"})
+        >>> r = Result({"ap": 0.25, "ap_small": nan}, signature, {"images": 8}, {"ap_small": "no small ground truth"})
+        >>> print(r)
+        ap        0.2500
+        ap_small     nan  no small ground truth
+        images 8
+        metric:AP|version:1.0
+        >>> r.scalars("val/")
+        {'val/ap': 0.25, 'val/ap_small': nan}
+    """
+
+    values: Mapping[str, Any]
+    signature: Signature
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    plotter: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("values", "counts", "reasons"):
+            object.__setattr__(self, name, _read_only(getattr(self, name)))
+        names = [name for name, _ in _leaves(self.values)]
+        for reason in self.reasons:
+            if not any(name == reason or name.startswith(f"{reason}/") for name in names):
+                raise InputError(f"reasons must name values but got {reason!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Result, tuple(_plain(getattr(self, f.name)) for f in fields(self))
+
+    def reason(self, name: str) -> str | None:
+        """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""
+        parts = name.split("/")
+        names = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return next((self.reasons[n] for n in names if n in self.reasons), None)
+
+    def scalars(self, prefix: str = "") -> dict[str, float]:
+        """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays."""
+        return {prefix + name: float(value) for name, value in _leaves(self.values) if _is_scalar(value)}
+
+    def to_dict(self, arrays: bool = True) -> dict[str, Any]:
+        """A dict that ``json.dumps(..., allow_nan=False)`` takes: what is not finite is None.
+
+        Args:
+            arrays: keep the arrays, as nested lists.
+
+        Returns:
+            ``values``, ``signature``, ``counts`` and ``reasons``, the last with an entry for every number that is None.
+        """
+        missing = {name: value for name, value in self.scalars().items() if not math.isfinite(value)}
+        return {
+            "values": _json(self.values, arrays),
+            "signature": _json(self.signature),
+            "counts": dict(self.counts),
+            "reasons": {name: self.reason(name) or f"{value}, no reason known" for name, value in missing.items()},
+        }
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Whatever the plotter of this result draws, on the matplotlib axes ``ax`` when given.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+            InputError: this result has nothing to plot.
+        """
+        require_matplotlib("Result.plot")
+        if self.plotter is None:
+            raise InputError("plot needs a result with a plotter but this one has none")
+        return self.plotter(self, ax=ax, **options)
+
+    def __str__(self) -> str:
+        rows = [(name, _value_text(value), self._note(name, value)) for name, value in self.values.items()]
+        wide = max((len(name) for name, _, _ in rows), default=0)
+        tall = max((len(text) for _, text, _ in rows), default=0)
+        lines = [f"{name:<{wide}}  {text:>{tall}}  {note}".rstrip() for name, text, note in rows]
+        if self.counts:
+            lines.append(", ".join(f"{name} {count}" for name, count in self.counts.items()))
+        return "\n".join([*lines, str(self.signature)])
+
+    def _note(self, name: str, value: Any) -> str:
+        return self.reason(name) or "" if _is_scalar(value) and not math.isfinite(value) else ""
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "tolist") and hasattr(value, "shape") and len(value.shape) > 0
+
+
+def _is_scalar(value: object) -> bool:
+    if isinstance(value, (bool, int, float)):
+        return True
+    return hasattr(value, "item") and hasattr(value, "shape") and len(value.shape) == 0
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping, its nested names joined by ``/``."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}/")
+        elif _is_scalar(value) or _is_array(value):
+            yield f"{prefix}{name}", value
+        else:
+            raise InputError(f"value {prefix}{name} must be a number, array or mapping but got {type(value).__name__}")
+
+
+def _read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType({n: _read_only(v) if isinstance(v, Mapping) else v for n, v in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    """Read-only views, which do not pickle, back to dicts."""
+    return {n: _plain(v) for n, v in value.items()} if isinstance(value, MappingProxyType) else value
+
+
+def _json(value: Any, arrays: bool = True) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: part for name, part in value.items() if arrays or not _is_array(part)}
+        return {str(name): _json(part, arrays) for name, part in kept.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(part) for part in value]
+    if hasattr(value, "tolist"):
+        return _json(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{len(value)} values"
+    if _is_array(value):
+        return f"array {list(value.shape)}"
+    number = value if isinstance(value, (bool, int, float)) else value.item()
+    if not isinstance(number, float):
+        return str(number)
+    return f"{number:.4f}" if abs(number) < 1000 else f"{number:.6g}"
+
+
+def _choice_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_choice_text, value))
+    return "none" if value is None else str(value).replace("|", "\\|")

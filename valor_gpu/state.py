@@ -1,0 +1,158 @@
+"""State: the frozen sufficient statistics of a metric, and how two of them become one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError, SyncError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_MERGE: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
+    "sum": lambda parts: functools.reduce(torch.add, parts),
+    "cat": lambda parts: parts[0] if len(parts) == 1 else torch.cat(list(parts)),
+    "min": lambda parts: functools.reduce(torch.minimum, parts),
+}
+
+
+def summed() -> Any:
+    """A field that two batches combine by addition, any shape; of integers, it is exact in any grouping."""
+    return field(metadata={"merge": "sum"})
+
+
+def joined() -> Any:
+    """A field of rows ``[N, ...]`` that two batches combine by concatenation, in order."""
+    return field(metadata={"merge": "cat"})
+
+
+def least() -> Any:
+    """A field that two batches combine by the element-wise minimum, any shape."""
+    return field(metadata={"merge": "min"})
+
+
+def merge_tensors(merge: str, parts: Sequence[Tensor]) -> Tensor:
+    """One tensor out of at least one, left to right, by ``merge``: ``sum``, ``cat`` or ``min``."""
+    return _MERGE[merge](parts)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one tensor of a state is, whatever the data.
+
+    Attributes:
+        name: the field.
+        merge: ``sum``, ``cat`` or ``min``; also the reducer that torchmetrics is told.
+        dtype: the dtype, which merging never changes.
+        shape: the shape; of a joined field, that of one row.
+    """
+
+    name: str
+    merge: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def joined(self) -> bool:
+        """Whether the tensor is made of rows."""
+        return self.merge == "cat"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row, or of the whole tensor when it is not made of rows."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def identity(self, device: torch.device | str = "cpu") -> Tensor:
+        """The tensor that changes nothing when merged: no rows, zeros, or the largest value of the dtype."""
+        if self.joined:
+            return torch.zeros((0, *self.shape), dtype=self.dtype, device=device)
+        if self.merge == "sum":
+            return torch.zeros(self.shape, dtype=self.dtype, device=device)
+        top = math.inf if self.dtype.is_floating_point else torch.iinfo(self.dtype).max
+        return torch.full(self.shape, top, dtype=self.dtype, device=device)
+
+    def check(self, value: object) -> None:
+        """Raise :class:`InputError` unless ``value`` is a Tensor of this dtype and shape, with any number of rows."""
+        if not isinstance(value, Tensor):
+            raise InputError(f"state field {self.name} must be a Tensor but got {type(value).__name__}")
+        shape = tuple(value.shape[1:] if self.joined else value.shape)
+        if value.dtype != self.dtype or value.ndim < self.joined or shape != self.shape:
+            raise InputError(f"state field {self.name} must be {self} but got {value.dtype} {list(value.shape)}")
+
+    def __str__(self) -> str:
+        sizes = ("N", *self.shape) if self.joined else self.shape
+        return f"{str(self.dtype).removeprefix('torch.')} [{', '.join(map(str, sizes))}]"
+
+
+@dataclass(frozen=True)
+class State:
+    """Base of the sufficient statistics of a metric: a frozen dataclass of tensors.
+
+    Every field is declared by :func:`summed`, :func:`joined` or :func:`least`. ``merge`` is associative and the empty
+    state is its identity, on either side. Tensors are never changed in place, so states may share them.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Scores(State):
+        ...     score: Tensor = joined()  # float64 [N]
+        ...     hits: Tensor = summed()  # int64 []
+        >>> a = Scores(torch.tensor([0.5, 0.25]), torch.tensor(1))
+        >>> a.merge(Scores(torch.tensor([1.0]), torch.tensor(2)))
+        Scores(score=tensor([0.5000, 0.2500, 1.0000]), hits=tensor(3))
+        >>> a.merge(a.empty()).score.tolist() == a.empty().merge(a).score.tolist() == a.score.tolist()
+        True
+    """
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The fields by name, in the order of declaration."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def schema(self) -> tuple[Spec, ...]:
+        """What each field is; equal for every state of one metric configuration.
+
+        Raises:
+            InputError: a field is not declared by ``summed``, ``joined`` or ``least``, or holds no fitting tensor.
+        """
+        return tuple(_spec(f.name, f.metadata, getattr(self, f.name)) for f in fields(self))
+
+    def empty(self) -> Self:
+        """The state without data of the same schema, on the CPU."""
+        return type(self)(**{spec.name: spec.identity() for spec in self.schema()})
+
+    def merge(self, other: Self) -> Self:
+        """This state followed by ``other``, on the device of this one.
+
+        Raises:
+            SyncError: ``other`` is of another class.
+            InputError: a field of ``other`` has another dtype or shape.
+        """
+        if type(other) is not type(self):
+            raise SyncError(f"a {type(self).__name__} merges with its own kind but got {type(other).__name__}")
+        merged = {}
+        for spec in self.schema():
+            ours, theirs = getattr(self, spec.name), getattr(other, spec.name)
+            spec.check(theirs)
+            merged[spec.name] = merge_tensors(spec.merge, (ours, theirs.to(ours.device)))
+        return type(self)(**merged)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same state on ``device``."""
+        return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+def _spec(name: str, metadata: Mapping[str, Any], value: object) -> Spec:
+    if metadata.get("merge") not in _MERGE:
+        raise InputError(f"state field {name} must be declared by summed(), joined() or least()")
+    if not isinstance(value, Tensor):
+        raise InputError(f"state field {name} must be a Tensor but got {type(value).__name__}")
+    merge = metadata["merge"]
+    if merge == "cat" and value.ndim == 0:
+        raise InputError(f"state field {name} must be rows [N, ...] but has no dimension")
+    return Spec(name, merge, value.dtype, tuple(value.shape[1:] if merge == "cat" else value.shape))
