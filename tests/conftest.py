@@ -1,4 +1,4 @@
-"""What holds for every test: Triton is interpreted where there is no GPU, and a CUDA torchvision loads beside a CPU torch."""
+"""For every test: Triton is interpreted where there is no GPU, and a CUDA torchvision loads beside a CPU torch."""
 
 from __future__ import annotations
 

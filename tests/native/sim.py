@@ -21,12 +21,13 @@ ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
 CACHE = ROOT / "build" / "native_tests"
 COMPILER = os.environ.get("CXX", "c++")
-COMMON = "-g -std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -pthread -Wall -Wextra -Werror".split()
-SANITIZE = "-O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined".split()
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+COMMON = ["-g", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", *WARNINGS]
+SANITIZE = ["-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 SIMULATE = ["-include", str(CSRC / "sim" / "cuda_sim.h"), "-I", str(CSRC / "cuda"), "-x", "c++"]
 
 sanitizing = False
-"""Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it in a process that preloads them."""
+"""Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
 
 
 @functools.cache
