@@ -1,0 +1,1 @@
+"""User data to tensors and columns: every format ends here."""

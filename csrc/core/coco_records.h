@@ -1,0 +1,262 @@
+// One record of a COCO array (annotation, result, image, category) from JSON text to a row, and rows to
+// columns.
+#pragma once
+#include "json.h"
+
+namespace valor {
+namespace coco {
+
+using json::Cursor;
+using json::Number;
+
+// The order is that of FIELDS in valor_gpu/inputs/_coco_records.py; bit f of a row's `present` stands for
+// field f.
+enum Field : int32_t {
+  kId,
+  kImageId,
+  kCategoryId,
+  kBbox,
+  kArea,
+  kScore,
+  kIsCrowd,
+  kIgnore,
+  kSegmentation,
+  kKeypoints,
+  kCaption,
+  kFieldCount,
+  kUnknown = kFieldCount,
+};
+
+// Added to a field (or to kRecord) in place of a json::Need: the value there has the wrong type.
+constexpr int32_t kWrongType = 16;
+constexpr int32_t kRecord = kFieldCount;
+
+constexpr int64_t kNameSizes[kFieldCount] = {2, 8, 11, 4, 4, 5, 7, 6, 12, 9, 7};
+constexpr int64_t kLongestName = 12;
+
+// Column c of every table is an array of kWidths[c] bytes a row; a null pointer is a column nobody wants.
+enum Column {
+  kIds,
+  kImageIds,
+  kCategoryIds,
+  kBoxes,
+  kAreas,
+  kScores,
+  kIsCrowds,
+  kIgnores,
+  kPresents,
+  kColumnCount
+};
+constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2};
+
+struct Row {
+  int64_t whole[3] = {0, 0, 0};  // id, image_id, category_id
+  double box[4];
+  double area, score;
+  uint8_t flags[2] = {0, 0};  // iscrowd, ignore
+  uint16_t present = 0;
+  Row() {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    box[0] = box[1] = box[2] = box[3] = area = score = none;
+  }
+};
+
+class Table {
+ public:
+  explicit Table(void* const* columns) : columns_(columns) {}
+
+  void write(int64_t row, const Row& from) const {
+    for (int c = kIds; c <= kCategoryIds; ++c) put(c, row, &from.whole[c]);
+    put(kBoxes, row, from.box);
+    put(kAreas, row, &from.area);
+    put(kScores, row, &from.score);
+    put(kIsCrowds, row, &from.flags[0]);
+    put(kIgnores, row, &from.flags[1]);
+    put(kPresents, row, &from.present);
+  }
+
+  void move(int64_t to, int64_t from, int64_t rows) const {
+    for (int c = 0; c < kColumnCount; ++c) {
+      if (columns_[c]) memmove(cell(c, to), cell(c, from), static_cast<size_t>(rows * kWidths[c]));
+    }
+  }
+
+ private:
+  char* cell(int column, int64_t row) const {
+    return static_cast<char*>(columns_[column]) + row * kWidths[column];
+  }
+  void put(int column, int64_t row, const void* from) const {
+    if (columns_[column]) memcpy(cell(column, row), from, static_cast<size_t>(kWidths[column]));
+  }
+  void* const* columns_;
+};
+
+// The field whose name, closing quote included, stands at `key`, where kLongestName + 1 bytes can be read.
+inline int32_t match_field(const char* key) {
+  const auto is = [key](const auto& name) { return memcmp(key, name, sizeof(name) - 1) == 0; };
+  switch (key[0]) {
+    case 'i':
+      if (is("image_id\"")) return kImageId;
+      if (is("id\"")) return kId;
+      if (is("iscrowd\"")) return kIsCrowd;
+      return is("ignore\"") ? kIgnore : kUnknown;
+    case 'b':
+      return is("bbox\"") ? kBbox : kUnknown;
+    case 'c':
+      if (is("category_id\"")) return kCategoryId;
+      return is("caption\"") ? kCaption : kUnknown;
+    case 's':
+      if (is("score\"")) return kScore;
+      return is("segmentation\"") ? kSegmentation : kUnknown;
+    case 'a':
+      return is("area\"") ? kArea : kUnknown;
+    case 'k':
+      return is("keypoints\"") ? kKeypoints : kUnknown;
+    default:
+      return kUnknown;
+  }
+}
+
+// As match_field, for a key that may hold escapes or end where the text does.
+int32_t match_written(const char* at, const char* end) {
+  char plain[kLongestName + 4] = {};
+  int64_t size = 0;
+  while (at < end) {
+    unsigned letter = static_cast<uint8_t>(*at++);
+    if (letter == '\\') {
+      // No field's name holds a character that a short escape stands for.
+      if (end - at < 5 || *at != 'u' || std::from_chars(at + 1, at + 5, letter, 16).ptr != at + 5)
+        return kUnknown;
+      at += 5;
+    }
+    if (letter >= 128 || size == kLongestName) return kUnknown;
+    plain[size++] = static_cast<char>(letter);
+  }
+  plain[size] = '"';
+  const int32_t field = match_field(plain);
+  return field != kUnknown && kNameSizes[field] == size ? field : kUnknown;
+}
+
+// Reads a key whose opening quote is behind the cursor.
+inline bool take_field(Cursor& c, int32_t& field) {
+  if (c.left() > kLongestName) {
+    field = match_field(c.at);
+    if (field != kUnknown) {
+      c.at += kNameSizes[field] + 1;
+      return true;
+    }
+  }
+  const char* const first = c.at;
+  if (!json::skip_string(c)) return false;
+  field = match_written(first, c.at - 1);
+  return true;
+}
+
+// Four numbers, or none (`[]`): `count` tells.
+inline bool take_box(Cursor& c, double* box, int& count) {
+  if (c.peek() != '[') return false;
+  count = 0;
+  do {
+    ++c.at;
+    json::skip_space(c);
+    Number number;
+    if (count == 0 && c.peek() == ']') break;
+    if (count == 4 || !json::take_number(c, number)) return false;
+    box[count++] = number.real;
+    json::skip_space(c);
+  } while (c.peek() == ',');
+  return c.peek() == ']' && (count == 0 || count == 4) && ++c.at;
+}
+
+inline bool take_flag(Cursor& c, uint8_t& flag) {
+  Number number{0.0, 0, false};
+  if (json::take_word(c, "true")) {
+    number.real = 1.0;
+  } else if (!json::take_word(c, "false") && !json::take_number(c, number)) {
+    return false;
+  }
+  flag = number.real != 0.0;
+  return true;
+}
+
+inline bool take_real(Cursor& c, double& out) {
+  Number number;
+  if (!json::take_number(c, number)) return false;
+  out = number.real;
+  return true;
+}
+
+// Reads the value of `field`; `present` becomes false for null and for an empty box.
+inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
+  Number number;
+  int count = 4;
+  bool good = true;
+  present = true;
+  switch (field) {
+    case kId:
+    case kImageId:
+    case kCategoryId:
+      return json::take_number(c, number) && json::as_integer(number, row.whole[field]);
+    case kBbox:
+      good = take_box(c, row.box, count);
+      present = count != 0;
+      return good;
+    case kArea:
+      return take_real(c, row.area);
+    case kScore:
+      return take_real(c, row.score);
+    case kIsCrowd:
+    case kIgnore:
+      return take_flag(c, row.flags[field - kIsCrowd]);
+    default:
+      return json::skip_value(c);
+  }
+}
+
+// Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
+inline bool set_field(Cursor& c, int32_t field, Row& row) {
+  const char* const value = c.at;
+  bool present = false;
+  if (!json::take_word(c, "null") && !take_value(c, field, row, present)) {
+    c.at = value;
+    if (!json::skip_value(c)) return false;
+    c.at = value;
+    return c.fail(kWrongType + field);
+  }
+  const uint16_t bit = static_cast<uint16_t>(1u << field);
+  row.present = static_cast<uint16_t>(present ? row.present | bit : row.present & ~bit);
+  return true;
+}
+
+// Reads one element of the array; fields without a bit in `wanted` are stepped over.
+bool take_record(Cursor& c, uint32_t wanted, Row& row) {
+  const char* const record = c.at;
+  if (c.peek() != '{') {
+    if (!json::skip_value(c)) return false;
+    c.at = record;
+    return c.fail(kWrongType + kRecord);
+  }
+  ++c.at;
+  json::skip_space(c);
+  if (c.peek() == '}') return ++c.at, true;
+  for (;;) {
+    int32_t field = kUnknown;
+    if (c.peek() != '"') return c.fail(json::kKey);
+    ++c.at;
+    if (!take_field(c, field)) return false;
+    json::skip_space(c);
+    if (c.peek() != ':') return c.fail(json::kColon);
+    ++c.at;
+    json::skip_space(c);
+    const bool known = (wanted >> field) & 1u;
+    if (!(known ? set_field(c, field, row) : json::skip_value(c))) return false;
+    json::skip_space(c);
+    if (c.peek() == '}') return ++c.at, true;
+    if (c.peek() != ',') return c.fail(json::kCommaOrBrace);
+    ++c.at;
+    json::skip_space(c);
+  }
+}
+
+}  // namespace coco
+}  // namespace valor

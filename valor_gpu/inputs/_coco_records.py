@@ -1,0 +1,190 @@
+"""COCO records as Python objects to numpy columns, and the wording of what is wrong with one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+
+# Bit f of a row's `present` stands for FIELDS[f]; csrc/core/coco_records.h has the same order.
+FIELDS = (
+    "id",
+    "image_id",
+    "category_id",
+    "bbox",
+    "area",
+    "score",
+    "iscrowd",
+    "ignore",
+    "segmentation",
+    "keypoints",
+    "caption",
+)
+BIT = {field: np.uint16(1 << f) for f, field in enumerate(FIELDS)}
+
+_NEED = {
+    "id": "a 64-bit integer",
+    "image_id": "a 64-bit integer",
+    "category_id": "a 64-bit integer",
+    "bbox": "4 numbers [x, y, width, height]",
+    "area": "a number",
+    "score": "a number",
+    "iscrowd": "a number or a boolean",
+    "ignore": "a number or a boolean",
+}
+_INTEGERS = {int, np.int64, np.int32}
+_WIDE = {int, float, np.float64}
+_NUMBERS = _INTEGERS | _WIDE | {np.float32, np.float16}
+
+Columns = dict[str, NDArray[Any]]
+
+
+def shown(value: object) -> str:
+    """``repr`` for a message, cut after 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def wrong_value(where: str, row: int, field: str, value: object) -> InputError:
+    """The error for a field of the wrong type."""
+    return InputError(f"{where}[{row}].{field} must be {_NEED[field]} but got {shown(value)}")
+
+
+def wrong_record(where: str, row: int, value: object) -> InputError:
+    """The error for an element that is not an object."""
+    return InputError(f"{where}[{row}] must be an object but got {shown(value)}")
+
+
+def missing_field(where: str, row: int, field: str, present: int) -> InputError:
+    """The error for a record without ``field``; ``present`` has the bits of the fields it has."""
+    has = [name for name in FIELDS if present & int(BIT[name])]
+    return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}")
+
+
+def check_array(where: str, value: object) -> None:
+    """Raise unless ``value`` is a list or a tuple of records."""
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{where} must be an array of objects but got {shown(value)}")
+
+
+def columns_from_records(records: Sequence[Mapping[str, Any]], where: str, wanted: Sequence[str] = FIELDS) -> Columns:
+    """A column for each field that decides a number, and ``present``: which fields each record has.
+
+    Args:
+        records: annotations or results as ``json.load`` gives them; numbers may be numpy's.
+        where: what stands before ``[row]`` in a message.
+        wanted: the fields to look at.
+    """
+    count = len(records)
+    if not set(map(type, records)) <= {dict}:
+        for row, record in enumerate(records):
+            if not isinstance(record, Mapping):
+                raise wrong_record(where, row, record)
+    columns: Columns = {"present": np.zeros(count, np.uint16)}
+    for field in wanted:
+        values = [record.get(field) for record in records]
+        if field in _NEED:
+            columns[field], has = _column(values, field, where)
+        else:
+            has = np.fromiter((value is not None for value in values), np.bool_, count)
+        columns["present"][has] |= BIT[field]
+    return columns
+
+
+def _column(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The values of one field and which rows have it."""
+    dtype, absent, kinds, _ = _CONVERSIONS[field]
+    flat: Iterable[Any] = values
+    if field == "bbox":
+        is_plain = set(map(type, values)) <= {list, tuple} and set(map(len, values)) <= {4}
+        flat = chain.from_iterable(values) if is_plain else [None]
+    if set(map(type, flat)) <= kinds:
+        try:
+            column = np.array(values, dtype=np.float64 if dtype is np.bool_ else dtype)
+            return column.reshape(len(values), *np.shape(absent)).astype(dtype, copy=False), np.ones(
+                len(values), np.bool_
+            )
+        except OverflowError:  # an integer beyond the column: found one by one below
+            pass
+    return _column_one_by_one(values, field, where)
+
+
+def _column_one_by_one(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """As :func:`_column`, for absent values, unusual types and errors."""
+    dtype, absent, _, convert = _CONVERSIONS[field]
+    column = np.full((len(values), *np.shape(absent)), absent, dtype)
+    has = np.zeros(len(values), np.bool_)
+    for row, value in enumerate(values):
+        if value is None or (field == "bbox" and isinstance(value, (list, tuple)) and not value):
+            continue
+        try:
+            column[row] = convert(value)
+        except (TypeError, ValueError, OverflowError):
+            raise wrong_value(where, row, field, value) from None
+        has[row] = True
+    return column, has
+
+
+def _number(value: Any) -> float:
+    """Any real number but a boolean; an integer beyond the doubles is infinite, as 1e400 is."""
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        raise TypeError
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _integer(value: Any) -> int:
+    """Any integer but a boolean; 1.0 is one."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    try:
+        return operator.index(value)
+    except TypeError:
+        number = _number(value)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def _flag(value: Any) -> bool:
+    return bool(value) if isinstance(value, (bool, np.bool_)) else _number(value) != 0
+
+
+def _box(value: Any) -> list[float]:
+    if isinstance(value, (str, bytes, Mapping)) or len(value) != 4:
+        raise TypeError
+    return [_number(part) for part in value]
+
+
+_NAN = float("nan")
+_CONVERSIONS: dict[str, tuple[type, Any, set[type], Callable[[Any], Any]]] = {
+    "id": (np.int64, 0, _INTEGERS, _integer),
+    "image_id": (np.int64, 0, _INTEGERS, _integer),
+    "category_id": (np.int64, 0, _INTEGERS, _integer),
+    "bbox": (np.float64, [_NAN] * 4, _NUMBERS, _box),
+    "area": (np.float64, _NAN, _NUMBERS, _number),
+    "score": (np.float64, _NAN, _NUMBERS, _number),
+    "iscrowd": (np.bool_, False, _NUMBERS | {bool}, _flag),
+    "ignore": (np.bool_, False, _NUMBERS | {bool}, _flag),
+}
+
+
+def box_areas(boxes: Sequence[Any], column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Width x height as pycocotools computes it: in the precision of the numbers given, then float64.
+
+    Args:
+        boxes: the N boxes as given.
+        column: the same as float64 ``[N, 4]``.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if set(map(type, chain.from_iterable(boxes))) <= _WIDE:
+            return column[:, 2] * column[:, 3]
+        return np.array([float(box[2] * box[3]) for box in boxes], np.float64)

@@ -1,0 +1,169 @@
+"""COCO JSON files to numpy columns by the native scanner: no Python object for a record."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Collection
+from typing import Any, NoReturn
+
+import numpy as np
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import BIT, FIELDS, Columns, wrong_record, wrong_value
+
+CHUNK_BYTES = 1 << 20
+
+# json::Need and kWrongType of csrc/core.
+_NEEDS = (
+    "",
+    "a value",
+    "a key in double quotes",
+    "':'",
+    "',' or '}'",
+    "',' or ']'",
+    "the closing quote of the string",
+)
+_WRONG_TYPE = 16
+# In the order of csrc/core/coco_records.h: kIds to kPresents.
+_COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
+    ("id", np.int64, ()),
+    ("image_id", np.int64, ()),
+    ("category_id", np.int64, ()),
+    ("bbox", np.float64, (4,)),
+    ("area", np.float64, ()),
+    ("score", np.float64, ()),
+    ("iscrowd", np.bool_, ()),
+    ("ignore", np.bool_, ()),
+    ("present", np.uint16, ()),
+)
+_SPACE = re.compile(rb"[ \t\n\r]*")
+_BYTES_SHOWN = 24
+
+
+@functools.cache
+def _function(symbol: str, signature: str) -> native.Function:
+    return native.function("valor_cpu", symbol, signature)
+
+
+def default_threads() -> int:
+    """The CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class JsonFile:
+    """A JSON file in memory as the system maps it, and places in it."""
+
+    def __init__(self, path: str | os.PathLike[str], *, threads: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.name = os.fspath(path)
+        self._threads = threads
+        self._chunk_bytes = chunk_bytes
+        if os.stat(path).st_size == 0:
+            raise InputError(f"{self.name}: byte 0: needed a value but the file is empty")
+        self._bytes = np.memmap(path, np.uint8, mode="r")
+        self._text = memoryview(self._bytes)
+
+    def fail(self, at: int, need: str) -> NoReturn:
+        """Raise for what stands at byte ``at``."""
+        found = bytes(self._text[at : at + _BYTES_SHOWN])
+        got = f"got {found.decode('utf-8', 'replace')!r}" if found else "the file ends"
+        raise InputError(f"{self.name}: byte {at}: needed {need} but {got}")
+
+    def skip_space(self, at: int) -> int:
+        """The first byte at ``at`` or later that is not space."""
+        found = _SPACE.match(self._text, at)
+        return found.end() if found else at
+
+    def token(self, at: int, allowed: str, need: str) -> str:
+        """The character at ``at``, which must be one of ``allowed``."""
+        character = chr(self._text[at]) if at < len(self._text) else ""
+        if not character or character not in allowed:
+            self.fail(at, need)
+        return character
+
+    def skip_value(self, at: int) -> int:
+        """The end of the value at ``at``."""
+        out = np.zeros(2, np.int64)
+        skip = _function("valor_json_skip", "pqqp")
+        skip(self._bytes.ctypes.data, len(self._text), at, out.ctypes.data)
+        end, need = out.tolist()
+        if need:
+            self.fail(end, _NEEDS[need])
+        return int(end)
+
+    def value(self, at: int) -> Any:
+        """The value at ``at`` as Python objects."""
+        try:
+            return json.loads(str(self._text[at : self.skip_value(at)], "utf-8"))
+        except ValueError as error:
+            raise InputError(f"{self.name}: byte {at}: needed a JSON value but: {error}") from None
+
+    def each_member(self, at: int, read: Callable[[str, int], int]) -> int:
+        """Call ``read(key, place)`` for each member of the object at ``at``, which returns where the value ends."""
+        self.token(at, "{", "a JSON object")
+        at = self.skip_space(at + 1)
+        mark = self.token(at, '}"', "a key in double quotes or '}'")
+        while mark != "}":
+            colon = self.skip_space(self.skip_value(at))
+            self.token(colon, ":", "':'")
+            at = self.skip_space(read(str(self.value(at)), self.skip_space(colon + 1)))
+            mark = self.token(at, ",}", "',' or '}'")
+            if mark == ",":
+                at = self.skip_space(at + 1)
+                self.token(at, '"', "a key in double quotes")
+        return at + 1
+
+    def finish(self, at: int) -> None:
+        """Raise unless only space follows."""
+        if self.skip_space(at) < len(self._text):
+            self.fail(self.skip_space(at), "the end of the file")
+
+    def array(self, at: int, wanted: Collection[str], where: str, end: int | None = None) -> tuple[Columns, int]:
+        """Columns of the array of objects at ``at``, and where it ends.
+
+        Args:
+            at: the place of the bracket.
+            wanted: names out of FIELDS; columns of other fields are not made.
+            where: what stands before ``[row]`` in a message.
+            end: how much of the file to look at, when the end of the array is known.
+        """
+        self.token(at, "[", "an array of objects")
+        size = len(self._text) if end is None else end
+        room = (size - at) // self._chunk_bytes + 1
+        plan = np.zeros((2, room), np.int64)  # starts, bounds
+        chunks = np.zeros(1, np.int64)
+        data, threads = self._bytes.ctypes.data, self._threads
+        places = (plan[0].ctypes.data, plan[1].ctypes.data)
+        _function("valor_coco_plan", "pqqqqippp")(
+            data, size, at, self._chunk_bytes, threads, 1, *places, chunks.ctypes.data
+        )
+        count = int(chunks[0])
+        bound = int(plan[1, :count].sum())
+        columns = {
+            name: np.empty((bound, *shape), dtype)
+            for name, dtype, shape in _COLUMNS
+            if name == "present" or name in wanted
+        }
+        pointers = np.array([columns[c].ctypes.data if c in columns else 0 for c, _, _ in _COLUMNS], np.uintp)
+        fields = int(sum(int(BIT[field]) for field in wanted))
+        out = np.zeros(3, np.int64)
+        _function("valor_coco_scan", "pqppqqqipp")(
+            data, size, *places, count, fields, threads, 1, pointers.ctypes.data, out.ctypes.data
+        )
+        rows, stop, need = out.tolist()
+        if need:
+            self._fail_in_array(stop, need, where, rows)
+        for column in columns.values():
+            column.resize((rows, *column.shape[1:]), refcheck=False)
+        return columns, stop
+
+    def _fail_in_array(self, at: int, need: int, where: str, row: int) -> NoReturn:
+        if need < _WRONG_TYPE:
+            self.fail(at, _NEEDS[need])
+        field = need - _WRONG_TYPE
+        if field == len(FIELDS):
+            raise wrong_record(where, row, self.value(at))
+        raise wrong_value(where, row, FIELDS[field], self.value(at))

@@ -1,0 +1,338 @@
+"""COCO ground truth and results as numpy columns, from JSON files or from Python objects.
+
+Files are read by the native scanner (``csrc/cpu/coco_json.cpp``), which makes no Python object for a record. Without
+the native library, of which ``valor_gpu.native.reason("valor_cpu")`` tells, :mod:`json` reads them into equal columns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.inputs import _coco_scan
+from valor_gpu.inputs._coco_records import (
+    BIT,
+    Columns,
+    box_areas,
+    check_array,
+    columns_from_records,
+    missing_field,
+    shown,
+    wrong_value,
+)
+
+Path = str | os.PathLike[str]
+
+_ALL_FIELDS = tuple(BIT)
+_RESULT_FIELDS = ("image_id", "category_id", "bbox", "score", "segmentation", "keypoints", "caption")
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Annotations or detections, one row each, in the order of their file or list.
+
+    Attributes:
+        id: int64 ``[N]``; of results 1 .. N.
+        image_id: int64 ``[N]``.
+        category_id: int64 ``[N]``.
+        bbox: float64 ``[N, 4]``, x, y, width, height in pixels.
+        area: float64 ``[N]``, square pixels; of results width x height.
+        iscrowd: bool ``[N]``.
+        ignore: bool ``[N]``, the optional ``ignore`` key.
+        score: float64 ``[N]``, NaN where absent.
+        present: uint16 ``[N]``, the fields that a record has: see :meth:`has`. Absent integers and flags are 0, absent
+            numbers NaN.
+        where: what stands before ``[row]`` in a message, for example ``instances.json: annotations``.
+
+    Example:
+        >>> rows = columns_from_results([{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}])
+        >>> rows.id.tolist(), rows.area.tolist(), rows.place(0)
+        ([1], [20.0], 'results[0]')
+    """
+
+    id: NDArray[np.int64]
+    image_id: NDArray[np.int64]
+    category_id: NDArray[np.int64]
+    bbox: NDArray[np.float64]
+    area: NDArray[np.float64]
+    iscrowd: NDArray[np.bool_]
+    ignore: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    present: NDArray[np.uint16]
+    where: str
+
+    def __len__(self) -> int:
+        return len(self.image_id)
+
+    def place(self, row: int) -> str:
+        """How a message calls ``row``."""
+        return f"{self.where}[{row}]"
+
+    def has(self, name: str) -> NDArray[np.bool_]:
+        """Bool ``[N]``: the records that have field ``name`` (a null, and an empty ``bbox``, count as absent)."""
+        return (self.present & BIT[name]) != 0
+
+    def require(self, *names: str) -> None:
+        """Raise :class:`InputError` with the place of the first record that lacks one of ``names``."""
+        for name in names:
+            lacking = ~self.has(name)
+            if lacking.any():
+                row = int(lacking.argmax())
+                raise missing_field(self.where, row, name, int(self.present[row]))
+
+    def last_of_id(self) -> NDArray[np.int64]:
+        """int64 ``[N]``: for each row, the last row with the same id.
+
+        pycocotools looks annotations up by id, so that the last of several with one id stands for all of them.
+
+        Example:
+            >>> rows = columns_from_dataset({"annotations": [{"id": i, "image_id": 1} for i in (5, 6, 5)]}).annotations
+            >>> rows.last_of_id().tolist()
+            [2, 1, 2]
+        """
+        rows = len(self)
+        if bool((self.id[1:] > self.id[:-1]).all()):
+            return np.arange(rows, dtype=np.int64)
+        ids, from_the_end = np.unique(self.id[::-1], return_index=True)
+        return np.asarray(rows - 1 - from_the_end[np.searchsorted(ids, self.id)], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A COCO dataset without what evaluation does not need.
+
+    Attributes:
+        image_ids: int64 ``[I]``, in file order, repeated ids kept.
+        categories: the category objects (few) with all their keys, in file order; empty when there are none.
+        category_ids: int64 ``[K]``, their ids.
+        annotations: the annotations or detections.
+        where: the file, or ``dataset``.
+
+    Example:
+        >>> data = columns_from_dataset({"images": [{"id": 3}], "categories": [{"id": 1, "name": "cat"}]})
+        >>> data.image_ids.tolist(), data.category_names, len(data.annotations)
+        ([3], ('cat',), 0)
+    """
+
+    image_ids: NDArray[np.int64]
+    categories: list[dict[str, Any]]
+    category_ids: NDArray[np.int64]
+    annotations: Annotations
+    where: str
+
+    @property
+    def category_names(self) -> tuple[str, ...]:
+        """The name of each category, or its id as text when it has none."""
+        return tuple(str(c.get("name", c["id"])) for c in self.categories)
+
+
+def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
+    """Columns of a COCO annotation file.
+
+    Args:
+        path: a JSON object with ``images``, ``annotations`` and ``categories``, each optional.
+        threads: how many to use; default: all CPUs of this process.
+
+    Raises:
+        InputError: not JSON, or a value of the wrong type; says where. Annotations need ``id`` and ``image_id``, and
+            ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
+    """
+    if not native.available("valor_cpu"):
+        return columns_from_dataset(_load(path), f"{os.fspath(path)}: ")
+    file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
+    return _scan_dataset(file)
+
+
+def read_results(path: Path, *, threads: int | None = None) -> Annotations:
+    """Columns of a COCO results file with boxes.
+
+    Args:
+        path: a JSON array of objects with ``image_id``, ``category_id``, ``bbox`` and ``score``.
+        threads: how many to use; default: all CPUs of this process.
+
+    Raises:
+        InputError: not JSON, a value of the wrong type, or a missing key; says where.
+    """
+    rows = detections(read_result_rows(path, threads=threads))
+    rows.require("score")
+    return rows
+
+
+def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
+    """As :func:`read_results`, but as stored: without ids, and any key may be absent."""
+    if not native.available("valor_cpu"):
+        return result_rows(_load(path), f"{os.fspath(path)}: ")
+    file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
+    return _scan_results(file)
+
+
+def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset") -> Dataset:
+    """As :func:`read_ground_truth`, from the object that the file holds.
+
+    Args:
+        dataset: an object as ``json.load`` gives it; numbers may be numpy's or torch's.
+        where: what messages call it.
+    """
+    if not isinstance(dataset, Mapping):
+        raise InputError(f"{where} must be an object with images, annotations and categories but got {shown(dataset)}")
+    parts: dict[str, Any] = {}
+    for name, fields in _DATASET_FIELDS.items():
+        records = dataset.get(name, ())
+        check_array(f"{where}: {name}", records)
+        parts[name] = columns_from_records(records, f"{where}: {name}", fields)
+    return _dataset(parts, list(dataset.get("categories", ())), "categories" in dataset, where)
+
+
+def columns_from_results(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str = "results") -> Annotations:
+    """As :func:`read_results`, from a list of objects or an array.
+
+    Args:
+        results: objects with ``image_id``, ``category_id``, ``bbox`` and ``score``, or an integer or floating array
+            ``[N, 7]`` with the columns image_id, x, y, width, height, score, category_id.
+        where: what messages call it.
+
+    Example:
+        >>> columns_from_results(np.array([[7, 0, 0, 4, 5, 0.5, 1]])).bbox.tolist()
+        [[0.0, 0.0, 4.0, 5.0]]
+    """
+    rows = detections(result_rows(results, where))
+    rows.require("score")
+    return rows
+
+
+def result_rows(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str = "results") -> Annotations:
+    """As :func:`columns_from_results`, but as given: without ids, and any key may be absent."""
+    if isinstance(results, np.ndarray):
+        return _rows_of_array(results, where)
+    check_array(where, results)
+    columns = columns_from_records(results, where, _RESULT_FIELDS)
+    rows = _annotations(columns, where)
+    if not rows.has("bbox").all():
+        return rows
+    return replace(rows, area=box_areas([record["bbox"] for record in results], rows.bbox))
+
+
+def detections(rows: Annotations) -> Annotations:
+    """Results with boxes as annotations: ids 1 .. N, no crowds, areas of the boxes.
+
+    Raises:
+        InputError: a record lacks ``image_id``, ``category_id`` or ``bbox``.
+    """
+    rows.require("image_id", "category_id", "bbox")
+    present = rows.present | BIT["id"] | BIT["area"] | BIT["iscrowd"]
+    return replace(rows, id=np.arange(1, len(rows) + 1, dtype=np.int64), present=present)
+
+
+_DATASET_FIELDS: dict[str, tuple[str, ...]] = {
+    "images": ("id",),
+    "annotations": _ALL_FIELDS,
+    "categories": ("id",),
+}
+
+
+def _load(path: Path) -> Any:
+    """The JSON value in a file, by Python's json."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        text = data.decode("utf-8")
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = len(text[: error.pos].encode())
+        raise InputError(f"{os.fspath(path)}: byte {place}: {error.msg}") from None
+    except ValueError as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from None
+
+
+def _scan_dataset(file: _coco_scan.JsonFile) -> Dataset:
+    parts: dict[str, Any] = {}
+    categories: list[dict[str, Any]] = []
+
+    def read(key: str, at: int) -> int:
+        nonlocal categories
+        if key == "annotations":
+            parts[key], end = file.array(at, _ALL_FIELDS, f"{file.name}: {key}")
+            return end
+        end = file.skip_value(at)
+        if key == "images":
+            parts[key], _ = file.array(at, _DATASET_FIELDS[key], f"{file.name}: {key}", end)
+        elif key == "categories":
+            categories = file.value(at)
+            check_array(f"{file.name}: {key}", categories)
+            parts[key] = columns_from_records(categories, f"{file.name}: {key}", _DATASET_FIELDS[key])
+        return end
+
+    file.finish(file.each_member(file.skip_space(0), read))
+    has_categories = "categories" in parts
+    for name, fields in _DATASET_FIELDS.items():
+        parts.setdefault(name, columns_from_records((), name, fields))
+    return _dataset(parts, categories, has_categories, file.name)
+
+
+def _scan_results(file: _coco_scan.JsonFile) -> Annotations:
+    where = f"{file.name}: "
+    columns, end = file.array(file.skip_space(0), _RESULT_FIELDS, where)
+    file.finish(end)
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns["area"] = columns["bbox"][:, 2] * columns["bbox"][:, 3]
+    return _annotations(columns, where)
+
+
+def _dataset(parts: Mapping[str, Columns], categories: list[Any], has_categories: bool, where: str) -> Dataset:
+    for name in ("images", "categories"):
+        _annotations(parts[name], f"{where}: {name}").require("id")
+    annotations = _annotations(parts["annotations"], f"{where}: annotations")
+    annotations.require("id", "image_id", *(["category_id"] if has_categories else []))
+    return Dataset(parts["images"]["id"], categories, parts["categories"]["id"], annotations, where)
+
+
+def _annotations(columns: Columns, where: str) -> Annotations:
+    """Rows of the columns given; the others hold what stands for an absent value."""
+    rows = len(columns["present"])
+    whole = dict(columns)
+    for name in ("id", "image_id", "category_id"):
+        whole.setdefault(name, np.zeros(rows, np.int64))
+    for name in ("iscrowd", "ignore"):
+        whole.setdefault(name, np.zeros(rows, np.bool_))
+    for name, shape in (("bbox", (rows, 4)), ("area", (rows,)), ("score", (rows,))):
+        if name not in whole:
+            whole[name] = np.full(shape, np.nan)
+    return Annotations(**whole, where=where)
+
+
+def _rows_of_array(results: NDArray[Any], where: str) -> Annotations:
+    """The columns of an array ``[N, 7]``; areas in its own precision, as pycocotools computes them."""
+    if results.ndim != 2 or results.shape[1] != 7 or results.dtype.kind not in "iuf":
+        got = f"{results.dtype} {list(results.shape)}"
+        raise InputError(f"{where} must be an integer or floating array [N, 7] but got {got}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        area = results[:, 3] * results[:, 4]
+    columns: Columns = {
+        "image_id": _whole_numbers(results[:, 0], "image_id", where),
+        "category_id": _whole_numbers(results[:, 6], "category_id", where),
+        "bbox": results[:, 1:5].astype(np.float64),
+        "area": area.astype(np.float64),
+        "score": results[:, 5].astype(np.float64),
+        "present": np.full(len(results), sum(BIT[f] for f in _RESULT_FIELDS[:4]), np.uint16),
+    }
+    return _annotations(columns, where)
+
+
+def _whole_numbers(values: NDArray[Any], name: str, where: str) -> NDArray[np.int64]:
+    """One column as int64; 1.0 is an integer, 1.5, NaN and what 64 bits do not hold are not."""
+    if values.dtype.kind == "f":
+        fits = (values >= -(2.0**63)) & (values < 2.0**63) & (np.trunc(values) == values)
+    else:
+        fits = values <= np.iinfo(np.int64).max
+    if not fits.all():
+        row = int(fits.argmin())
+        raise wrong_value(where, row, name, values[row].item())
+    return values.astype(np.int64)
