@@ -1,0 +1,1 @@
+"""Triton kernels for dense work. Nothing here is imported before a CUDA tensor needs it."""
