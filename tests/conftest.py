@@ -1,17 +1,55 @@
-"""For every test: Triton is interpreted where there is no GPU, and a CUDA torchvision loads beside a CPU torch."""
+"""For every test: the ``device`` fixture, and memory that is never zero by luck."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel module is imported
+import tests  # noqa: F401  (it prepares the imports of all others)
 
-if torch.version.cuda is None and importlib.util.find_spec("torchvision") is not None:
-    # torchvision's wheel of the registry is a CUDA build, which fails to register its fakes for these two ops.
-    _TORCHVISION = torch.library.Library("torchvision", "DEF")
-    for _name in ("nms", "qnms"):
-        _TORCHVISION.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
+
+_CUDA = pytest.param(
+    "cuda",
+    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
+)
+
+
+@pytest.fixture(params=["cpu", _CUDA])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """The CPU, and the first CUDA device where there is one."""
+    return torch.device(request.param, 0) if request.param == "cuda" else torch.device("cpu")
+
+
+def _poisoned(allocate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """``allocate``, filled: NaN for floats, the largest value for integers and True for bools."""
+
+    def filled(*args: Any, **kwargs: Any) -> torch.Tensor:
+        out = allocate(*args, **kwargs)
+        if torch.compiler.is_compiling() or type(out) is not torch.Tensor or out.device.type == "meta":
+            return out
+        if out.is_floating_point() or out.is_complex():
+            return out.fill_(torch.nan)
+        return out.fill_(True if out.dtype == torch.bool else torch.iinfo(out.dtype).max)
+
+    return filled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def poison_fresh_memory() -> Iterator[None]:
+    """What a kernel or an op forgets to write is garbage in every run.
+
+    torch fills fresh memory only in deterministic mode, which would also hide sums whose order is not fixed.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in (
+            (torch, "empty"),
+            (torch, "empty_like"),
+            (torch, "empty_strided"),
+            (torch.Tensor, "new_empty"),
+        ):
+            patch.setattr(owner, name, _poisoned(getattr(owner, name)))
+        yield

@@ -50,7 +50,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
         InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
 
     Example:
-        >>>         >>> from valor_gpu.state import summed
+        >>> from dataclasses import dataclass
+        >>> from valor_gpu.state import summed
         >>> @dataclass(frozen=True)
         ... class Hits(State):
         ...     right: Tensor = summed()  # int64 []

@@ -1,0 +1,217 @@
+"""The table of all metrics of valor_gpu, over which the contract is checked.
+
+To add a metric, append a :class:`Case` to ``METRICS``: functions that make the metric in two configurations, that make
+batches (the arguments of ``update``, as a tuple, on the CPU), and one batch that ``update`` refuses. Every check of
+``tests/contract_checks.py`` then runs on it in one process on every device, and every one of
+``tests/contract_ranks.py`` in three processes. Nothing else is to be written; a check that does not suit a metric is a
+reason to look at the metric.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.metric import Metric
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, joined, least, summed
+
+Batch = tuple[Any, ...]
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Passes(State):
+    """Records of a threshold test: every kind of field, one with rows of more than one dimension."""
+
+    pairs: Tensor = joined()  # float64 [N, 2]: score, label
+    passed: Tensor = joined()  # uint8 [N]
+    per_label: Tensor = summed()  # int64 [4]
+    lowest: Tensor = least()  # float64 []
+
+
+class PassRate(Metric[Passes]):
+    """Share of scores that reach a threshold; ``arrival`` also tells which score came first."""
+
+    higher_is_better = True
+
+    def __init__(self, threshold: float = 0.5, arrival: bool = False, **kwargs: Any) -> None:
+        empty = Passes(
+            torch.zeros((0, 2), dtype=torch.float64),
+            torch.zeros(0, dtype=torch.uint8),
+            torch.zeros(4, dtype=torch.int64),
+            torch.tensor(math.inf, dtype=torch.float64),
+        )
+        super().__init__(empty, {"threshold": threshold, "arrival": arrival}, **kwargs)
+        self.threshold = threshold
+        self.arrival = arrival
+
+    def update(self, scores: Tensor, labels: Tensor) -> None:
+        if scores.device.type == "cpu" and bool(scores.isnan().any()):
+            raise InputError("scores must not be NaN")
+        lowest = torch.cat((scores.double(), scores.new_tensor([math.inf]).double())).amin()
+        passed = (scores >= self.threshold).to(torch.uint8)
+        self._add(
+            Passes(torch.stack((scores.double(), labels.double()), 1), passed, labels.bincount(minlength=4), lowest)
+        )
+
+    def compute(self) -> dict[str, Tensor]:
+        return self._reduce(self.state())
+
+    def result(self) -> Result:
+        with self.synced_state() as state:
+            values = self._reduce(state)
+            reasons = {} if len(state.passed) else {name: "no scores" for name in values if values[name].isnan().any()}
+            return Result(values, Signature({"threshold": self.threshold}), {"scores": len(state.passed)}, reasons)
+
+    def _reduce(self, state: Passes) -> dict[str, Tensor]:
+        scores = state.pairs[:, 0]
+        values = {
+            "rate": state.passed.double().mean(),
+            "mean": scores.sort().values.mean(),  # sorted: a sum whose order is that of the values
+            "lowest": state.lowest,
+            "per_label": state.per_label,
+        }
+        return values | {"first": scores[:1].sum()} if self.arrival else values
+
+
+def _pass_batch(seed: int, size: int = 5) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(size, generator=generator), torch.randint(4, (size,), generator=generator)
+
+
+def join_batches(batches: Sequence[Batch]) -> Batch:
+    """The batches as one: lists are chained, tensors concatenated."""
+    return tuple(
+        torch.cat(parts) if isinstance(parts[0], Tensor) else [item for part in parts for item in part]
+        for parts in zip(*batches, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric in the table.
+
+    Attributes:
+        name: shown in test ids.
+        make: takes the keywords of ``torchmetrics.Metric``, gives a new metric.
+        other: the same class in a configuration whose value differs on these batches.
+        batch: the batch of this number: a few samples, different for every number.
+        empty: a batch without samples.
+        single: a batch of one sample.
+        bad: a batch that ``update`` refuses by :class:`InputError`, at once on the CPU.
+        order_free: whether the value depends on the samples alone and not on their order.
+        join: one batch of several.
+    """
+
+    name: str
+    make: Callable[..., Metric[Any]]
+    other: Callable[..., Metric[Any]]
+    batch: Callable[[int], Batch]
+    empty: Callable[[], Batch]
+    single: Callable[[], Batch]
+    bad: Callable[[], Batch]
+    order_free: bool = True
+    join: Callable[[Sequence[Batch]], Batch] = join_batches
+
+
+METRICS = [
+    Case(
+        name="PassRate",
+        make=PassRate,
+        other=partial(PassRate, 0.25),
+        batch=_pass_batch,
+        empty=partial(_pass_batch, 0, 0),
+        single=partial(_pass_batch, 7, 1),
+        bad=lambda: (torch.tensor([0.5, math.nan]), torch.tensor([1, 2])),
+    ),
+    Case(
+        name="PassRate-arrival",
+        make=partial(PassRate, 0.5, True),
+        other=partial(PassRate, 0.75, True),
+        batch=_pass_batch,
+        empty=partial(_pass_batch, 0, 0),
+        single=partial(_pass_batch, 7, 1),
+        bad=lambda: (torch.tensor([math.nan]), torch.tensor([1])),
+        order_free=False,
+    ),
+]
+
+
+def place(value: Any, device: torch.device) -> Any:
+    """A copy of ``value`` with every tensor in it on ``device``."""
+    if isinstance(value, Tensor):
+        return value.to(device, copy=True)
+    if isinstance(value, Mapping):
+        return {key: place(part, device) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(place(part, device) for part in value)
+    return copy.deepcopy(value)
+
+
+def content(value: Any) -> Any:
+    """``value`` in a form whose ``==`` is equality to the last bit, NaN included."""
+    if isinstance(value, Tensor):
+        array = value.detach().cpu().contiguous().numpy()
+        return "Tensor", str(array.dtype), array.shape, array.tobytes()
+    if isinstance(value, np.ndarray):
+        return "array", str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return {key: content(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [content(part) for part in value]
+    return repr(value)
+
+
+def updated(metric: Metric[Any], batches: Sequence[Batch], device: torch.device = CPU) -> Metric[Any]:
+    """``metric`` on ``device``, updated with copies of ``batches``."""
+    metric = metric.to(device)
+    for batch in batches:
+        metric.update(*place(batch, device))
+    return metric
+
+
+def value_of(case: Case, batches: Sequence[Batch], device: torch.device = CPU, **kwargs: Any) -> Any:
+    """Content of the value of a new metric in one process, updated once with all ``batches`` as one."""
+    alone = case.make(distributed_available_fn=lambda: False, **kwargs)
+    return content(updated(alone, [case.join(batches)], device).compute())
+
+
+def condition(metric: Metric[Any]) -> Any:
+    """Everything of a metric that a failure must leave alone."""
+    return content(metric.state().tensors()), metric.update_count, int(metric.error), metric._is_synced, metric._to_sync
+
+
+@contextmanager
+def unchanged(metric: Metric[Any]) -> Iterator[None]:
+    """Fails unless the metric is afterwards as it was before."""
+    before = condition(metric)
+    yield
+    assert condition(metric) == before
+
+
+def failing(*_: object, **__: object) -> Any:
+    """In the place of a method: raises."""
+    raise RuntimeError("failed on purpose")
+
+
+@contextmanager
+def unchanged_but_state(metric: Metric[Any]) -> Iterator[None]:
+    """As ``unchanged`` while the method ``state`` is replaced."""
+    replaced = metric.state
+    del metric.state
+    with unchanged(metric):
+        metric.state = replaced
+        yield
+        del metric.state
+    metric.state = replaced

@@ -1,0 +1,325 @@
+"""The contract of a metric in one process: every check in ``CHECKS`` runs on every case of ``tests.contract.METRICS``.
+
+To add a check, write a function ``(case, device)`` and list it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from tests.contract import (
+    Case,
+    condition,
+    content,
+    failing,
+    place,
+    unchanged,
+    unchanged_but_state,
+    updated,
+    value_of,
+)
+from valor_gpu.errors import InputError, SyncError, ValorError
+from valor_gpu.result import Result
+
+
+def check_empty(case: Case, device: torch.device) -> None:
+    fresh = case.make().to(device)
+    with pytest.warns(UserWarning, match="was called before the ``update`` method"):
+        without_update = content(fresh.compute())
+    metric = updated(case.make(), [case.empty()], device)
+    assert content(metric.compute()) == without_update
+    metric.update(*place(case.batch(0), device))
+    assert content(metric.compute()) == value_of(case, [case.batch(0)], device)
+
+
+def check_single_sample(case: Case, device: torch.device) -> None:
+    metric = case.make().to(device)
+    value = content(metric(*place(case.single(), device)))
+    assert value == content(metric.compute()) == value_of(case, [case.single()], device)
+    assert value != value_of(case, [case.empty()], device)
+
+
+def check_any_split_merges_to_one_pass(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(4)]
+    expected = value_of(case, batches, device)
+    assert content(updated(case.make(), batches, device).compute()) == expected
+    for cut in range(5):
+        ahead, behind = updated(case.make(), batches[:cut], device), updated(case.make(), batches[cut:], device)
+        ahead.merge_state(behind)
+        assert content(ahead.compute()) == expected
+        assert ahead.update_count == 4
+    a, b, c = (updated(case.make(), [batch], device).state() for batch in batches[:3])
+    assert content(a.merge(b).merge(c).tensors()) == content(a.merge(b.merge(c)).tensors())
+    assert content(a.merge(a.empty()).tensors()) == content(a.empty().to(device).merge(a).tensors())
+    assert content(a.merge(a.empty()).tensors()) == content(a.tensors())
+
+
+def check_order_of_batches(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(4)]
+    backwards = value_of(case, batches[::-1], device)
+    assert (backwards == value_of(case, batches, device)) == case.order_free
+
+
+def check_inputs_stay_and_are_not_kept(case: Case, device: torch.device) -> None:
+    batch = place(case.batch(0), device)
+    before = content(batch)
+    metric = case.make().to(device)
+    metric.update(*batch)
+    expected = content(metric.compute())
+    metric(*batch)
+    assert content(batch) == before
+    metric.reset()
+    metric.update(*batch)
+    _zero(batch)
+    assert content(metric.compute()) == expected
+
+
+def _zero(value: Any) -> None:
+    for part in value.values() if isinstance(value, Mapping) else value:
+        if isinstance(part, Tensor):
+            part.zero_()
+        elif isinstance(part, (Mapping, list, tuple)):
+            _zero(part)
+
+
+def check_copies_are_independent(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(3)]
+    metric = updated(case.make(), batches[:1], device)
+    metric.compute()
+    for made in (metric.clone(), copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert made.update_count == 1
+        assert content(updated(made, batches[1:], device).compute()) == value_of(case, batches, device)
+    assert content(metric.compute()) == value_of(case, batches[:1], device)
+    metric.update(*place(batches[1], device))
+    assert content(metric.compute()) == value_of(case, batches[:2], device)
+
+
+def check_state_dict(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(3)]
+    model = torch.nn.ModuleDict({"metric": updated(case.make(), batches[:2], device)})
+    assert not model.state_dict()
+    model["metric"].persistent(True)
+    saved = model.state_dict()
+    target = torch.nn.ModuleDict({"metric": updated(case.make(), batches[2:], device)})
+    target["metric"].compute()
+    target.load_state_dict(saved)
+    assert target["metric"].update_count == 2
+    assert content(target["metric"].compute()) == value_of(case, batches[:2], device)
+    stranger = torch.nn.ModuleDict({"metric": updated(case.other(), batches[2:], device)})
+    with unchanged(stranger["metric"]), pytest.raises(RuntimeError, match="another class or configuration"):
+        stranger.load_state_dict(saved)
+    asking = torch.nn.ModuleDict({"metric": case.make().to(device)})
+    asking["metric"].persistent(True)
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict"):
+        asking.load_state_dict({})
+
+
+def check_two_configurations_in_a_collection(case: Case, device: torch.device) -> None:
+    metrics = {"a": case.make(), "b": case.other(), "same": case.make()}
+    batches = [case.batch(i) for i in range(3)]
+    expected = {n: content(updated(m.clone(), batches, device).compute()) for n, m in metrics.items()}
+    assert expected["a"] != expected["b"]
+    collection = MetricCollection(metrics).to(device)
+    collection.update(*place(case.empty(), device))
+    assert sorted(map(sorted, collection.compute_groups.values())) == [["a", "same"], ["b"]]
+    collection.update(*place(batches[0], device))
+    collection(*place(batches[1], device))
+    collection.update(*place(batches[2], device))
+    for _ in range(2):  # the second reading comes from the cache
+        assert {name: content(metric.compute()) for name, metric in collection.items()} == expected
+    collection.reset()
+    collection(*place(batches[0], device))
+    assert content(collection["same"].compute()) == value_of(case, batches[:1], device)
+
+
+def check_forward(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(3)]
+    for kwargs in ({}, {"compute_on_cpu": True}, {"dist_sync_on_step": True}):
+        metric = updated(case.make(**kwargs), batches[:1], device)
+        metric.compute()
+        assert content(metric(*place(batches[1], device))) == value_of(case, batches[1:2], device)
+        assert content(metric.compute()) == value_of(case, batches[:2], device)
+        metric(*place(batches[2], device))
+        assert content(metric.compute()) == value_of(case, batches, device)
+        assert metric.update_count == 3
+
+
+def check_failures_leave_the_metric_alone(case: Case, device: torch.device) -> None:
+    metric = updated(case.make(), [case.batch(0)], device)
+    for step in (metric.update, metric):
+        if device.type == "cpu":
+            with unchanged(metric), pytest.raises(InputError, match=r"\S"):
+                step(*case.bad())
+        with unchanged(metric), pytest.raises(TypeError, match="argument"):
+            step()
+    metric.state = failing  # what compute reads
+    with unchanged_but_state(metric), pytest.raises(RuntimeError, match="failed on purpose"):
+        metric(*place(case.batch(1), device))
+    with unchanged_but_state(metric), pytest.raises(RuntimeError, match="failed on purpose"):
+        metric.compute()
+    del metric.state
+    assert content(metric.compute()) == value_of(case, [case.batch(0)], device)
+    metric.error = torch.zeros_like(metric.error)
+    for read in (metric.compute, metric.result):
+        metric._computed = None
+        with unchanged(metric), pytest.raises(InputError, match=r"\S"):
+            read()
+
+
+def check_merge_state(case: Case, device: torch.device) -> None:
+    batches = [case.batch(i) for i in range(3)]
+    for given in (lambda m: m, lambda m: m.metric_state, lambda m: m.to_bytes()):
+        metric, shard = updated(case.make(), batches[:1], device), updated(case.make(), batches[1:], device)
+        metric.compute()
+        with unchanged(shard):
+            metric.merge_state(given(shard))
+        assert content(metric.compute()) == value_of(case, batches, device)
+        stranger = updated(case.other(), batches[1:], device)
+        with unchanged(metric), pytest.raises(SyncError, match=r"another (config|class or configuration)"):
+            metric.merge_state(given(stranger))
+    metric.merge_state(metric)
+    assert content(metric.compute()) == value_of(case, [*batches, *batches], device)
+    with unchanged(metric), pytest.raises(InputError, match=r"incoming_state must be .* but got int"):
+        metric.merge_state(3)
+    with unchanged(metric), pytest.raises(InputError, match=r"the state must hold .* but holds signature"):
+        metric.merge_state({"signature": metric.signature})
+
+
+def check_dtype_of_the_model_changes_nothing(case: Case, device: torch.device) -> None:
+    metric = updated(case.make(), [case.batch(0)], device)
+    model = torch.nn.ModuleDict({"metric": metric, "layer": torch.nn.Linear(1, 1, device=device)})
+    for change in (
+        model.half,
+        model.double,
+        model.bfloat16,
+        partial(model.to, torch.float16),
+        partial(model.type, torch.half),
+    ):
+        with unchanged(metric):
+            change()
+    with unchanged(metric):
+        assert metric.set_dtype(torch.half) is metric
+        metric.half()
+    metric.update(*place(case.batch(1), device))
+    assert content(metric.compute()) == value_of(case, [case.batch(0), case.batch(1)], device)
+
+
+def check_bytes(case: Case, device: torch.device) -> None:
+    metric = updated(case.make(), [case.batch(0), case.batch(1)], device)
+    data = metric.to_bytes()
+    loaded = updated(case.make(), [case.batch(2)], device)
+    loaded.compute()
+    assert loaded.from_bytes(data) is loaded
+    assert condition(loaded) == condition(metric)
+    assert loaded.to_bytes() == data
+    assert content(loaded.compute()) == value_of(case, [case.batch(0), case.batch(1)], device)
+    assert case.make().from_bytes(case.make().to_bytes()).update_count == 0
+    with unchanged(loaded):
+        for length in {0, 1, 7, 8, 15, 16, 17, len(data) // 2, len(data) - 1}:
+            with pytest.raises(InputError, match="data"):
+                loaded.from_bytes(data[:length])
+        for position in range(0, len(data), max(1, len(data) // 97)):
+            damaged = bytearray(data)
+            damaged[position] ^= 0x10
+            with pytest.raises(ValorError, match=r"data|state"):
+                loaded.from_bytes(damaged)
+        with pytest.raises(InputError, match="must be a valor_gpu state but starts with"):
+            loaded.from_bytes(pickle.dumps(metric))
+        with pytest.raises(InputError, match=r"must be .* bytes, as its header says"):
+            loaded.from_bytes(data + b"\0")
+    stranger = updated(case.other(), [case.batch(2)], device)
+    with unchanged(stranger), pytest.raises(SyncError, match="the state has another config"):
+        stranger.from_bytes(data)
+
+
+def check_reset(case: Case, device: torch.device) -> None:
+    metric = updated(case.make(), [case.batch(0)], device)
+    metric.compute()
+    held = metric.metric_state
+    before = content(held)
+    metric.reset()
+    assert content(held) == before
+    assert metric.update_count == 0
+    metric.update(*place(case.batch(1), device))
+    assert content(metric.compute()) == value_of(case, [case.batch(1)], device)
+
+
+def check_hash(case: Case, device: torch.device) -> None:
+    one, two = updated(case.make(), [case.batch(0)], device), updated(case.make(), [case.batch(0)], device)
+    before = hash(one)
+    one.update(*place(case.batch(1), device))
+    assert hash(one) == before != hash(two)
+    assert len(list(torch.nn.ModuleList([one, two, one]).children())) == 2
+
+
+def check_keywords(case: Case, device: torch.device) -> None:
+    plain = value_of(case, [case.batch(0)], device)
+    for kwargs in (
+        {"compute_on_cpu": True},
+        {"sync_on_compute": False},
+        {"compute_with_cache": False},
+        {"dist_sync_fn": failing},
+        {"process_group": None},
+    ):
+        assert value_of(case, [case.batch(0)], device, **kwargs) == plain
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: `unknown`"):
+        case.make(unknown=1)
+
+
+def check_result(case: Case, device: torch.device) -> None:
+    for batches in ([case.empty()], [case.single()], [case.batch(0), case.batch(1)]):
+        metric = updated(case.make(), batches, device)
+        with unchanged(metric):
+            result = metric.result()
+        assert isinstance(result, Result)
+        json.dumps(result.to_dict(), allow_nan=False)
+        for name, number in result.scalars().items():
+            assert not math.isnan(number) or result.reason(name), f"{name} is NaN without a reason"
+        assert str(result.signature) in str(result)
+        assert str(
+            case.other().to(device).from_bytes(updated(case.other(), batches, device).to_bytes()).result().signature
+        ) != str(result.signature)
+
+
+def check_inference_mode(case: Case, device: torch.device) -> None:
+    metric = case.make().to(device)
+    with torch.inference_mode():
+        metric(*place(case.batch(0), device))
+        metric.update(*place(case.batch(1), device))
+    metric.update(*place(case.batch(2), device))
+    metric.merge_state(metric.clone().to_bytes())
+    batches = [case.batch(i) for i in range(3)]
+    assert content(metric.compute()) == value_of(case, batches * 2, device)
+
+
+CHECKS: list[Callable[[Case, torch.device], None]] = [
+    check_empty,
+    check_single_sample,
+    check_any_split_merges_to_one_pass,
+    check_order_of_batches,
+    check_inputs_stay_and_are_not_kept,
+    check_copies_are_independent,
+    check_state_dict,
+    check_two_configurations_in_a_collection,
+    check_forward,
+    check_failures_leave_the_metric_alone,
+    check_merge_state,
+    check_dtype_of_the_model_changes_nothing,
+    check_bytes,
+    check_reset,
+    check_hash,
+    check_keywords,
+    check_result,
+    check_inference_mode,
+]
