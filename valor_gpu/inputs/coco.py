@@ -146,7 +146,7 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
             ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
     """
     if not native.available("valor_cpu"):
-        return columns_from_dataset(_load(path), f"{os.fspath(path)}: ")
+        return columns_from_dataset(load_json(path), f"{os.fspath(path)}: ")
     file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
     return _scan_dataset(file)
 
@@ -169,7 +169,7 @@ def read_results(path: Path, *, threads: int | None = None) -> Annotations:
 def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
     """As :func:`read_results`, but as stored: without ids, and any key may be absent."""
     if not native.available("valor_cpu"):
-        return result_rows(_load(path), f"{os.fspath(path)}: ")
+        return result_rows(load_json(path), f"{os.fspath(path)}: ")
     file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
     return _scan_results(file)
 
@@ -238,7 +238,7 @@ _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _load(path: Path) -> Any:
+def load_json(path: Path) -> Any:
     """The JSON value in a file, by Python's json."""
     with open(path, "rb") as file:
         data = file.read()

@@ -1,0 +1,128 @@
+"""Result objects of ``COCO.loadRes``: what they describe, and the annotations that pycocotools makes of them."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs import coco as columns
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JsonFile:
+    """A JSON file that has been read as columns and may be read again as objects."""
+
+    path: str
+    stamp: tuple[int, int, int]  # device-wide number, size in bytes, time of change in nanoseconds
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str]) -> JsonFile:
+        status = os.stat(path)
+        return cls(os.fspath(path), (status.st_ino, status.st_size, status.st_mtime_ns))
+
+    def load(self) -> Any:
+        """The objects; raises when they may not be those that the columns came from."""
+        if JsonFile.at(self.path) != self:
+            raise InputError(f"{self.path} must be as it was when it was loaded but has changed: load it again")
+        return columns.load_json(self.path)
+
+
+def read_results(source: Any) -> tuple[columns.Annotations, JsonFile | list[Object] | None]:
+    """Results as rows, and what objects can be made from."""
+    if isinstance(source, (str, os.PathLike)):
+        file = JsonFile.at(source)
+        return columns.read_result_rows(source), file
+    if isinstance(source, np.ndarray):
+        announce_array(source)
+        return columns.result_rows(source), None
+    return columns.result_rows(source), source
+
+
+def announce_array(data: NDArray[Any]) -> None:
+    """What pycocotools prints while it turns an array into objects."""
+    print("Converting ndarray to lists...")
+    print(data.shape)
+    for row in range(0, len(data), 1_000_000):
+        print(f"{row}/{len(data)}")
+
+
+def check_images(rows: columns.Annotations, image_ids: NDArray[np.int64]) -> None:
+    """Raise unless every row belongs to one of the images."""
+    rows.require("image_id")
+    starts = np.flatnonzero(np.diff(rows.image_id, prepend=~rows.image_id[:1]))  # results come image by image
+    unknown = ~np.isin(rows.image_id[starts], image_ids)
+    if unknown.any():
+        row = int(starts[unknown.argmax()])
+        raise InputError(
+            f"Results do not correspond to current coco set: {rows.place(row)}.image_id must be the id of one of the"
+            f" {len(image_ids)} images but got {rows.image_id[row]}"
+        )
+
+
+def kind_of_results(rows: columns.Annotations) -> str:
+    """What the first result describes, by the same precedence as pycocotools."""
+    kinds = [kind for kind in ("caption", "bbox", "segmentation", "keypoints") if rows.has(kind)[:1].any()]
+    kind = kinds[0] if kinds else "bbox"
+    if kind == "segmentation":
+        raise InputError(
+            f"{rows.place(0)} must have bbox but has only a mask: results with masks alone need pycocotools"
+        )
+    return kind
+
+
+def objects_of_rows(rows: columns.Annotations) -> list[Object]:
+    values = zip(rows.image_id.tolist(), rows.bbox.tolist(), rows.score.tolist(), rows.category_id.tolist())
+    return [{"image_id": i, "bbox": b, "score": s, "category_id": c} for i, b, s, c in values]
+
+
+def with_box(number: int, result: Object) -> Object:
+    """A result with a box as an annotation: corners as segmentation unless it has one."""
+    x, y, width, height = result["bbox"]
+    right, bottom = x + width, y + height
+    corners = [[x, y, x, bottom, right, bottom, right, y]]
+    return {"segmentation": corners, **result, "area": width * height, "id": number, "iscrowd": 0}
+
+
+def _with_keypoints(number: int, result: Object) -> Object:
+    """A result with keypoints as an annotation: the box around them all."""
+    xs, ys = result["keypoints"][0::3], result["keypoints"][1::3]
+    x, y, width, height = min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)
+    return {**result, "area": width * height, "id": number, "bbox": [x, y, width, height]}
+
+
+def _with_caption(number: int, result: Object) -> Object:
+    return {**result, "id": number}
+
+
+def dataset_of_results(kind: str, results: Sequence[Object], truth: Object) -> Object:
+    """The dataset that pycocotools makes of results without boxes.
+
+    Args:
+        kind: ``keypoints`` or ``caption``.
+        results: the result objects, which are not changed.
+        truth: the dataset that they are results on.
+    """
+    prepare = _with_keypoints if kind == "keypoints" else _with_caption
+    dataset = result_dataset([prepare(number, result) for number, result in enumerate(results, 1)], truth)
+    if kind == "caption":
+        described = {result["image_id"] for result in results}
+        dataset["images"] = [image for image in dataset["images"] if image["id"] in described]
+        dataset.pop("categories", None)
+    return dataset
+
+
+def result_dataset(annotations: list[Object], truth: Object) -> Object:
+    """A dataset of ``annotations`` with the images, categories and info of ``truth``."""
+    dataset: Object = {"info": copy.deepcopy(truth.get("info", {})), "images": list(truth.get("images", ()))}
+    if "categories" in truth:
+        dataset["categories"] = copy.deepcopy(truth["categories"])
+    return {**dataset, "annotations": annotations}
