@@ -12,30 +12,44 @@ import pytest
 from tests.native.sim import COMPILER, ROOT
 
 
-def run_with_sanitizers(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the sanitizer preloaded; Python's own leaks are not ours to find."""
-    library = subprocess.check_output([COMPILER, "-print-file-name=libasan.so"], text=True).strip()
-    if not Path(library).is_absolute():
+def run_with_sanitizers(report: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the sanitizers preloaded; what they find goes to files whose names begin with ``report``."""
+    libraries = [
+        subprocess.check_output([COMPILER, f"-print-file-name={name}"], text=True).strip()
+        for name in ("libasan.so", "libstdc++.so.6")  # the second because a sanitizer has to see it first
+    ]
+    if not Path(libraries[0]).is_absolute():
         pytest.skip(f"{COMPILER} has no libasan.so")
-    environment = {**os.environ, "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": f"detect_leaks=0:log_path={report}",  # Python's own leaks are not ours to find
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={report}",
+        "PYTHONMALLOC": "malloc",
+    }
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_smoke_tests_are_clean() -> None:
+def reports(report: Path) -> str:
+    return "".join(path.read_text()[:8000] for path in sorted(report.parent.glob(f"{report.name}.*")))
+
+
+def test_smoke_tests_are_clean(tmp_path: Path) -> None:
     options = ["-o", "addopts=--strict-markers --import-mode=importlib -p no:cacheprovider", "-q", "-x"]
     selection = ["-m", "smoke", "-p", "tests.native.sanitized", "tests", "--ignore=tests/native"]
-    run = run_with_sanitizers("-m", "pytest", *options, *selection)
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-8000:]
+    run = run_with_sanitizers(tmp_path / "report", "-m", "pytest", *options, *selection)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:] + reports(tmp_path / "report")
 
 
-def test_an_overflow_in_a_kernel_is_found() -> None:
+def test_an_overflow_in_a_kernel_is_found(tmp_path: Path) -> None:
     script = (
         "import ctypes, pathlib; from tests.native.sim import simulate\n"
         "probes = simulate('probes', [pathlib.Path('tests/native/probes.cu').absolute()], sanitize=True)\n"
         "out = ctypes.create_string_buffer(40)\n"
         "for count in (10, 11): print(count, probes.probe_overflow(out, count), flush=True)"
     )
-    run = run_with_sanitizers("-c", script)
+    run = run_with_sanitizers(tmp_path / "report", "-c", script)
     assert run.stdout == "10 0\n" and run.returncode != 0
-    assert "heap-buffer-overflow" in run.stderr and "overflow_kernel" in run.stderr, run.stderr
+    found = reports(tmp_path / "report")
+    assert "heap-buffer-overflow" in found and "overflow_kernel" in found, found + run.stderr
