@@ -1,0 +1,70 @@
+"""Python and C agree on every function: ctypes itself would pass wrong arguments on."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+from pathlib import Path
+
+import pytest
+
+import valor_gpu.errors
+from tests.native.prototypes import prototypes
+from tests.native.sim import simulated
+from valor_gpu import native
+
+PACKAGE = Path(valor_gpu.errors.__file__).parent
+FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
+
+
+def calls() -> dict[str, list[ast.expr]]:
+    """Arguments of every ``native.function`` call in the package, by file and line."""
+    return {
+        f"{path.relative_to(PACKAGE)}:{node.lineno}": node.args
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "native.function"
+    }
+
+
+def bound_functions() -> list[tuple[str, ...]]:
+    """(library, symbol, signature) of the calls that write them out."""
+    values = [[a.value for a in arguments if isinstance(a, ast.Constant)] for arguments in calls().values()]
+    return [tuple(map(str, value)) for value in values if len(value) == 3]
+
+
+BOUND = bound_functions()
+
+
+def test_calls_write_out_symbol_and_signature() -> None:
+    assert [
+        place for place, arguments in calls().items() if not all(isinstance(a, ast.Constant) for a in arguments)
+    ] == []
+
+
+@pytest.mark.parametrize(("library", "symbol", "signature"), BOUND, ids=[bound[1] for bound in BOUND])
+def test_signatures_are_those_of_the_source(library: str, symbol: str, signature: str) -> None:
+    assert prototypes(FOLDERS[library]).get(symbol) == signature
+
+
+@pytest.mark.parametrize("library", FOLDERS)
+def test_every_exported_function_is_used(library: str) -> None:
+    exported = set(prototypes(FOLDERS[library])) - {"valor_abi_version"}
+    assert exported == {symbol for bound, symbol, _ in BOUND if bound == library}
+
+
+def test_the_libraries_export_what_python_calls() -> None:
+    libraries: dict[str, ctypes.CDLL] = {"valor_cuda": simulated()}
+    for name in FOLDERS:
+        loaded, reason = native._load(name)
+        if loaded is not None:
+            libraries[name] = loaded
+        elif name == "valor_cpu":
+            pytest.fail(reason)
+    for library, symbol, _ in BOUND:
+        assert hasattr(libraries[library], symbol), f"{library} has no {symbol}: build it again"
+
+
+def test_both_libraries_have_the_version_that_python_needs() -> None:
+    assert simulated().valor_abi_version() == native.ABI_VERSION
+    assert native.available("valor_cpu"), native.reason("valor_cpu")
