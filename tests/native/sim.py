@@ -36,7 +36,7 @@ def _headers_digest() -> bytes:
     return b"".join(bytes(str(h), "utf-8") + h.read_bytes() for h in headers)
 
 
-def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path], None]) -> Path:
+def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path], object]) -> Path:
     """The file that ``make`` writes, made anew only if ``parts`` have changed; older ones are removed."""
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
     path = CACHE / f"{name}-{digest}{ending}"

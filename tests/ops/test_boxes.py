@@ -14,6 +14,7 @@ from torch import Tensor
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, boxes
+from valor_gpu.ops._launch import BOX_FORMATS
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ragged import Ragged
 
@@ -50,7 +51,7 @@ def arguments(
         random_boxes(m, 1, box_format).to(dtypes[1]),
         boxes._offsets([*lengths, lengths.prod(0)]),
         crowd,
-        boxes.BOX_FORMATS.index(box_format),
+        BOX_FORMATS.index(box_format),
     )
 
 
@@ -68,7 +69,7 @@ def check(op: Op, args: tuple[Any, ...]) -> Tensor:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("box_format", boxes.BOX_FORMATS)
+@pytest.mark.parametrize("box_format", BOX_FORMATS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_kernel_equals_the_reference(op: Op, dtype: torch.dtype, box_format: str) -> None:
     got = check(op, arguments(SIZES, (dtype, dtype), box_format, crowds=True))
@@ -123,12 +124,12 @@ def test_equals_pycocotools(crowds: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("box_format", boxes.BOX_FORMATS)
+@pytest.mark.parametrize("box_format", BOX_FORMATS)
 def test_conversion_equals_torchvision(box_format: str, dtype: torch.dtype) -> None:
     convert = pytest.importorskip("torchvision.ops", reason="torchvision is not installed").box_convert
     rows = torch.rand(500, 4, dtype=dtype) * 100
     expected = convert(rows, box_format, "xywh").double()
-    assert_same_bits(boxes.to_xywh(rows, boxes.BOX_FORMATS.index(box_format)), expected)
+    assert_same_bits(boxes.to_xywh(rows, BOX_FORMATS.index(box_format)), expected)
 
 
 def test_every_half_precision_value_is_loaded_exactly() -> None:
