@@ -17,10 +17,11 @@ TABLE = Path(__file__).with_suffix(".json")
 ARCHS = ("sm_80", "sm_90")
 SOURCES = sorted((CSRC / "cuda").glob("*.cu"))
 FLAGS = ["-O3", "-std=c++17", "-fmad=false", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra", "-Xptxas", "-v"]
+_SHARED = re.compile(r"(\d+) bytes smem")
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<name>\w+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
-    r"Used (?P<registers>\d+) registers[^\n]*?(?:(?P<shared>\d+) bytes smem)?[^\n]*\n",
+    r"Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
 )
 
@@ -47,7 +48,7 @@ def kernels(source: Path, arch: str) -> dict[str, dict[str, int]]:
             "registers": int(e["registers"]),
             "stack": int(e["stack"]),
             "spilled": int(e["stores"]) + int(e["loads"]),
-            "shared": int(e["shared"] or 0),
+            "shared": sum(map(int, _SHARED.findall(e["rest"]))),
         }
         for name, e in zip(names, entries)
     }
