@@ -1,0 +1,363 @@
+"""``COCOeval``, the evaluator of pycocotools, over our kernels. torch is imported when something is evaluated."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import io
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from valor_gpu.checks import check_choice
+from valor_gpu.coco import one_cell
+from valor_gpu.coco.dataset import COCO
+from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.params import Params
+from valor_gpu.coco.selection import select
+from valor_gpu.coco.summary import summarize
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import Dataset, columns_from_dataset
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.accumulation import Source
+    from valor_gpu.coco.layout import Layout
+    from valor_gpu.coco.records import Records
+
+CONVENTIONS = ("strict", "corrected")
+
+
+class _Unset:
+    """Stands for what is made on request; a class, because it stays the same when copied or pickled."""
+
+
+class COCOeval:
+    """Average precision and recall of boxes, a drop-in for ``pycocotools.cocoeval.COCOeval``.
+
+    Args:
+        cocoGt: ground truths: a :class:`valor_gpu.coco.COCO`, or any object with pycocotools' ``dataset``.
+        cocoDt: detections, mostly ``cocoGt.loadRes(...)``.
+        iouType: ``bbox``; ``segm`` and ``keypoints`` can be constructed but not yet evaluated.
+        device: where to match and accumulate, for example ``cuda``; default: the CPU.
+        convention: ``strict`` gives pycocotools' numbers to the last bit; ``corrected`` mends its quirks, which
+            docs/quirks.md lists.
+
+    Attributes:
+        params: a :class:`Params`, to be changed before ``evaluate``.
+        evalImgs: for each category, area range and image a dict of matches, or None; made when first looked at.
+        ious: (image id, category id) to float64 ``[D, G]``; made when first looked at.
+        eval: ``params``, ``counts`` [T, R, K, A, M], ``date``, ``precision [T, R, K, A, M]``, ``recall [T, K, A, M]``,
+            ``scores`` like precision, all float64 with -1 where nothing counts.
+        stats: float64 ``[12]``, the numbers of ``summarize``.
+
+    Example:
+        >>> from valor_gpu.coco import COCO, COCOeval
+        >>> truth = COCO()
+        >>> truth.dataset = {
+        ...     "images": [{"id": 1}],
+        ...     "categories": [{"id": 1, "name": "cat"}],
+        ...     "annotations": [
+        ...         {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "area": 81, "iscrowd": 0}
+        ...     ],
+        ... }
+        >>> with contextlib.redirect_stdout(io.StringIO()):
+        ...     truth.createIndex()
+        ...     found = truth.loadRes([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 8], "score": 0.9}])
+        ...     e = COCOeval(truth, found, "bbox")
+        ...     e.evaluate()
+        ...     e.accumulate()
+        ...     e.summarize()
+        >>> e.stats[:3].round(3).tolist()
+        [0.8, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        cocoGt: Any = None,
+        cocoDt: Any = None,
+        iouType: str = "segm",
+        device: Any = None,
+        convention: str = "strict",
+    ) -> None:
+        check_choice("convention", convention, CONVENTIONS)
+        if not iouType:
+            print("iouType not specified. use default iouType segm")
+        self.cocoGt = cocoGt
+        self.cocoDt = cocoDt
+        self.device = device
+        self.convention = convention
+        self.params: Any = Params(iouType=iouType)
+        self.eval: Any = {}
+        self.stats: Any = []
+        self._paramsEval: Any = {}
+        self._clear()
+        if cocoGt is not None:
+            self.params.imgIds = sorted(cocoGt.getImgIds())
+            self.params.catIds = sorted(cocoGt.getCatIds())
+
+    def _clear(self) -> None:
+        """Forget what an evaluation left; attributes that are made on request start empty."""
+        self._evalImgs: Any = defaultdict(list)
+        self._ious: Any = {}
+        self._truth_dicts: Any = defaultdict(list)
+        self._found_dicts: Any = defaultdict(list)
+        self._layout: Layout | None = None
+        self._records: Records | None = None
+        self._evaluated: Any = None
+
+    @property
+    def _strict(self) -> bool:
+        return self.convention == "strict"
+
+    @property
+    def evalImgs(self) -> Any:
+        """One entry for each category, area range and image; accumulation follows what is changed in it."""
+        if self._evalImgs is _Unset:
+            from valor_gpu.coco.cells import build_eval_imgs
+
+            assert self._layout is not None
+            self._evalImgs = build_eval_imgs(self._layout, self._evaluated, self._strict)
+        return self._evalImgs
+
+    @evalImgs.setter
+    def evalImgs(self, value: Any) -> None:
+        self._evalImgs = value
+
+    @property
+    def ious(self) -> Any:
+        """IoU of each (image id, category id), [] where a side is empty."""
+        if self._ious is _Unset:
+            from valor_gpu.coco.cells import build_ious
+
+            assert self._layout is not None
+            self._ious = build_ious(self._layout, self._evaluated)
+        return self._ious
+
+    @ious.setter
+    def ious(self, value: Any) -> None:
+        self._ious = value
+
+    @property
+    def _gts(self) -> Any:
+        """(image id, category id) to the ground truth objects."""
+        if self._truth_dicts is _Unset:
+            self._truth_dicts = self._dicts_of(self.cocoGt)
+            for truth in (t for cell in self._truth_dicts.values() for t in cell):
+                given = truth.get("ignore", 0)
+                truth["ignore"] = truth.get("iscrowd", False) or (not self._strict and given)
+        return self._truth_dicts
+
+    @_gts.setter
+    def _gts(self, value: Any) -> None:
+        self._truth_dicts = value
+
+    @property
+    def _dts(self) -> Any:
+        """(image id, category id) to the detection objects."""
+        if self._found_dicts is _Unset:
+            self._found_dicts = self._dicts_of(self.cocoDt)
+        return self._found_dicts
+
+    @_dts.setter
+    def _dts(self, value: Any) -> None:
+        self._found_dicts = value
+
+    def _dicts_of(self, coco: Any) -> defaultdict[tuple[Any, Any], list[Any]]:
+        p = self.params if self._evaluated is None else self._evaluated
+        ids = coco.getAnnIds(imgIds=p.imgIds, **({"catIds": p.catIds} if p.useCats else {}))
+        cells: defaultdict[tuple[Any, Any], list[Any]] = defaultdict(list)
+        for annotation in coco.loadAnns(ids):
+            cells[annotation["image_id"], annotation["category_id"]].append(annotation)
+        return cells
+
+    def _prepare(self) -> None:
+        """Start an evaluation: ``_gts`` and ``_dts`` are made anew when first looked at, results are forgotten."""
+        self._clear()
+        self.eval = {}
+        self._truth_dicts = self._found_dicts = _Unset
+
+    def evaluate(self) -> None:
+        """Match every image; the results are in ``evalImgs`` for those who look.
+
+        Raises:
+            InputError: masks or keypoints are asked for, an annotation lacks a key or has a value that cannot be
+                evaluated (it is named), or the device is not there.
+        """
+        start = time.time()
+        print("Running per image evaluation...")
+        p = self.params
+        if p.useSegm is not None:
+            p.iouType = "segm" if p.useSegm == 1 else "bbox"
+            print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
+        print(f"Evaluate annotation type *{p.iouType}*")
+        if p.iouType != "bbox":
+            raise InputError(f"params.iouType must be 'bbox', all that is evaluated yet, but got {p.iouType!r}")
+        p.imgIds = list(np.unique(p.imgIds))
+        if p.useCats:
+            p.catIds = list(np.unique(p.catIds))
+        p.maxDets = sorted(p.maxDets)
+        self._prepare()
+        if self._is_overridden():
+            self._evaluate_cell_by_cell()
+        else:
+            self._evaluate_all()
+        self._paramsEval = copy.deepcopy(self.params)
+        print(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _is_overridden(self) -> bool:
+        """Whether a subclass, or the user, replaced a step that works on single cells."""
+        return any(
+            name in vars(self) or getattr(type(self), name) is not function for name, function in _CELL_STEPS.items()
+        )
+
+    def _evaluate_all(self) -> None:
+        from valor_gpu.coco.records import evaluate_records, layout_of, usable_device
+
+        evaluated, device = copy.deepcopy(self.params), usable_device(self.device)
+        images = evaluated.imgIds if self._strict else None  # objects of one id stand for themselves in "corrected"
+        truths, detections = (_columns(name, getattr(self, name), images) for name in ("cocoGt", "cocoDt"))
+        layout = layout_of(truths, detections, evaluated, self._strict)
+        self._records = evaluate_records(layout, evaluated, self._strict, device)
+        self._layout, self._evaluated = layout, evaluated
+        self._evalImgs = self._ious = _Unset
+
+    def _evaluate_cell_by_cell(self) -> None:
+        p = self.params
+        categories = p.catIds if p.useCats else [-1]
+        self.ious = {(i, k): self.computeIoU(i, k) for i in p.imgIds for k in categories}
+        most = p.maxDets[-1]
+        self.evalImgs = [self.evaluateImg(i, k, area, most) for k in categories for area in p.areaRng for i in p.imgIds]
+
+    def _cell(self, imgId: Any, catId: Any) -> tuple[list[Any], list[Any]]:
+        """The ground truths and the detections of a cell."""
+        p = self.params
+        if p.useCats:
+            return self._gts[imgId, catId], self._dts[imgId, catId]
+        return tuple([a for k in p.catIds for a in side[imgId, k]] for side in (self._gts, self._dts))  # type: ignore[return-value]
+
+    def computeIoU(self, imgId: Any, catId: Any) -> Any:
+        """IoU float64 ``[D, G]`` of a cell, the detections by descending score up to the last limit; or []."""
+        truths, found = self._cell(imgId, catId)
+        found = one_cell.by_score(found, self.params.maxDets[-1])
+        if not truths or not found:
+            return []
+        return one_cell.box_ious(found, truths)
+
+    def computeOks(self, imgId: Any, catId: Any) -> Any:
+        """Keypoint similarity is not there yet."""
+        raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
+
+    def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> dict[str, Any] | None:
+        """Match one cell in one area range, by ``ious``.
+
+        Returns:
+            image_id, category_id, aRng, maxDet, dtIds ``[D]``, gtIds ``[G]``, dtMatches and dtIgnore ``[T, D]``,
+            gtMatches ``[T, G]``, dtScores ``[D]``, gtIgnore ``[G]``; None when the cell is empty.
+        """
+        truths, found = self._cell(imgId, catId)
+        if not truths and not found:
+            return None
+        # No need to make all cells for one.
+        ious = self.computeIoU(imgId, catId) if self._ious is _Unset else self.ious[imgId, catId]
+        rule = one_cell.CellRule(aRng, self.params.areaRng, self.params.iouThrs, maxDet, self._strict)
+        cell = one_cell.evaluate_cell(truths, found, ious, rule)
+        return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **cell}
+
+    def accumulate(self, p: Any = None) -> None:
+        """Turn the results of all images into the arrays of ``eval``.
+
+        Args:
+            p: parameters to accumulate by, default ``params``: fewer images, categories, ranges or limits than were
+                evaluated, or another recall grid.
+
+        Raises:
+            InputError: nothing was evaluated, or ``p`` does not fit what was.
+        """
+        print("Accumulating evaluation results...")
+        start = time.time()
+        if self._is_empty():
+            print("Please run evaluate() first")
+        if not self._paramsEval:
+            raise InputError("accumulate() needs evaluate(), which has not been run")
+        p = self.params if p is None else p
+        if self._strict and p.useCats != 1:
+            p.catIds = [-1]
+        counts = [len(p.iouThrs), len(p.recThrs), len(p.catIds) if p.useCats else 1, len(p.areaRng), len(p.maxDets)]
+        source = self._source(p, counts)
+        recall, last_precision = source.recall()
+        known = {
+            "params": p,
+            "counts": counts,
+            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            "precision": None,
+            "recall": recall,
+            "scores": None,
+        }
+        self.eval = EvalDict(known, source.samples, last_precision if source.ends_with_last_limit else None)
+        print(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _is_empty(self) -> bool:
+        if self._evalImgs is not _Unset:
+            return len(self._evalImgs) == 0
+        assert self._records is not None
+        return not (self._records.classes and self._records.shape.areas and self._records.lengths.shape[1])
+
+    def _source(self, p: Any, counts: list[int]) -> Source:
+        """Records and curves of what ``p`` selects."""
+        from valor_gpu.coco.accumulation import source_of_cells, source_of_records
+
+        chosen = select(p, self._paramsEval, self._strict)
+        records, evaluated = self._records, self._evaluated
+        if (
+            self._evalImgs is _Unset
+            and records is not None
+            and records.shape.thresholds <= counts[0]
+            and chosen.inside(records.classes, records.shape.areas, records.lengths.shape[1])
+            and set(chosen.limits) <= set(evaluated.maxDets)
+        ):
+            limits = _limit_places(chosen.limits, evaluated.maxDets)
+            return source_of_records(records, chosen, limits, p.recThrs, counts, self._strict)
+        return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
+
+    def summarize(self) -> None:
+        """Print the twelve numbers of COCO, and keep them in ``stats``.
+
+        Raises:
+            InputError: nothing was accumulated, or (strict) there are fewer than three limits.
+        """
+        if not self.eval:
+            raise InputError("Please run accumulate() first")
+        if self.params.iouType == "keypoints":
+            raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
+        self.stats = summarize(self.params, self.eval, self._strict)
+
+    def __str__(self) -> str:
+        if not self.eval:
+            return repr(self)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            self.summarize()
+        return text.getvalue().rstrip("\n")
+
+
+def _limit_places(limits: list[int], evaluated: list[int]) -> list[int]:
+    """Positions of ``limits`` among those evaluated."""
+    return list(range(len(limits))) if limits == list(evaluated) else [evaluated.index(limit) for limit in limits]
+
+
+def _columns(name: str, coco: Any, images: list[Any] | None) -> Dataset:
+    """Columns of a COCO object, ours or pycocotools'; those of ``images`` are enough when given."""
+    if coco is None:
+        raise InputError(f"{name} must be a COCO object but got None")
+    if not isinstance(coco, COCO):
+        return columns_from_dataset(coco.dataset, name)
+    return coco.columns if images is None else coco.columns_for(images)
+
+
+_CELL_STEPS: dict[str, Callable[..., Any]] = {
+    name: getattr(COCOeval, name) for name in ("_prepare", "computeIoU", "computeOks", "evaluateImg")
+}
