@@ -114,8 +114,15 @@ struct Chunk {
     }
     return lanes & all();
   }
+  // Lanes whose area range the area lies outside of.
   VALOR_HD uint64_t outside(const Rule& rule, double area) const {
     uint64_t lanes = 0;
+    if (first == 0) {  // the usual single chunk: area ranges follow one another
+      const uint64_t one = low_bits(rule.num_thresholds);
+      for (int64_t a = 0, shift = 0; a < rule.num_areas && shift < 64; ++a, shift += rule.num_thresholds)
+        if (area < rule.area()[2 * a] || area > rule.area()[2 * a + 1]) lanes |= one << shift;
+      return lanes & all();
+    }
     for (int64_t a = 0; a < rule.num_areas; ++a)
       if (area < rule.area()[2 * a] || area > rule.area()[2 * a + 1]) lanes |= of_area(rule, a);
     return lanes;

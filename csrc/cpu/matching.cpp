@@ -17,26 +17,33 @@ struct Output {
   int32_t* matches;  // [D, L] or null
 };
 
-// Maps labels to small consecutive slots, one image at a time: open addressing, cleared by a change of stamp.
+// Maps labels to small consecutive slots, one image at a time; a change of stamp clears. Small labels have a place of
+// their own, others share an open-addressed table.
 class Slots {
  public:
   void begin(int64_t most) {
     size_t size = 16;
     while (size < 2 * static_cast<size_t>(most)) size *= 2;
-    if (size > entries_.size()) entries_.assign(size, Entry{0, 0, 0}), stamp_ = 0;
-    mask_ = entries_.size() - 1;
+    if (entries_.size() < kSmall + size) entries_.assign(kSmall + size, Entry{0, 0, 0});
+    mask_ = size - 1;
     ++stamp_;
     used_ = 0;
   }
   int32_t of(int64_t label) {
-    size_t at = mix(static_cast<uint64_t>(label)) & mask_;
-    while (entries_[at].stamp == stamp_ && entries_[at].label != label) at = (at + 1) & mask_;
-    if (entries_[at].stamp != stamp_) entries_[at] = Entry{label, stamp_, used_++};
-    return entries_[at].slot;
+    size_t at = static_cast<size_t>(label);
+    if (at >= kSmall) {
+      at = mix(at) & mask_;
+      while (entries_[kSmall + at].stamp == stamp_ && entries_[kSmall + at].label != label) at = (at + 1) & mask_;
+      at += kSmall;
+    }
+    Entry& entry = entries_[at];
+    if (entry.stamp != stamp_) entry = Entry{label, stamp_, used_++};
+    return entry.slot;
   }
   int32_t used() const { return used_; }
 
  private:
+  static constexpr size_t kSmall = 2048;
   struct Entry {
     int64_t label;
     uint64_t stamp;
@@ -77,7 +84,7 @@ class Image {
     if (problem != kFine) return problem;
     order_by_score();
     group_truths();
-    write_rows(index);
+    write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash_, record_hash_);
     const double lowest = lowest_threshold(rule_);
     for (int64_t first = 0; first < rule_.lanes(); first += 64) match(Chunk::at(rule_, first), lowest);
     return kFine;
@@ -91,17 +98,27 @@ class Image {
   int64_t load_detections(int64_t index) {
     s_.detections.resize(detections_);
     for (int64_t i = 0; i < detections_; ++i) {
-      s_.detections[i] = load_detection(rule_, segment_, i);
-      if (s_.detections[i].problem) return problem_at(index, i, s_.detections[i].problem);
+      LoadedDetection& d = s_.detections[i];
+      d = load_detection(rule_, segment_, i);
+      if (d.problem) return problem_at(index, i, d.problem);
+      if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
+    }
+    for (int64_t i = detections_; i < segment_.detections; ++i) {
+      memset(detection_row(i), 0, rule_.detection_bytes());
+      write_detection(detection_row(i), 0.0, 0, kPaddingBucket);
     }
     return kFine;
   }
 
   int64_t load_truths(int64_t index) {
-    s_.truths.resize(truths_);
-    for (int64_t j = 0; j < truths_; ++j) {
-      s_.truths[j] = load_truth(rule_, segment_, j);
-      if (s_.truths[j].problem) return problem_at(index, j, s_.truths[j].problem);
+    s_.truths.resize(segment_.truths);
+    for (int64_t j = 0; j < segment_.truths; ++j) {
+      LoadedTruth& t = s_.truths[j];
+      t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
+      if (t.problem) return problem_at(index, j, t.problem);
+      write_truth(rule_, out_.truths + (segment_.first_truth + j) * rule_.truth_bytes(), t.label, t.flags, t.area,
+                  j < truths_);
+      if ((rule_.options & kHashed) && j < truths_) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
     }
     return kFine;
   }
@@ -148,28 +165,6 @@ class Image {
     s_.ious.resize(truths_);
   }
 
-  void write_rows(int64_t index) {
-    uint64_t record_hash = 0, truth_hash = 0;
-    for (int64_t i = 0; i < segment_.detections; ++i) {
-      uint8_t* row = detection_row(i);
-      memset(row, 0, rule_.detection_bytes());
-      if (i >= detections_) {
-        write_detection(row, 0.0, 0, kPaddingBucket);
-        continue;
-      }
-      const LoadedDetection& d = s_.detections[i];
-      write_detection(row, d.score, d.label, static_cast<int>(rule_.num_limits));
-      if ((rule_.options & kHashed)) record_hash += hash_detection(i, d.box, d.score, d.label);
-    }
-    for (int64_t j = 0; j < segment_.truths; ++j) {
-      uint8_t* row = out_.truths + (segment_.first_truth + j) * rule_.truth_bytes();
-      const LoadedTruth t = j < truths_ ? s_.truths[j] : LoadedTruth{};
-      write_truth(rule_, row, t.label, t.flags, t.area, j < truths_);
-      if ((rule_.options & kHashed) && j < truths_) truth_hash += hash_truth(t.box, t.label, t.flags, t.area);
-    }
-    write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash, record_hash);
-  }
-
   void match(const Chunk& chunk, double lowest) {
     for (int64_t at = 0; at < truths_; ++at) {
       const LoadedTruth& t = s_.truths[s_.names[at]];
@@ -181,24 +176,25 @@ class Image {
     for (int64_t k = 0; k < detections_; ++k) {
       const int32_t i = s_.order[k], slot = s_.slot[i];
       const int64_t rank = s_.rank[slot]++;
-      if (rank < most) match_one(chunk, lowest, i, slot, rank);
+      const LoadedDetection& d = s_.detections[i];
+      uint8_t* row = detection_row(i);
+      if (chunk.first == 0) write_detection(row, d.score, d.label, bucket_of(rule_, rank));
+      write_lanes(rule_, row, chunk, rank < most ? match_one(chunk, lowest, i, slot) : Outcome{0, 0});
     }
   }
 
-  void match_one(const Chunk& chunk, double lowest, int32_t i, int32_t slot, int64_t rank) {
+  Outcome match_one(const Chunk& chunk, double lowest, int32_t i, int32_t slot) {
     const LoadedDetection& d = s_.detections[i];
-    const int32_t begin = s_.first[slot];
-    const Cell cell{s_.boxes.data() + begin,  s_.flags.data() + begin, s_.counts.data() + begin,
-                    s_.taken.data() + begin, s_.ious.data() + begin,  s_.first[slot + 1] - begin};
     const double area = detection_area(segment_, d.box, i);
+    const int32_t begin = s_.first[slot], size = s_.first[slot + 1] - begin;
+    if (size == 0) return Outcome{0, chunk.outside(rule_, area)};
+    const Cell cell{s_.boxes.data() + begin, s_.flags.data() + begin, s_.counts.data() + begin,
+                    s_.taken.data() + begin, s_.ious.data() + begin,  size};
     int32_t* matches = out_.matches
                            ? out_.matches + (segment_.first_detection + i) * rule_.lanes() + chunk.first
                            : nullptr;
-    const Outcome outcome = match_detection(Serial(), rule_, chunk, cell, d.box, area, frees(segment_, i), lowest,
-                                            matches, s_.names.data() + begin);
-    uint8_t* row = detection_row(i);
-    row[12] = static_cast<uint8_t>(bucket_of(rule_, rank));
-    write_lanes(rule_, row, chunk, outcome);
+    return match_detection(Serial(), rule_, chunk, cell, d.box, area, frees(segment_, i), lowest, matches,
+                           s_.names.data() + begin);
   }
 
   const Rule& rule_;
@@ -206,6 +202,7 @@ class Image {
   const Output& out_;
   Scratch& s_;
   int64_t detections_ = 0, truths_ = 0;
+  uint64_t record_hash_ = 0, truth_hash_ = 0;
 };
 
 }  // namespace

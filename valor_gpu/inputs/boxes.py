@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.matching import DetectionBatch
 
 Item = Mapping[str, Any]
+_IS_CPU, _DTYPE = attrgetter("is_cpu"), attrgetter("dtype")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
     "boxes": ("floating point", FLOAT_TYPES),
     "scores": ("floating point", FLOAT_TYPES),
@@ -53,7 +55,7 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
     if len(preds) != len(target):
         raise InputError(f"target must have one dict an image like preds, {len(preds)} but has {len(target)}")
     columns = {(side, key): _column(items, side, key) for side, items, keys in _required(preds, target) for key in keys}
-    sizes = [[t.numel() for t in columns[side, "labels"]] for side in ("preds", "target")]
+    sizes = [list(map(Tensor.numel, columns[side, "labels"])) for side in ("preds", "target")]
     optional = {key: _optional_column(target, key, sizes[1]) for key in ("iscrowd", "area")}
     for side, size in zip(("preds", "target"), sizes):
         for (owner, key), column in columns.items():
@@ -78,8 +80,8 @@ def _column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
             if key not in item:
                 raise InputError(f"{side}[{i}] must have key {key!r} but has {sorted(item)}") from None
         raise
-    for i, value in enumerate(column):
-        if not isinstance(value, Tensor):
+    if set(map(type, column)) != {Tensor}:
+        for i, value in enumerate(column):
             check_type(f"{side}[{i}][{key!r}]", value, Tensor)
     return column
 
@@ -97,17 +99,21 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
 
 def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
     """Every tensor must have a row a label; an empty tensor may have any shape, as models emit ``torch.tensor([])``."""
-    width = 4 if key == "boxes" else 1
+    if key == "boxes":
+        fits = [tensor.shape == (size, 4) for tensor, size in zip(column, sizes)]
+    else:
+        fits = list(map(int.__eq__, map(Tensor.numel, column), sizes))
+    if all(fits):
+        return
     for i, (tensor, size) in enumerate(zip(column, sizes)):
-        if tensor.numel() != width * size or (size and tensor.dim() != (2 if width == 4 else 1)):
-            need = f"[{size}, 4]" if width == 4 else f"[{size}]"
+        if not fits[i] and (size or tensor.numel()):
+            need = f"[{size}, 4]" if key == "boxes" else f"[{size}]"
             raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, a row for each of its {size} labels,"
                              f" but got {list(tensor.shape)}")  # fmt: skip
 
 
 def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
-    devices = {tensor.device for column in columns.values() for tensor in column}
-    if len(devices) < 2:
+    if all(all(map(_IS_CPU, column)) for column in columns.values()) or not columns["preds", "boxes"]:
         return
     first = columns["preds", "boxes"][0].device
     for (side, key), column in columns.items():
@@ -130,7 +136,9 @@ def _image_ids(target: Sequence[Item]) -> list[Tensor]:
         one = isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INT_TYPES
         if not one and (isinstance(value, bool) or not isinstance(value, int)):
             got = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise InputError(f"target[{i}]['image_id'] must be an int or an integer tensor of one element but got {got}")
+            raise InputError(
+                f"target[{i}]['image_id'] must be an int or an integer tensor of one element but got {got}"
+            )
     if all(isinstance(value, Tensor) and value.is_cuda for value in ids):
         return [value.long() for value in ids]
     return [torch.tensor([int(value) for value in ids])]
@@ -159,7 +167,9 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
     lengths = torch.tensor([[size] * images for size in padded])
     batch = _batch(flat, extra, lengths, _padded_ids(target, images), box_format)
     device = columns["preds", "labels"][0].device
-    changes = {name: None if count is None else count.to(device) for name, count in zip(("counts", "true_counts"), counts)}
+    changes = {
+        name: None if count is None else count.to(device) for name, count in zip(("counts", "true_counts"), counts)
+    }
     return DetectionBatch(**{**vars(batch), **changes})
 
 
@@ -239,15 +249,20 @@ def _batch(
 def _boxes(column: list[Tensor], side: str, box_format: str) -> tuple[list[Tensor], int]:
     """Boxes of one dtype and format; where images differ, xywh in float64, each converted in its own dtype."""
     code = BOX_FORMATS.index(box_format)
-    if all(type(t) is Tensor for t in column):
+    if set(map(type, column)) <= {Tensor}:
         codes = [code]
     else:
         codes = [_own_format(t, code, f"{side}[{i}]['boxes']") for i, t in enumerate(column)]
-    if len(set(codes)) > 1 or len({t.dtype for t in column if t.numel()}) > 1:
+    if len(set(codes)) > 1 or _mixed(column):
         codes = codes if len(codes) == len(column) else codes * len(column)
         _check_kind(column, side, "boxes")
         return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(column, codes)], BOX_FORMATS.index("xywh")
     return _uniform(column, side, "boxes"), codes[0] if codes else code
+
+
+def _mixed(column: list[Tensor]) -> bool:
+    """Whether tensors that hold something differ in dtype."""
+    return len(set(map(_DTYPE, column))) > 1 and len({t.dtype for t in column if t.numel()}) > 1
 
 
 def _own_format(boxes: Tensor, code: int, name: str) -> int:
@@ -269,9 +284,12 @@ def _check_kind(column: list[Tensor], side: str, key: str) -> None:
 
 
 def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
-    """Contiguous tensors of one dtype that kernels read; mixed dtypes widen, which changes no value."""
+    """Contiguous tensors of one dtype that kernels read; mixed dtypes widen, which changes no value.
+
+    Columns of a wider tensor (as YOLO heads give scores) are joined, which one copy does.
+    """
     _, allowed = _KINDS[key]
-    if len({t.dtype for t in column}) != 1 or column[0].dtype not in allowed:
+    if len(set(map(_DTYPE, column))) != 1 or column[0].dtype not in allowed:
         _check_kind(column, side, key)
         filled = {t.dtype for t in column if t.numel()}
         wide = torch.float64 if any(d.is_floating_point for d in filled) else torch.int64
@@ -279,4 +297,4 @@ def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
         column = [t.to(dtype) for t in column]
     if all(map(Tensor.is_contiguous, column)):
         return column
-    return [t.contiguous() for t in column]
+    return [torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])]

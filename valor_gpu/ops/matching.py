@@ -6,8 +6,10 @@ docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,9 @@ _PROBLEMS = {
     9: ("target", "counts", "must lie between 0 and the padded length"),
 }
 _ROW_BITS, _CODE_BITS = 28, 4
+_WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of boxes, scores, labels, areas, flags; true boxes, ...
+
+Words = bytes | NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -209,37 +214,63 @@ def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, 
     )
 
 
-def _fill_addresses(row: NDArray[np.int64], tensors: list[Tensor], starts: NDArray[np.int64], width: int) -> None:
-    """Write the address of the first row of every image; 0 everywhere when the field is absent."""
-    if len(tensors) == len(row):
-        row[:] = [t.data_ptr() for t in tensors]
-    elif tensors:
-        row[:] = tensors[0].data_ptr() + starts * (tensors[0].element_size() * width)
-
-
 def segment_table(
     lists: Sequence[list[Tensor]], image_ids: list[Tensor], counts: Sequence[Tensor | None], lengths: Tensor
-) -> NDArray[np.int64]:
-    """The Segment table of csrc/core/matching.h, int64 ``[18, I]``: one row a field."""
+) -> Words:
+    """The Segment table of csrc/core/matching.h, field by field, as int64 words.
+
+    Python integers are the fastest way for a batch of a training loop, whose tensors are many and small; numpy for one
+    tensor of thousands of images.
+    """
+    by_value = len(image_ids) == 1 and not image_ids[0].is_cuda
+    if any(len(tensors) == lengths.shape[1] > 1 for tensors in lists):
+        return _table_of_tensors(lists, image_ids, by_value, lengths)
     sizes = lengths.numpy()
-    images = sizes.shape[1]
-    table = np.zeros((18, images), np.int64)
-    np.cumsum(sizes[:, :-1], axis=1, out=table[16:, 1:])
-    table[12:14] = sizes
-    for row, tensors in enumerate(lists):
-        _fill_addresses(table[row], tensors, table[16 if row < 5 else 17], 4 if row in (0, 5) else 1)
-    every = np.arange(images)
-    if len(image_ids) == 1 and not image_ids[0].is_cuda:
+    firsts = np.cumsum(sizes, axis=1) - sizes
+    table = np.zeros((18, lengths.shape[1]), np.int64)
+    starts = [firsts[0]] * 5 + [firsts[1]] * 4
+    for row, (tensors, start, width) in enumerate(zip(lists, starts, _WIDTHS)):
+        if tensors:
+            table[row] = tensors[0].data_ptr() + start * (tensors[0].element_size() * width)
+    every = 8 * np.arange(lengths.shape[1])
+    if by_value:
         table[9] = image_ids[0].numpy()
-    else:
-        _fill_addresses(table[10], image_ids, every, 1)
+    elif image_ids:
+        table[10] = image_ids[0].data_ptr() + every
     table[11] = bool(image_ids)
     for row, count in zip((14, 15), counts):
-        _fill_addresses(table[row], [] if count is None else [count], every, 1)
+        if count is not None:
+            table[row] = count.data_ptr() + every
+    table[12:14], table[16:18] = sizes, firsts
     return table
 
 
-def rule_words(rule: Sequence[Tensor], formats: list[int], options: int, lists: Sequence[list[Tensor]]) -> NDArray[np.int64]:
+def _table_of_tensors(lists: Sequence[list[Tensor]], image_ids: list[Tensor], by_value: bool, lengths: Tensor) -> Words:
+    sizes = lengths.tolist()
+    images = len(sizes[0])
+    zeros = [0] * images
+    firsts = [[0, *accumulate(size)][:images] for size in sizes]
+    words: list[int] = []
+    for row, (tensors, width) in enumerate(zip(lists, _WIDTHS)):
+        if len(tensors) == images:
+            words += map(Tensor.data_ptr, tensors)
+        elif tensors:
+            base, step = tensors[0].data_ptr(), tensors[0].element_size() * width
+            words += [base + step * first for first in firsts[row > 4]]
+        else:
+            words += zeros
+    words += image_ids[0].tolist() if by_value else zeros
+    words += zeros if by_value or not image_ids else map(Tensor.data_ptr, image_ids)
+    words += [int(bool(image_ids))] * images + sizes[0] + sizes[1] + zeros + zeros + firsts[0] + firsts[1]
+    return struct.pack(f"{len(words)}q", *words)
+
+
+def address(words: Words) -> int | bytes:
+    """What ctypes takes as the address of ``words``."""
+    return words if isinstance(words, bytes) else words.ctypes.data
+
+
+def rule_words(rule: Sequence[Tensor], formats: list[int], options: int, lists: Sequence[list[Tensor]]) -> bytes:
     """The Rule of csrc/core/matching.h: addresses and sizes of ``rule``, formats, options and dtype codes."""
     boxes, scores, labels, _, _, true_boxes, true_labels, true_flags, true_areas = lists
 
@@ -249,7 +280,8 @@ def rule_words(rule: Sequence[Tensor], formats: list[int], options: int, lists: 
     words = [word for tensor in rule for word in (tensor.data_ptr(), tensor.shape[0])]
     words += [*formats, options, code(boxes, FLOAT_TYPES), code(scores, FLOAT_TYPES), code(labels, INT_TYPES)]
     words += [code(true_boxes, FLOAT_TYPES), code(true_labels, INT_TYPES), code(true_flags, INT_TYPES)]
-    return np.array([*words, code(true_areas, FLOAT_TYPES)], np.int64)
+    words.append(code(true_areas, FLOAT_TYPES))
+    return struct.pack(f"{len(words)}q", *words)
 
 
 def _match_boxes_cpu(
@@ -263,7 +295,7 @@ def _match_boxes_cpu(
     table = segment_table(lists, image_ids, (counts, true_counts), lengths)
     words = rule_words((thresholds, area_ranges, limits), formats, options, lists)
     native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")(
-        table.ctypes.data, lengths.shape[1], words.ctypes.data, out.detections.data_ptr(),
+        address(table), lengths.shape[1], words, out.detections.data_ptr(),
         out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.problem.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
