@@ -1,6 +1,8 @@
 // One record of a COCO array (annotation, result, image, category) from JSON text to a row, and rows to
 // columns.
 #pragma once
+#include <algorithm>
+
 #include "json.h"
 
 namespace valor {
@@ -49,16 +51,14 @@ enum Column {
 };
 constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2};
 
+constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+
 struct Row {
   int64_t whole[3] = {0, 0, 0};  // id, image_id, category_id
-  double box[4];
-  double area, score;
+  double box[4] = {kAbsent, kAbsent, kAbsent, kAbsent};
+  double area = kAbsent, score = kAbsent;
   uint8_t flags[2] = {0, 0};  // iscrowd, ignore
   uint16_t present = 0;
-  Row() {
-    const double none = std::numeric_limits<double>::quiet_NaN();
-    box[0] = box[1] = box[2] = box[3] = area = score = none;
-  }
 };
 
 class Table {
@@ -213,6 +213,15 @@ inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
   }
 }
 
+// Undoes what an earlier member of the same name has set.
+inline void clear_field(int32_t field, Row& row) {
+  if (field <= kCategoryId) row.whole[field] = 0;
+  if (field == kBbox) std::fill(row.box, row.box + 4, kAbsent);
+  if (field == kArea) row.area = kAbsent;
+  if (field == kScore) row.score = kAbsent;
+  if (field == kIsCrowd || field == kIgnore) row.flags[field - kIsCrowd] = 0;
+}
+
 // Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
 inline bool set_field(Cursor& c, int32_t field, Row& row) {
   const char* const value = c.at;
@@ -224,6 +233,7 @@ inline bool set_field(Cursor& c, int32_t field, Row& row) {
     return c.fail(kWrongType + field);
   }
   const uint16_t bit = static_cast<uint16_t>(1u << field);
+  if (!present && (row.present & bit)) clear_field(field, row);
   row.present = static_cast<uint16_t>(present ? row.present | bit : row.present & ~bit);
   return true;
 }

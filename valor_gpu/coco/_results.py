@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
-from valor_gpu.inputs import coco as columns
+from valor_gpu.inputs.coco import Annotations, load_json, read_result_rows, result_rows
 
 Object = dict[str, Any]
 
@@ -33,18 +33,18 @@ class JsonFile:
         """The objects; raises when they may not be those that the columns came from."""
         if JsonFile.at(self.path) != self:
             raise InputError(f"{self.path} must be as it was when it was loaded but has changed: load it again")
-        return columns.load_json(self.path)
+        return load_json(self.path)
 
 
-def read_results(source: Any) -> tuple[columns.Annotations, JsonFile | list[Object] | None]:
+def read_results(source: Any) -> tuple[Annotations, JsonFile | list[Object] | None]:
     """Results as rows, and what objects can be made from."""
     if isinstance(source, (str, os.PathLike)):
         file = JsonFile.at(source)
-        return columns.read_result_rows(source), file
+        return read_result_rows(source), file
     if isinstance(source, np.ndarray):
         announce_array(source)
-        return columns.result_rows(source), None
-    return columns.result_rows(source), source
+        return result_rows(source), None
+    return result_rows(source), source
 
 
 def announce_array(data: NDArray[Any]) -> None:
@@ -55,7 +55,7 @@ def announce_array(data: NDArray[Any]) -> None:
         print(f"{row}/{len(data)}")
 
 
-def check_images(rows: columns.Annotations, image_ids: NDArray[np.int64]) -> None:
+def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
     """Raise unless every row belongs to one of the images."""
     rows.require("image_id")
     starts = np.flatnonzero(np.diff(rows.image_id, prepend=~rows.image_id[:1]))  # results come image by image
@@ -68,7 +68,7 @@ def check_images(rows: columns.Annotations, image_ids: NDArray[np.int64]) -> Non
         )
 
 
-def kind_of_results(rows: columns.Annotations) -> str:
+def kind_of_results(rows: Annotations) -> str:
     """What the first result describes, by the same precedence as pycocotools."""
     kinds = [kind for kind in ("caption", "bbox", "segmentation", "keypoints") if rows.has(kind)[:1].any()]
     kind = kinds[0] if kinds else "bbox"
@@ -79,7 +79,7 @@ def kind_of_results(rows: columns.Annotations) -> str:
     return kind
 
 
-def objects_of_rows(rows: columns.Annotations) -> list[Object]:
+def objects_of_rows(rows: Annotations) -> list[Object]:
     values = zip(rows.image_id.tolist(), rows.bbox.tolist(), rows.score.tolist(), rows.category_id.tolist())
     return [{"image_id": i, "bbox": b, "score": s, "category_id": c} for i, b, s, c in values]
 

@@ -30,7 +30,7 @@ from valor_gpu.coco._results import (
 )
 from valor_gpu.coco.draw import draw_annotations
 from valor_gpu.errors import InputError
-from valor_gpu.inputs import coco as columns
+from valor_gpu.inputs.coco import Dataset, columns_from_dataset, detections, read_ground_truth, result_rows
 
 Ids = Iterable[Any] | int | str
 
@@ -123,17 +123,17 @@ class COCO:
 
     def __init__(self, annotation_file: str | os.PathLike[str] | None = None) -> None:
         self._dataset: Object | None = {}
-        self._columns: columns.Dataset | None = None  # what the source held, while nobody has seen objects
+        self._columns: Dataset | None = None  # what the source held, while nobody has seen objects
         self._source: JsonFile | _Results | None = None
         self._parts: Object = {}
         if annotation_file is not None:
             print("loading annotations into memory...")
             start = time.time()
-            self._read_lazily(JsonFile.at(annotation_file), columns.read_ground_truth(annotation_file))
+            self._read_lazily(JsonFile.at(annotation_file), read_ground_truth(annotation_file))
             print(f"Done (t={time.time() - start:0.2f}s)")
             self.createIndex()
 
-    def _read_lazily(self, source: JsonFile | _Results, read: columns.Dataset) -> None:
+    def _read_lazily(self, source: JsonFile | _Results, read: Dataset) -> None:
         self._dataset, self._source, self._columns = None, source, read
 
     @property
@@ -149,13 +149,13 @@ class COCO:
         self._dataset, self._source, self._columns = dataset, None, None
 
     @property
-    def columns(self) -> columns.Dataset:
+    def columns(self) -> Dataset:
         """The dataset as columns: those read, or, once objects have been handed out, what the objects now hold."""
         if self._columns is not None:
             return self._columns
-        return columns.columns_from_dataset(self.dataset)
+        return columns_from_dataset(self.dataset)
 
-    def columns_for(self, imgIds: Sequence[int]) -> columns.Dataset:
+    def columns_for(self, imgIds: Sequence[int]) -> Dataset:
         """As :attr:`columns`, but annotations of images other than ``imgIds`` may be left out.
 
         A set that has handed out objects reads only those of these images again, through the index as pycocotools
@@ -164,7 +164,7 @@ class COCO:
         if self._columns is not None:
             return self._columns
         annotations = self.loadAnns(self.getAnnIds(imgIds=imgIds))
-        return columns.columns_from_dataset({**self._head(), "annotations": annotations}, "selected from dataset")
+        return columns_from_dataset({**self._head(), "annotations": annotations}, "selected from dataset")
 
     def createIndex(self) -> None:
         """Take ``dataset`` as it is now; the index is built when it is first read."""
@@ -248,12 +248,12 @@ class COCO:
         print("Loading and preparing results...")
         start = time.time()
         rows, source = read_results(resFile)
-        head = columns.columns_from_dataset(self._head()) if self._columns is None else self._columns
+        head = columns_from_dataset(self._head()) if self._columns is None else self._columns
         check_images(rows, head.image_ids)
         kind = kind_of_results(rows)
         results = COCO()
         if kind == "bbox":
-            annotations = columns.detections(rows)
+            annotations = detections(rows)
             where = rows.where.rstrip(": ")
             found = replace(head, categories=copy.deepcopy(head.categories), annotations=annotations, where=where)
             results._read_lazily(_Results(self, source), found)
@@ -267,7 +267,7 @@ class COCO:
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Object]:
         """The rows of an array ``[N, 7]`` (see :meth:`loadRes`) as result objects."""
         announce_array(data)
-        return objects_of_rows(columns.result_rows(data, "data"))
+        return objects_of_rows(result_rows(data, "data"))
 
     def annToRLE(self, ann: Object) -> Any:
         """The run-length mask of an annotation: as it is when compressed, else by :mod:`valor_gpu.coco.mask`."""
@@ -280,7 +280,8 @@ class COCO:
 
     def annToMask(self, ann: Object) -> NDArray[np.uint8]:
         """The mask of an annotation, uint8 ``[height, width]``."""
-        return mask.decode(self.annToRLE(ann))
+        bits: NDArray[np.uint8] = mask.decode(self.annToRLE(ann))
+        return bits
 
     def showAnns(self, anns: Sequence[Object], draw_bbox: bool = False) -> None:
         """Draw polygons, masks, keypoints and, if asked for, boxes into the current matplotlib axes; print captions."""

@@ -106,7 +106,7 @@ def _column(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], ND
         flat = chain.from_iterable(values) if is_plain else [None]
     if set(map(type, flat)) <= kinds:
         try:
-            column = np.array(values, dtype=np.float64 if dtype is np.bool_ else dtype)
+            column: NDArray[Any] = np.array(values, dtype=np.float64 if dtype is np.bool_ else dtype)
             return column.reshape(len(values), *np.shape(absent)).astype(dtype, copy=False), np.ones(
                 len(values), np.bool_
             )

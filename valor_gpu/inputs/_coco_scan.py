@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
@@ -63,8 +64,8 @@ class JsonFile:
         self._chunk_bytes = chunk_bytes
         if os.stat(path).st_size == 0:
             raise InputError(f"{self.name}: byte 0: needed a value but the file is empty")
-        self._bytes = np.memmap(path, np.uint8, mode="r")
-        self._text = memoryview(self._bytes)
+        self._bytes: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
+        self._text = self._bytes.data
 
     def fail(self, at: int, need: str) -> NoReturn:
         """Raise for what stands at byte ``at``."""
@@ -142,7 +143,7 @@ class JsonFile:
         )
         count = int(chunks[0])
         bound = int(plan[1, :count].sum())
-        columns = {
+        columns: Columns = {
             name: np.empty((bound, *shape), dtype)
             for name, dtype, shape in _COLUMNS
             if name == "present" or name in wanted

@@ -32,7 +32,8 @@ from valor_gpu.inputs._coco_records import (
 Path = str | os.PathLike[str]
 
 _ALL_FIELDS = tuple(BIT)
-_RESULT_FIELDS = ("image_id", "category_id", "bbox", "score", "segmentation", "keypoints", "caption")
+_REQUIRED = ("image_id", "category_id", "bbox", "score")  # of results with boxes
+_RESULT_FIELDS = (*_REQUIRED, "segmentation", "keypoints", "caption")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,8 @@ class Annotations:
 
     def has(self, name: str) -> NDArray[np.bool_]:
         """Bool ``[N]``: the records that have field ``name`` (a null, and an empty ``bbox``, count as absent)."""
-        return (self.present & BIT[name]) != 0
+        found: NDArray[np.bool_] = (self.present & BIT[name]) != 0
+        return found
 
     def require(self, *names: str) -> None:
         """Raise :class:`InputError` with the place of the first record that lacks one of ``names``."""
@@ -161,9 +163,9 @@ def read_results(path: Path, *, threads: int | None = None) -> Annotations:
     Raises:
         InputError: not JSON, a value of the wrong type, or a missing key; says where.
     """
-    rows = detections(read_result_rows(path, threads=threads))
-    rows.require("score")
-    return rows
+    rows = read_result_rows(path, threads=threads)
+    rows.require(*_REQUIRED)
+    return detections(rows)
 
 
 def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
@@ -203,9 +205,9 @@ def columns_from_results(results: Sequence[Mapping[str, Any]] | NDArray[Any], wh
         >>> columns_from_results(np.array([[7, 0, 0, 4, 5, 0.5, 1]])).bbox.tolist()
         [[0.0, 0.0, 4.0, 5.0]]
     """
-    rows = detections(result_rows(results, where))
-    rows.require("score")
-    return rows
+    rows = result_rows(results, where)
+    rows.require(*_REQUIRED)
+    return detections(rows)
 
 
 def result_rows(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str = "results") -> Annotations:
@@ -226,7 +228,7 @@ def detections(rows: Annotations) -> Annotations:
     Raises:
         InputError: a record lacks ``image_id``, ``category_id`` or ``bbox``.
     """
-    rows.require("image_id", "category_id", "bbox")
+    rows.require(*_REQUIRED[:3])
     present = rows.present | BIT["id"] | BIT["area"] | BIT["iscrowd"]
     return replace(rows, id=np.arange(1, len(rows) + 1, dtype=np.int64), present=present)
 
@@ -321,7 +323,7 @@ def _rows_of_array(results: NDArray[Any], where: str) -> Annotations:
         "bbox": results[:, 1:5].astype(np.float64),
         "area": area.astype(np.float64),
         "score": results[:, 5].astype(np.float64),
-        "present": np.full(len(results), sum(BIT[f] for f in _RESULT_FIELDS[:4]), np.uint16),
+        "present": np.full(len(results), sum(BIT[f] for f in _REQUIRED), np.uint16),
     }
     return _annotations(columns, where)
 

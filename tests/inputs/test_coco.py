@@ -1,0 +1,534 @@
+"""COCO JSON to columns: the native scanner against Python's json, on real data and on generated text."""
+
+import gc
+import gzip
+import json
+import math
+import struct
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.inputs import coco
+from valor_gpu.inputs._coco_scan import JsonFile
+
+DATA = Path(__file__).parents[1] / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
+COLUMNS = ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "ignore", "score", "present")
+
+with_native = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
+generated = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+
+
+@pytest.fixture(params=[pytest.param("native", marks=with_native), "json"])
+def reader(request, monkeypatch):
+    """Both ways to read a file."""
+    if request.param == "json":
+        monkeypatch.setattr(native, "available", lambda name: False)
+    return request.param
+
+
+def same(left, right):
+    for name in COLUMNS:
+        one, two = getattr(left, name), getattr(right, name)
+        assert (one.dtype, one.shape) == (two.dtype, two.shape), name
+        assert one.tobytes() == two.tobytes(), name
+
+
+def same_dataset(left, right):
+    same(left.annotations, right.annotations)
+    assert left.image_ids.tobytes() == right.image_ids.tobytes()
+    assert left.category_ids.tobytes() == right.category_ids.tobytes()
+    assert left.categories == right.categories
+
+
+def write(folder, text, name="file.json"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def unpacked(folder, name):
+    packed = (DATA if (DATA / name).exists() else EXAMPLES) / name
+    path = folder / packed.stem
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    return path
+
+
+def scan(path, threads, chunk_bytes, fields=coco._RESULT_FIELDS):
+    file = JsonFile(path, threads=threads, chunk_bytes=chunk_bytes)
+    columns, end = file.array(file.skip_space(0), fields, "rows")
+    file.finish(end)
+    return coco._annotations(columns, "rows")
+
+
+def rows_by_json(path, fields=coco._RESULT_FIELDS):
+    records = json.loads(path.read_text(encoding="utf-8"))
+    return coco._annotations(coco.columns_from_records(records, "rows", fields), "rows")
+
+
+# --- real data
+
+
+@with_native
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "name", ["instances_val2014_100.json.gz", "val2017_real_boxes_gt.json.gz", "keypoints_1_image.json.gz"]
+)
+def test_ground_truth_equals_json(tmp_path, name, threads):
+    path = unpacked(tmp_path, name)
+    expected = json.loads(path.read_text())
+    found = coco.read_ground_truth(path, threads=threads)
+    same_dataset(found, coco.columns_from_dataset(expected))
+    annotations = expected["annotations"]
+    assert found.annotations.id.tolist() == [a["id"] for a in annotations]
+    assert found.annotations.bbox.tolist() == [a["bbox"] for a in annotations]
+    assert found.annotations.area.tolist() == [a["area"] for a in annotations]
+    assert found.annotations.iscrowd.tolist() == [bool(a["iscrowd"]) for a in annotations]
+    assert found.image_ids.tolist() == [i["id"] for i in expected["images"]]
+    assert found.category_names == tuple(c["name"] for c in expected["categories"])
+
+
+@with_native
+@pytest.mark.parametrize("chunk_bytes", [100, 5000, 1 << 20])
+@pytest.mark.parametrize("name", ["yolact_resnet50_10_images.json.gz", "keypoints_1_image_results.json.gz"])
+def test_results_equal_json(tmp_path, name, chunk_bytes):
+    path = unpacked(tmp_path, name)
+    same(scan(path, 3, chunk_bytes), rows_by_json(path))
+    found, records = coco.read_results(path), json.loads(path.read_text())
+    assert found.score.tolist() == [r["score"] for r in records]
+    assert found.area.tolist() == [r["bbox"][2] * r["bbox"][3] for r in records]
+    assert found.id.tolist() == list(range(1, len(records) + 1))
+    same(found, coco.columns_from_results(records))
+
+
+@with_native
+def test_polygons_are_stepped_over_at_any_chunk_size(tmp_path):
+    annotations = json.loads(unpacked(tmp_path, "instances_val2014_100.json.gz").read_text())["annotations"]
+    path = write(tmp_path, json.dumps(annotations))
+    for chunk_bytes in (64, 1000, 30_000):
+        same(scan(path, 2, chunk_bytes, coco._ALL_FIELDS), rows_by_json(path, coco._ALL_FIELDS))
+
+
+# --- generated text
+
+_digits = st.text("0123456789", min_size=1, max_size=25)
+numbers = st.one_of(
+    st.floats().map(json.dumps),
+    st.floats(0, 5000).map(lambda x: repr(round(x, 2))),
+    st.integers(-(10**30), 10**30).map(str),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,22})(\.[0-9]{1,22})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+    st.sampled_from(["NaN", "Infinity", "-Infinity", "-0", "-0.0", "0e999999999999999999999", "1e400", "-1e400"]),
+)
+integers = st.one_of(
+    st.integers(-(2**63), 2**63 - 1).map(str), st.integers(0, 600_000).map(str), st.sampled_from(["1.0", "-0", "2e3"])
+)
+space = st.text(" \n\t\r", max_size=3)
+strings = st.text(st.characters(codec="utf-8"), max_size=12).map(json.dumps)
+tricky = st.sampled_from(
+    ['"}"', '"]"', r'"\\"', r'"\""', r'"a,{\"image_id\":1}"', '",{"', '[{"image_id":3},{"image_id":4}]', '{"id":[{}]}']
+)
+unknown = st.recursive(
+    st.one_of(strings, tricky, numbers, st.sampled_from(["true", "false", "null"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+        st.lists(inner, max_size=3).map(lambda items: "{" + ",".join(f'"image_id" :{i}' for i in items) + "}"),
+    ),
+    max_leaves=6,
+)
+null = st.just("null")
+VALUES = {
+    "id": st.one_of(integers, null),
+    "image_id": integers,
+    "category_id": integers,
+    "bbox": st.one_of(
+        st.lists(numbers, min_size=4, max_size=4).map(lambda b: f"[{' , '.join(b)}]"), st.just("[ ]"), null
+    ),
+    "area": st.one_of(numbers, null),
+    "score": st.one_of(numbers, null),
+    "iscrowd": st.one_of(numbers, st.sampled_from(["true", "false", "null"])),
+    "ignore": st.one_of(numbers, st.sampled_from(["true", "false", "null"])),
+    "segmentation": unknown,
+    "keypoints": unknown,
+    "caption": st.one_of(strings, null),
+    "other": unknown,
+    "image_id2": unknown,
+    "imag": unknown,
+}
+
+
+def escaped(draw, key):
+    """The key as JSON, some letters as escapes, in either case of hexadecimal digits."""
+    spelled = (f"\\u{ord(c):04x}" if draw(st.integers(0, 9)) == 0 else c for c in key)
+    return '"' + "".join(spelled) + '"'
+
+
+@st.composite
+def record_texts(draw):
+    keys = draw(st.lists(st.sampled_from(list(VALUES)), max_size=7))  # repeated keys too: the last one counts
+    gap = draw(space)
+    members = [f"{gap}{escaped(draw, key)}{draw(space)}:{draw(space)}{draw(VALUES[key])}{gap}" for key in keys]
+    return "{" + (",".join(members) or gap) + "}"
+
+
+@st.composite
+def array_texts(draw):
+    gap = draw(space)
+    return gap + "[" + gap + f"{gap},{gap}".join(draw(st.lists(record_texts(), max_size=12))) + gap + "]" + gap
+
+
+@with_native
+@generated
+@given(text=array_texts(), threads=st.integers(1, 3), chunk_bytes=st.integers(1, 80))
+def test_any_layout_equals_json(tmp_path, text, threads, chunk_bytes):
+    path = write(tmp_path, text)
+    same(scan(path, threads, chunk_bytes, coco._ALL_FIELDS), rows_by_json(path, coco._ALL_FIELDS))
+
+
+@with_native
+@generated
+@given(text=array_texts())
+def test_dataset_members_in_any_order(tmp_path, text):
+    """The three arrays between others, twice: the last one of a name counts."""
+    path = write(tmp_path, f'{{"x": {text}, "images": [{{"id": 5}}], "annotations": {text}, "i\\u006dages": []}}\n')
+    try:
+        expected = coco.columns_from_dataset(json.loads(path.read_text(encoding="utf-8")))
+    except InputError as error:
+        with pytest.raises(InputError, match=r"annotations\[\d+\] must have (id|image_id)") as caught:
+            coco.read_ground_truth(path)
+        assert str(caught.value).split(": ", 1)[1] == str(error).split(": ", 1)[1]
+    else:
+        same_dataset(coco.read_ground_truth(path), expected)
+
+
+NUMBERS = [
+    *("0", "-0", "-0.0", "0.0", "-0e5", "0.1", "412.55", "0.964311", "1.0", "12345678.5", "99999999", "999999999"),
+    *("9007199254740993", "9007199254740993.0", "9223372036854775807", "-9223372036854775808", "18446744073709551616"),
+    *(
+        "1e22",
+        "1e23",
+        "1e-22",
+        "1e-23",
+        "123456789012345678901234567890",
+        "0.1e-5",
+        "1E+2",
+        "1e-400",
+        "-1e-400",
+        "1e400",
+    ),
+    *("4.9e-324", "2.4703282292062327e-324", "2.4703282292062328e-324", "2.2250738585072011e-308", "5e-324"),
+    *("1.7976931348623157e308", "1.7976931348623159e308", "NaN", "Infinity", "-Infinity", "0e99999999999999999999"),
+    *("1e99999999999999999999", "1e-99999999999999999999", "0.000000000000000000000000000001", "1" + "0" * 308),
+    *("0." + "0" * 400 + "1", "0." + "0" * 400 + "1e401", "0." + "0" * 400 + "1e900", "1" + "0" * 400 + "e-900"),
+    *("8.5", "8.55", "8.555", "88.55555", "888888.5", "1.5e3", "1.5e", "12.", "1.50e-3"),
+]
+
+
+@with_native
+@pytest.mark.parametrize("text", NUMBERS)
+def test_numbers_are_those_of_json(tmp_path, text):
+    """Each at every distance from the end of the file, where other steps read it."""
+    for after in ("", " ", " " * 8):
+        path = write(tmp_path, f'[{{"score":{text}}}]{after}')
+        try:
+            expected = json.loads(text)
+        except json.JSONDecodeError:
+            with pytest.raises(InputError, match=r"byte \d+: needed ',' or '}'"):
+                scan(path, 1, 1 << 20)
+        else:
+            assert struct.pack("d", scan(path, 1, 1 << 20).score[0]) == struct.pack("d", float(expected))
+
+
+@with_native
+def test_integer_beyond_the_doubles_is_infinite(tmp_path):
+    huge = "1" + "0" * 400
+    path = write(tmp_path, f'[{{"score": {huge}}}, {{"score": -{huge}}}]')
+    assert scan(path, 1, 1 << 20).score.tolist() == [math.inf, -math.inf]
+    assert rows_by_json(path).score.tolist() == [math.inf, -math.inf]
+
+
+@with_native
+@pytest.mark.parametrize("bad", ['"{}[],:0-.e xtn'])
+def test_every_damaged_byte_is_judged_as_by_json(tmp_path, bad):
+    """Where nothing is stepped over, text passes exactly when it does for json, and gives the same columns."""
+    good = '[{"image_id":1,"category_id":2,"bbox":[1,2.5,3,-4e1],"score":0.25},\n {"score":1}]'
+    passed = 0
+    texts = [good[:i] for i in range(1, len(good))]
+    texts += [good[:i] + b + good[i + 1 :] for i in range(len(good)) for b in bad]
+    for text in texts:
+        path = write(tmp_path, text)
+        try:
+            expected = rows_by_json(path)
+        except (InputError, ValueError, AttributeError):
+            with pytest.raises(InputError, match=r"byte \d+|rows\[\d\]"):
+                scan(path, 1, 1 << 20)
+        else:
+            if isinstance(json.loads(text), list):
+                same(scan(path, 1, 1 << 20), expected)
+                passed += 1
+    assert passed > 50
+
+
+@with_native
+def test_what_is_stepped_over_is_checked_for_quotes_and_brackets_only(tmp_path):
+    path = write(tmp_path, r'[{"a\qb": [1 2, {nul}, "\x"], "score": 1}]')
+    with pytest.raises(json.JSONDecodeError, match="Invalid"):
+        rows_by_json(path)
+    assert scan(path, 1, 1 << 20).score.tolist() == [1.0]
+
+
+@with_native
+def test_wrong_guesses_of_record_starts(tmp_path):
+    """Nested objects that look just like records, at every possible cut."""
+    records = [{"id": i, "x": [{"id": 10 * i}, {"id": 10 * i + 1}, {"id": 7}], "score": i / 8} for i in range(9)]
+    text = json.dumps(records, separators=(",", ":"))
+    path = write(tmp_path, text)
+    for chunk_bytes in range(1, len(text)):
+        found = scan(path, 2, chunk_bytes, coco._ALL_FIELDS)
+        assert found.id.tolist() == list(range(9))
+        assert found.score.tolist() == [r["score"] for r in records]
+
+
+@with_native
+def test_an_error_behind_a_wrong_guess_has_its_row_and_byte(tmp_path):
+    records = [{"id": i, "x": [{"id": i}, {"id": i}], "score": 0} for i in range(9)]
+    records[6]["score"] = "high"
+    path = write(tmp_path, json.dumps(records, separators=(",", ":")))
+    for chunk_bytes in (3, 20, 50, 1000):
+        with pytest.raises(InputError, match=r"^rows\[6\]\.score must be a number but got 'high'$"):
+            scan(path, 2, chunk_bytes)
+
+
+# --- errors
+
+RESULT = '{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": 0.5}'
+RESULT_ERRORS = [
+    ("", "byte 0: needed a value but the file is empty", "byte 0: Expecting value"),
+    (
+        '{"images": []}',
+        r"byte 0: needed an array of objects but got '{\"images\": \[\]}'",
+        "must be an array of objects",
+    ),
+    (f"[{RESULT}, ", r"byte 72: needed a value but the file ends", "byte 72: Expecting value"),
+    (f"[{RESULT}", r"byte 70: needed ',' or '\]' but the file ends", "byte 70: Expecting ',' delimiter"),
+    (f"[{RESULT}] x", "byte 72: needed the end of the file but got 'x'", "byte 72: Extra data"),
+    (f"[{RESULT},]", r"byte 71: needed a value but got '\]'", r"byte 7[01]: (Expecting value|Illegal trailing comma)"),
+    ('[{"score" 1}]', "byte 10: needed ':' but got '1}]'", "byte 10: Expecting ':' delimiter"),
+    ('[{"score": 01}]', "byte 12: needed ',' or '}' but got '1}]'", "byte 12: Expecting ',' delimiter"),
+    ('[{"score": nul}]', "byte 11: needed a value but got 'nul}]'", "byte 11: Expecting value"),
+    ("[{'score': 1}]", "byte 2: needed a key in double quotes", "byte 2: Expecting property name"),
+    ('[{"é": "unclosed}]', "byte 19: needed the closing quote of the string", "byte 8: Unterminated string"),
+    ('[{"other": [1, {"a": 2]}]', "byte 22: needed ',' or '}' but got ']}]'", "byte 22: Expecting ',' delimiter"),
+    (f"[{RESULT}, 5]", r": \[1\] must be an object but got 5$", None),
+    (f"[{RESULT}, {{}}]", r": \[1\] must have image_id but has only other keys$", None),
+    ('[{"image_id": 1, "score": null}]', r": \[0\] must have category_id but has only image_id$", None),
+    (f"[{RESULT}, {RESULT[:-15]}}}]", r": \[1\] must have score but has only image_id, category_id, bbox$", None),
+    ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer but got 1.5$", None),
+    ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer but got True$", None),
+    ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer but got '1'$", None),
+    ('[{"image_id": 9223372036854775808}]', r"\.image_id must be a 64-bit integer but got 9223372036854775808$", None),
+    ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer but got inf$", None),
+    ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer but got nan$", None),
+    ('[{"bbox": [1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers \[x, y, width, height\] but got \[1, 2, 3\]$", None),
+    ('[{"bbox": [1, 2, 3, 4, 5]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, 4, 5\]$", None),
+    ('[{"bbox": [1, 2, 3, "4"]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, '4'\]$", None),
+    ('[{"bbox": {}}]', r"\[0\]\.bbox must be 4 numbers .* but got {}$", None),
+    ('[{"bbox": [null, 1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[None, 1, 2, 3\]$", None),
+    ('[{"score": "0.5"}]', r": \[0\]\.score must be a number but got '0.5'$", None),
+    ('[{"score": false}]', r": \[0\]\.score must be a number but got False$", None),
+    ('[{"score": "%s"}]' % ("x" * 99), r": \[0\]\.score must be a number but got 'x{59}\.\.\.$", None),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "by_json"), RESULT_ERRORS)
+def test_errors_in_results_say_where(tmp_path, reader, text, message, by_json):
+    path = write(tmp_path, text, "results.json")
+    expected = by_json if by_json and reader == "json" else message
+    with pytest.raises(InputError, match=expected) as caught:
+        coco.read_results(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+DATASET_ERRORS = [
+    ("[]", r"byte 0: needed a JSON object but got '\[\]'", r"must be an object with images, .* but got \[\]"),
+    (
+        '{"images": 5}',
+        "byte 11: needed an array of objects but got '5}'",
+        "images must be an array of objects but got 5",
+    ),
+    ('{"categories": {}}', "categories must be an array of objects but got {}", None),
+    ('{"annotations": null}', "needed an array of objects but got 'null}'", "must be an array of objects but got None"),
+    ('{"images": [] "annotations": []}', "byte 14: needed ',' or '}'", "byte 14: Expecting ',' delimiter"),
+    ('{"images": [],}', "byte 14: needed a key in double quotes", "byte 1[34]: (Expecting property|Illegal trailing)"),
+    ('{"images" []}', r"byte 10: needed ':' but got '\[\]}'", "byte 10: Expecting ':' delimiter"),
+    ("{} {}", "byte 3: needed the end of the file but got '{}'", "byte 3: Extra data"),
+    ("{", "byte 1: needed a key in double quotes or '}' but the file ends", "byte 1: Expecting property name"),
+    ('{"x": [1,', r"byte 9: needed ',' or '\]' but the file ends", "byte 9: Expecting value"),
+    ('{"categories": [nul]}', "byte 15: needed a JSON value but: Expecting value", "byte 16: Expecting value"),
+    ('{"images": [{}]}', r": images\[0\] must have id but has only other keys", None),
+    ('{"images": [{"id": "a"}]}', r": images\[0\]\.id must be a 64-bit integer but got 'a'", None),
+    ('{"categories": [{"id": 1}, {"name": "a"}]}', r": categories\[1\] must have id", None),
+    ('{"categories": [7]}', r": categories\[0\] must be an object but got 7", None),
+    ('{"annotations": [{"id": 1}]}', r": annotations\[0\] must have image_id but has only id", None),
+    (
+        '{"annotations": [{"id": 1, "image_id": 1}], "categories": []}',
+        r": annotations\[0\] must have category_id but has only id, image_id",
+        None,
+    ),
+    ('{"annotations": [{"iscrowd": "no"}]}', r"\.iscrowd must be a number or a boolean but got 'no'", None),
+    ('{"annotations": [{"area": [1]}]}', r"annotations\[0\]\.area must be a number but got \[1\]", None),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "by_json"), DATASET_ERRORS)
+def test_errors_in_ground_truth_say_where(tmp_path, reader, text, message, by_json):
+    path = write(tmp_path, text, "gt.json")
+    with pytest.raises(InputError, match=by_json if by_json and reader == "json" else message) as caught:
+        coco.read_ground_truth(path)
+    assert str(caught.value).startswith(f"{path}")
+
+
+def test_text_that_is_not_utf8(tmp_path, monkeypatch):
+    monkeypatch.setattr(native, "available", lambda name: False)
+    (tmp_path / "file.json").write_bytes(b'[{"score": "\xff"}]')
+    with pytest.raises(InputError, match=r"file.json: 'utf-8' codec can't decode byte 0xff in position 12"):
+        coco.read_results(tmp_path / "file.json")
+
+
+def test_a_file_that_is_not_there(tmp_path, reader):
+    with pytest.raises(FileNotFoundError, match=r"none.json"):
+        coco.read_ground_truth(tmp_path / "none.json")
+
+
+# --- absent values, Python objects
+
+
+def test_what_absent_values_become(tmp_path, reader):
+    path = write(tmp_path, '{"annotations": [{"id": 4, "image_id": 9, "bbox": [], "iscrowd": null}]}')
+    rows = coco.read_ground_truth(path).annotations
+    assert (rows.category_id.tolist(), rows.iscrowd.tolist(), rows.ignore.tolist()) == ([0], [False], [False])
+    assert np.isnan(rows.bbox).all() and np.isnan(rows.area).all() and np.isnan(rows.score).all()
+    assert {name for name in coco.BIT if rows.has(name)[0]} == {"id", "image_id"}
+    with pytest.raises(InputError, match=r"annotations\[0\] must have bbox but has only id, image_id$"):
+        rows.require("id", "bbox")
+
+
+def test_empty_arrays(tmp_path, reader):
+    assert len(coco.read_results(write(tmp_path, " [ ] "))) == 0
+    data = coco.read_ground_truth(write(tmp_path, "{}"))
+    assert (len(data.image_ids), len(data.categories), len(data.annotations)) == (0, 0, 0)
+    assert len(coco.columns_from_results([])) == len(coco.columns_from_results(np.zeros((0, 7)))) == 0
+
+
+def test_numpy_values_in_results():
+    plain = [{"image_id": 3, "category_id": 2, "bbox": [1.5, 2, 3.25, 4], "score": 0.5, "iscrowd": 1}]
+    typed = [
+        {
+            "image_id": np.int16(3),
+            "category_id": np.float64(2),
+            "bbox": np.array([1.5, 2, 3.25, 4], np.float32),
+            "score": np.float16(0.5),
+        }
+    ]
+    same(coco.columns_from_results(plain), coco.columns_from_results(typed))
+    assert coco.columns_from_results(plain).iscrowd.tolist() == [False]
+
+
+def test_areas_of_float32_boxes_are_float32_products():
+    """As pycocotools multiplies the numbers it was given."""
+    box = np.array([0, 0, 31.7, 33.3], np.float32)
+    result = {"image_id": 1, "category_id": 1, "bbox": list(box), "score": 0.5}
+    area = float(box[2] * box[3])
+    assert area != float(box[2]) * float(box[3])
+    assert coco.columns_from_results([result]).area.tolist() == [area]
+    array = np.array([[1, *box, 0.5, 1]], np.float32)
+    assert coco.columns_from_results(array).area.tolist() == [area]
+
+
+def test_array_of_results():
+    array = np.array([[7, 1, 2, 3, 4, 0.5, 9], [2**40, 0, 0, 1, 1, 0.25, 1]])
+    rows = coco.columns_from_results(array)
+    assert rows.image_id.tolist() == [7, 2**40] and rows.category_id.tolist() == [9, 1]
+    assert rows.bbox.tolist() == array[:, 1:5].tolist() and rows.area.tolist() == [12.0, 1.0]
+    same(rows, coco.columns_from_results(np.asfortranarray(array)))
+    assert coco.columns_from_results(array.astype(np.int64)).score.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((2, 6)), r"results must be an integer or floating array \[N, 7\] but got float64 \[2, 6\]"),
+        (np.zeros((2, 7), object), r"array \[N, 7\] but got object \[2, 7\]"),
+        (np.array([[1.5, 0, 0, 1, 1, 0, 1]]), r"results\[0\]\.image_id must be a 64-bit integer but got 1.5"),
+        (np.array([[1, 0, 0, 1, 1, 0, np.nan]]), r"results\[0\]\.category_id must be a 64-bit integer but got nan"),
+        (
+            np.full((1, 7), 2**63, np.uint64),
+            r"results\[0\]\.image_id must be a 64-bit integer but got 9223372036854775808",
+        ),
+    ],
+)
+def test_errors_in_arrays(array, message):
+    with pytest.raises(InputError, match=message):
+        coco.columns_from_results(array)
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ({"a": 1}, "results must be an array of objects but got {'a': 1}"),
+        ([{"image_id": 1}, 3], r"results\[1\] must be an object but got 3"),
+        ([{"image_id": 2**64}], r"results\[0\]\.image_id must be a 64-bit integer but got 18446744073709551616"),
+        ([{"image_id": None}], r"results\[0\] must have image_id"),
+        ([{"image_id": 1}, {"image_id": np.bool_(1)}], r"results\[1\]\.image_id must be a 64-bit integer"),
+    ],
+)
+def test_errors_in_lists(results, message):
+    with pytest.raises(InputError, match=message):
+        coco.columns_from_results(results)
+
+
+def test_the_dataset_must_be_an_object():
+    with pytest.raises(InputError, match=r"dataset must be an object with images, .* but got \[\]"):
+        coco.columns_from_dataset([])
+
+
+@given(st.lists(st.integers(0, 5), max_size=12))
+def test_last_of_id(ids):
+    rows = coco.columns_from_dataset({"annotations": [{"id": i, "image_id": 0} for i in ids]}).annotations
+    assert rows.last_of_id().tolist() == [len(ids) - 1 - ids[::-1].index(i) for i in ids]
+
+
+# --- cost
+
+
+@with_native
+def test_reading_costs_the_columns_and_no_objects(tmp_path):
+    rows = 20_000
+    path = write(tmp_path, "[" + ",\n".join([RESULT] * rows) + "]")
+    coco.read_results(path, threads=2)
+    gc.collect()
+    before = len(gc.get_objects())
+    tracemalloc.start()
+    found = coco.read_results(path, threads=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(getattr(found, name).nbytes for name in COLUMNS) == rows * 76
+    assert peak < rows * 76 * 1.15
+    assert len(gc.get_objects()) < before + 200
+
+
+def test_neither_torch_nor_torchmetrics_is_imported():
+    code = "import sys, valor_gpu.inputs.coco; print([m for m in ('torch', 'torchmetrics') if m in sys.modules])"
+    root = DATA.parents[1]
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert found.stdout.strip() == "[]"
