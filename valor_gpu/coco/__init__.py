@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from valor_gpu.coco import mask
     from valor_gpu.coco.dataset import COCO
+    from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.params import Params
 
-__all__ = ["COCO", "mask"]
+__all__ = ["COCO", "COCOeval", "Params", "init_as_pycocotools", "mask"]
 
 # Public name -> the module that defines it; a name that is itself a module stands for that module.
-_HOMES = {"COCO": "valor_gpu.coco.dataset", "mask": "valor_gpu.coco.mask"}
+_HOMES = {
+    "COCO": "valor_gpu.coco.dataset",
+    "COCOeval": "valor_gpu.coco.evaluator",
+    "Params": "valor_gpu.coco.params",
+    "mask": "valor_gpu.coco.mask",
+}
+
+# Module of pycocotools -> ours.
+_STAND_INS = {
+    "pycocotools": "valor_gpu.coco",
+    "pycocotools.coco": "valor_gpu.coco.dataset",
+    "pycocotools.cocoeval": "valor_gpu.coco.evaluator",
+    "pycocotools.mask": "valor_gpu.coco.mask",
+}
+
+
+def init_as_pycocotools() -> None:
+    """Make ``import pycocotools`` give this package, for code that cannot be changed; call it before that import.
+
+    Example:
+        >>> import sys
+        >>> before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "pycocotools"}
+        >>> init_as_pycocotools()
+        >>> from pycocotools.cocoeval import COCOeval
+        >>> COCOeval.__module__
+        'valor_gpu.coco.evaluator'
+        >>> for name in _STAND_INS:
+        ...     del sys.modules[name]
+        >>> sys.modules.update(before)
+    """
+    for name, home in _STAND_INS.items():
+        sys.modules[name] = importlib.import_module(home)
 
 
 def __getattr__(name: str) -> Any:
