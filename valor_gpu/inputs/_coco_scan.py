@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -45,11 +44,6 @@ _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 
 
-@functools.cache
-def _function(symbol: str, signature: str) -> native.Function:
-    return native.function("valor_cpu", symbol, signature)
-
-
 def default_threads() -> int:
     """The CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -88,7 +82,7 @@ class JsonFile:
     def skip_value(self, at: int) -> int:
         """The end of the value at ``at``."""
         out = np.zeros(2, np.int64)
-        skip = _function("valor_json_skip", "pqqp")
+        skip = native.function("valor_cpu", "valor_json_skip", "pqqp")
         skip(self._bytes.ctypes.data, len(self._text), at, out.ctypes.data)
         end, need = out.tolist()
         if need:
@@ -138,7 +132,7 @@ class JsonFile:
         chunks = np.zeros(1, np.int64)
         data, threads = self._bytes.ctypes.data, self._threads
         places = (plan[0].ctypes.data, plan[1].ctypes.data)
-        _function("valor_coco_plan", "pqqqqippp")(
+        native.function("valor_cpu", "valor_coco_plan", "pqqqqippp")(
             data, size, at, self._chunk_bytes, threads, 1, *places, chunks.ctypes.data
         )
         count = int(chunks[0])
@@ -151,7 +145,7 @@ class JsonFile:
         pointers = np.array([columns[c].ctypes.data if c in columns else 0 for c, _, _ in _COLUMNS], np.uintp)
         fields = int(sum(int(BIT[field]) for field in wanted))
         out = np.zeros(3, np.int64)
-        _function("valor_coco_scan", "pqppqqqipp")(
+        native.function("valor_cpu", "valor_coco_scan", "pqppqqqipp")(
             data, size, *places, count, fields, threads, 1, pointers.ctypes.data, out.ctypes.data
         )
         rows, stop, need = out.tolist()

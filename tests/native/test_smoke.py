@@ -1,0 +1,60 @@
+"""Native functions in one small case each, so that tests/native/test_sanitized.py can run all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
+from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
+from valor_gpu.ops import _library, matching
+from valor_gpu.ops.curves import RecordShape, count_truths, order_records, precision_recall
+
+pytestmark = pytest.mark.smoke
+
+
+def test_matching_and_curves_run_on_a_scene() -> None:
+    batch = random_scene(np.random.default_rng(5), images=9).batch()
+    rule = matching.MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], matching.HASHED | matching.WANT_MATCHES)
+    matched = matching.match_boxes(batch, rule)
+    starts = batch.lengths[0].cumsum(0) - batch.lengths[0]
+    labels = torch.arange(4)
+    ordered = order_records(matched.detections, starts, batch.lengths[0], labels, limits=3)
+    keep = torch.ones(len(matched.truths), dtype=torch.bool)
+    positives = count_truths(matched.truths, keep, labels, len(COCO_AREAS))
+    grid = torch.from_numpy(np.linspace(0, 1, 101))
+    shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
+    curves = precision_recall(matched.detections, ordered, positives, grid, shape, full=True)
+    sizes = [shape.thresholds, shape.areas, shape.limits]
+    expected = _library.reference("precision_recall")(matched.detections, *ordered, positives, grid, sizes, True, 0)
+    assert all(torch.equal(got, want) for got, want in zip(curves, expected))
+    assert 0 < curves.precision.max() <= 1
+
+
+def test_json_is_read_from_a_file(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": i,
+            "image_id": i % 7,
+            "category_id": 1,
+            "bbox": [i, 0.1 * i, 1e-3, 2.5e2],
+            "area": i / 7,
+            "x": [{"y": "]"}],
+        }
+        for i in range(50)
+    ]
+    data = {
+        "info": {"a": [1, "b"]},
+        "images": [{"id": i} for i in range(7)],
+        "categories": [{"id": 1}],
+        "annotations": rows,
+    }
+    path = tmp_path / "instances.json"
+    path.write_text(json.dumps(data))
+    got, expected = read_ground_truth(path, threads=2).annotations, columns_from_dataset(data).annotations
+    for name in ("id", "image_id", "category_id", "bbox", "area", "present"):
+        assert getattr(got, name).tolist() == getattr(expected, name).tolist()
