@@ -21,12 +21,12 @@ using coco::Row;
 using coco::Table;
 using json::Cursor;
 
-enum class Stop { kUnread, kBetweenRecords, kArrayEnd, kFailed };
+enum class Stop { kBetweenRecords, kArrayEnd, kFailed };
 
 struct Span {
-  Stop stop = Stop::kUnread;
+  Stop stop = Stop::kBetweenRecords;
   int64_t rows = 0;
-  const char* at = nullptr;  // where reading stopped
+  const char* at = nullptr;  // where reading stopped; null: nothing has been read
   int32_t need = json::kNothing;
 };
 
@@ -36,33 +36,35 @@ struct Text {
   uint32_t wanted;
 };
 
-// Reads records from `at`, where one begins, to the first that begins at `stop_at` or later.
-Span read_records(const Text& text, const char* at, const char* stop_at, const Table& table, int64_t row) {
+// Reads records from `at`, where one begins, to the first that begins at `stop_at` or later. A record that
+// ends beyond `bound` is not taken: another chunk may own the row that it would fill.
+Span read_records(const Text& text, const char* at, const char* stop_at, const char* bound,
+                  const Table& table, int64_t row) {
   Cursor c{at, text.end};
   Span span;
-  span.stop = Stop::kFailed;
-  for (;;) {
+  span.at = at;
+  span.stop = Stop::kBetweenRecords;
+  do {
     Row record;
-    if (!coco::take_record(c, text.wanted, record)) break;
-    table.write(row + span.rows++, record);
-    json::skip_space(c);
-    if (c.peek() == ']') {
+    const bool good = coco::take_record(c, text.wanted, record);
+    if (good && c.at > bound) return span;
+    if (good) {
+      table.write(row + span.rows++, record);
+      json::skip_space(c);
+      if (c.peek() == ']') {
+        span.stop = Stop::kArrayEnd;
+      } else if (c.peek() != ',') {
+        c.fail(json::kCommaOrBracket);
+      }
+    }
+    if (c.need) {
+      span.stop = Stop::kFailed;
+    } else {
       ++c.at;
-      span.stop = Stop::kArrayEnd;
-      break;
+      if (span.stop == Stop::kBetweenRecords) json::skip_space(c);
     }
-    if (c.peek() != ',') {
-      c.fail(json::kCommaOrBracket);
-      break;
-    }
-    ++c.at;
-    json::skip_space(c);
-    if (c.at >= stop_at && c.at < text.end) {
-      span.stop = Stop::kBetweenRecords;
-      break;
-    }
-  }
-  span.at = c.at;
+    span.at = c.at;
+  } while (span.stop == Stop::kBetweenRecords && (c.at < stop_at || c.at == text.end));
   span.need = c.need;
   return span;
 }
@@ -139,7 +141,9 @@ struct Chunk {
   Span span;
 };
 
-// Joins the chunks into one run of rows, reading again, in order, whatever a wrong guess left out.
+// Joins the chunks into one run of rows, reading again, in order, whatever a wrong guess left out. A row that
+// this fills cannot belong to a chunk still to come: the text before that chunk closes more braces than it
+// has rows.
 Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table) {
   Span all;
   all.stop = Stop::kBetweenRecords;
@@ -147,16 +151,15 @@ Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table) {
   size_t k = 0;
   while (all.stop == Stop::kBetweenRecords) {
     while (k < chunks.size() && chunks[k].begin < all.at) ++k;
-    const bool chained =
-        k < chunks.size() && chunks[k].begin == all.at && chunks[k].span.stop != Stop::kUnread;
+    const bool chained = k < chunks.size() && chunks[k].begin == all.at && chunks[k].span.at > all.at;
     Span next;
     if (chained) {
       next = chunks[k].span;
       if (chunks[k].first_row != all.rows) table.move(all.rows, chunks[k].first_row, next.rows);
     } else {
       const size_t following = k + (k < chunks.size() && chunks[k].begin == all.at);
-      next = read_records(text, all.at, following < chunks.size() ? chunks[following].begin : text.end, table,
-                          all.rows);
+      const char* const stop_at = following < chunks.size() ? chunks[following].begin : text.end;
+      next = read_records(text, all.at, stop_at, text.end, table, all.rows);
     }
     next.rows += all.rows;
     all = next;
@@ -233,7 +236,7 @@ VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t*
       for_each_index(chunk_count, threads, [&](int64_t k) {
         if (over) return;
         Chunk& chunk = chunks[static_cast<size_t>(k)];
-        chunk.span = read_records(text, chunk.begin, chunk.end, table, chunk.first_row);
+        chunk.span = read_records(text, chunk.begin, chunk.end, chunk.end, table, chunk.first_row);
         if (chunk.span.stop != Stop::kBetweenRecords) over = true;
         if (is_mapping) release(chunk.begin, chunk.end);
       });

@@ -288,13 +288,16 @@ def test_what_is_stepped_over_is_checked_for_quotes_and_brackets_only(tmp_path):
 
 
 @with_native
-def test_wrong_guesses_of_record_starts(tmp_path):
-    """Nested objects that look just like records, at every possible cut."""
-    records = [{"id": i, "x": [{"id": 10 * i}, {"id": 10 * i + 1}, {"id": 7}], "score": i / 8} for i in range(9)]
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nested_in", [range(9), (4,), (2, 3, 8)])
+def test_wrong_guesses_of_record_starts(tmp_path, threads, nested_in):
+    """Nested objects that look just like records, in some records or all, at every possible cut."""
+    nested = [0, {"id": 70}, {"id": 71}]
+    records = [{"id": i, **({"x": nested} if i in nested_in else {}), "score": i / 8} for i in range(9)]
     text = json.dumps(records, separators=(",", ":"))
     path = write(tmp_path, text)
     for chunk_bytes in range(1, len(text)):
-        found = scan(path, 2, chunk_bytes, coco._ALL_FIELDS)
+        found = scan(path, threads, chunk_bytes, coco._ALL_FIELDS)
         assert found.id.tolist() == list(range(9))
         assert found.score.tolist() == [r["score"] for r in records]
 
