@@ -35,8 +35,9 @@ def test_registers_and_shared_memory_are_those_of_the_table() -> None:
 
 def test_triton_kernels_compile() -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(CACHE / "triton")}
-    command = [sys.executable, "-W", "error", "-m", "tests.native.triton_aot", "80", "90"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(CACHE / "triton")}
+    environment.pop("TRITON_INTERPRET", None)
+    command = [sys.executable, "-W", "error", str(ROOT / "tests" / "native" / "triton_aot.py"), "80", "90"]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     compiled = run.stdout.split("\n")

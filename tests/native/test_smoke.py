@@ -12,20 +12,22 @@ import torch
 from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library, matching
-from valor_gpu.ops.curves import RecordShape, count_truths, order_records, precision_recall
+from valor_gpu.ops.curves import RecordShape, order_records, precision_recall
 
 pytestmark = pytest.mark.smoke
 
 
 def test_matching_and_curves_run_on_a_scene() -> None:
     batch = random_scene(np.random.default_rng(5), images=9).batch()
-    rule = matching.MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], matching.HASHED | matching.WANT_MATCHES)
+    rule = matching.MatchRule.make(
+        COCO_THRESHOLDS.tolist(), COCO_AREAS, [1, 10, 100], matching.HASHED | matching.WANT_MATCHES
+    )
     matched = matching.match_boxes(batch, rule)
     starts = batch.lengths[0].cumsum(0) - batch.lengths[0]
     labels = torch.arange(4)
     ordered = order_records(matched.detections, starts, batch.lengths[0], labels, limits=3)
     keep = torch.ones(len(matched.truths), dtype=torch.bool)
-    positives = count_truths(matched.truths, keep, labels, len(COCO_AREAS))
+    positives = count_truths(matched.truths[keep], labels, len(COCO_AREAS))
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
     curves = precision_recall(matched.detections, ordered, positives, grid, shape, full=True)
