@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import importlib.util
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from valor_gpu import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 
 
@@ -18,14 +17,6 @@ def require_matplotlib(purpose: str) -> None:
     """Raise :class:`MissingExtraError` unless matplotlib is installed; ``purpose`` is what needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot", purpose)
-
-
-@functools.cache
-def _version() -> str:
-    try:
-        return importlib.metadata.version("valor_gpu")
-    except importlib.metadata.PackageNotFoundError:
-        return "uninstalled"
 
 
 class Signature(Mapping[str, Any]):
@@ -46,7 +37,7 @@ class Signature(Mapping[str, Any]):
         for name in choices:
             if not isinstance(name, str) or ":" in name or "|" in name:
                 raise InputError(f"signature names must be strings without ':' and '|' but got {name!r}")
-        self._choices = {"version": _version()} | dict(choices)
+        self._choices = {"version": __version__} | dict(choices)
         self._choices["version"] = self._choices.pop("version")
 
     def __getitem__(self, name: str) -> Any:

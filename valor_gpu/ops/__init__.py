@@ -1,0 +1,39 @@
+"""Kernels: each op has one definition in plain torch, and faster kernels that the torch dispatcher picks by device."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.ops._library import Op
+    from valor_gpu.ops.boxes import box_iou
+    from valor_gpu.ops.masks import PackedMasks, pack_masks
+
+__all__ = ["PackedMasks", "backends", "box_iou", "pack_masks"]
+
+_HOMES = {
+    "PackedMasks": "valor_gpu.ops.masks",
+    "box_iou": "valor_gpu.ops.boxes",
+    "pack_masks": "valor_gpu.ops.masks",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+
+def backends() -> list[Op]:
+    """Every op of the package by name, with what serves it on CPU and on CUDA tensors, and why.
+
+    Example:
+        >>> [op.name for op in backends()][0]
+        'box_iou'
+    """
+    for module in pkgutil.iter_modules(__path__):
+        if not module.ispkg and not module.name.startswith("_"):
+            importlib.import_module(f"{__name__}.{module.name}")
+    from valor_gpu.ops import _library
+
+    return _library.backends()

@@ -1,0 +1,48 @@
+"""Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
+
+``valor_gpu.detection`` has the metrics of object detection, ``valor_gpu.coco`` the classes of pycocotools,
+``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` tells which kernels serve here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu import coco, detection, ops
+    from valor_gpu.errors import InputError, MissingExtraError, NativeError, SyncError, ValorError
+    from valor_gpu.metric import Metric
+    from valor_gpu.ragged import Ragged
+    from valor_gpu.result import Result, Signature
+    from valor_gpu.state import State
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "InputError",
+    "Metric",
+    "MissingExtraError",
+    "NativeError",
+    "Ragged",
+    "Result",
+    "Signature",
+    "State",
+    "SyncError",
+    "ValorError",
+    "coco",
+    "detection",
+    "ops",
+]
+
+_HOMES = {
+    **dict.fromkeys(("InputError", "MissingExtraError", "NativeError", "SyncError", "ValorError"), "valor_gpu.errors"),
+    **dict.fromkeys(("Result", "Signature"), "valor_gpu.result"),
+    "Metric": "valor_gpu.metric",
+    "Ragged": "valor_gpu.ragged",
+    "State": "valor_gpu.state",
+    **{package: f"valor_gpu.{package}" for package in ("coco", "detection", "ops")},
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,36 @@
+"""Public names that are imported when they are first used (PEP 562), so that importing a package costs nothing."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` for the ``__init__`` of ``package``.
+
+    Args:
+        package: its ``__name__``.
+        homes: public name to the module that defines it; ``package.name`` itself when the name is that module.
+
+    Example:
+        >>> find, _ = lazy_names("valor_gpu", {"InputError": "valor_gpu.errors"})
+        >>> find("InputError").__name__
+        'InputError'
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(homes[name])
+        value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        module = vars(sys.modules[package])
+        return sorted({*module["__all__"], *(name for name in module if name.startswith("__"))})
+
+    return find, names
