@@ -189,8 +189,7 @@ VALOR_API int32_t valor_json_skip(const char* data, int64_t size, int64_t at, in
 // begin; bounds: how many records it can hold at most. Both have room for (size - at) / chunk_bytes + 1
 // chunks.
 VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, int64_t chunk_bytes,
-                                  int64_t threads, int32_t is_mapping, int64_t* starts, int64_t* bounds,
-                                  int64_t* chunk_count) {
+                                  int64_t threads, int64_t* starts, int64_t* bounds, int64_t* chunk_count) {
   try {
     const Text text{data, data + size, 0};
     Cursor c{data + at + 1, text.end};
@@ -205,7 +204,6 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
     for_each_index(count, threads, [&](int64_t k) {
       const char* const end = k + 1 < count ? data + starts[k + 1] : text.end;
       bounds[k] = count_braces(data + starts[k], end);
-      if (is_mapping) release(data + starts[k], end);
     });
     *chunk_count = count;
     return 0;
@@ -215,6 +213,7 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
 }
 
 // Reads the array that valor_coco_plan cut. columns: kColumnCount pointers, each null or to sum(bounds) rows.
+// is_mapping: the text is a mapped file, whose pages are let go once read.
 // out: rows, where reading stopped, 0 or what was needed there (a json::Need, or kWrongType + field).
 VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t* starts,
                                   const int64_t* bounds, int64_t chunk_count, int64_t wanted, int64_t threads,

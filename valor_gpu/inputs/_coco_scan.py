@@ -132,8 +132,8 @@ class JsonFile:
         chunks = np.zeros(1, np.int64)
         data, threads = self._bytes.ctypes.data, self._threads
         places = (plan[0].ctypes.data, plan[1].ctypes.data)
-        native.function("valor_cpu", "valor_coco_plan", "pqqqqippp")(
-            data, size, at, self._chunk_bytes, threads, 1, *places, chunks.ctypes.data
+        native.function("valor_cpu", "valor_coco_plan", "pqqqqppp")(
+            data, size, at, self._chunk_bytes, threads, *places, chunks.ctypes.data
         )
         count = int(chunks[0])
         bound = int(plan[1, :count].sum())
