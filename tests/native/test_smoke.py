@@ -26,8 +26,7 @@ def test_matching_and_curves_run_on_a_scene() -> None:
     starts = batch.lengths[0].cumsum(0) - batch.lengths[0]
     labels = torch.arange(4)
     ordered = order_records(matched.detections, starts, batch.lengths[0], labels, limits=3)
-    keep = torch.ones(len(matched.truths), dtype=torch.bool)
-    positives = count_truths(matched.truths[keep], labels, len(COCO_AREAS))
+    positives = torch.full((len(labels), len(COCO_AREAS)), len(matched.truths))
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
     curves = precision_recall(matched.detections, ordered, positives, grid, shape, full=True)
