@@ -179,14 +179,18 @@ def check_failures_leave_the_metric_alone(case: Case, device: torch.device) -> N
 
 def check_merge_state(case: Case, device: torch.device) -> None:
     batches = [case.batch(i) for i in range(3)]
-    for given in (lambda m: m, lambda m: m.metric_state, lambda m: m.to_bytes()):
+    for given, refusal in (
+        (lambda m: m, "the incoming metric has another config"),
+        (lambda m: m.metric_state, "made by another class or configuration"),
+        (lambda m: m.to_bytes(), "the state has another config"),
+    ):
         metric, shard = updated(case.make(), batches[:1], device), updated(case.make(), batches[1:], device)
         metric.compute()
         with unchanged(shard):
             metric.merge_state(given(shard))
         assert content(metric.compute()) == value_of(case, batches, device)
         stranger = updated(case.other(), batches[1:], device)
-        with unchanged(metric), pytest.raises(SyncError, match=r"another (config|class or configuration)"):
+        with unchanged(metric), pytest.raises(SyncError, match=refusal):
             metric.merge_state(given(stranger))
     metric.merge_state(metric)
     assert content(metric.compute()) == value_of(case, [*batches, *batches], device)
@@ -194,6 +198,8 @@ def check_merge_state(case: Case, device: torch.device) -> None:
         metric.merge_state(3)
     with unchanged(metric), pytest.raises(InputError, match=r"the state must hold .* but holds signature"):
         metric.merge_state({"signature": metric.signature})
+    with unchanged(metric), pytest.raises(InputError, match=r"state field error must be int64 \[\] but got"):
+        metric.merge_state({**metric.metric_state, "error": torch.zeros(2)})
 
 
 def check_dtype_of_the_model_changes_nothing(case: Case, device: torch.device) -> None:

@@ -40,36 +40,38 @@ def run_ranks(work: Callable[[int, int], Any], folder: Path, limit: float = 60) 
     # The fork server imports torch and the tests once for all ranks.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.contract_ranks"])
-    ends = [context.Pipe(duplex=False) for _ in range(WORLD)]
+    pipes = [context.Pipe() for _ in range(WORLD)]
     ranks = [
-        context.Process(target=_rank, args=(work, rank, str(folder / "meeting"), sender), daemon=True)
-        for rank, (_, sender) in enumerate(ends)
+        context.Process(target=_rank, args=(work, rank, str(folder / "meeting"), theirs), daemon=True)
+        for rank, (_, theirs) in enumerate(pipes)
     ]
     try:
         for process in ranks:
             process.start()
         answers = []
-        for rank, (receiver, _) in enumerate(ends):
-            assert receiver.poll(limit), f"rank {rank} did not answer within {limit} s"
-            answers.append(receiver.recv())
+        for rank, (ours, _) in enumerate(pipes):
+            assert ours.poll(limit), f"rank {rank} did not answer within {limit} s"
+            answers.append(ours.recv())
     finally:
         for process in ranks:
             process.kill()
             process.join()
-    for rank, (fine, answer) in enumerate(answers):
-        assert fine, f"rank {rank} raised\n{answer}"
+    failures = [f"rank {rank} raised\n{answer}" for rank, (fine, answer) in enumerate(answers) if not fine]
+    assert not failures, "\n".join(failures)
     return [answer for _, answer in answers]
 
 
-def _rank(work: Callable[[int, int], Any], rank: int, meeting: str, sender: Connection) -> None:
+def _rank(work: Callable[[int, int], Any], rank: int, meeting: str, parent: Connection) -> None:
+    """Answers, then waits to be ended: a rank that leaves early breaks the connections of the others."""
     torch.set_num_threads(1)
     try:
         dist.init_process_group(
             "gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD, timeout=COLLECTIVE_LIMIT
         )
-        sender.send((True, work(rank, WORLD)))
+        parent.send((True, work(rank, WORLD)))
     except BaseException:
-        sender.send((False, traceback.format_exc()))
+        parent.send((False, traceback.format_exc()))
+    parent.recv()
 
 
 class Collectives:

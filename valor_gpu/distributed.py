@@ -183,7 +183,7 @@ def _group_device(device: torch.device, group: Any) -> torch.device:
 
 
 def exchange(
-    make: Callable[[], Mapping[str, Tensor]], identity: Identity, gather: Gather, device: torch.device
+    make: Callable[[], Mapping[str, Tensor]] | Exception, identity: Identity, gather: Gather, device: torch.device
 ) -> dict[str, Tensor]:
     """Merge the state of all ranks, in rank order, by two collectives whatever the data.
 
@@ -191,7 +191,7 @@ def exchange(
     what every rank has to say about itself. So no rank waits for one that raised, and all raise.
 
     Args:
-        make: gives the tensors of this rank; when it raises, the other ranks are told.
+        make: gives the tensors of this rank; when it raises, or is what this rank failed with, all ranks are told.
         identity: what the ranks must agree on.
         gather: returns the tensor of every rank; called twice, with one shape on all ranks.
         device: where the tensors are, and where ``gather`` is given its own.
@@ -199,12 +199,13 @@ def exchange(
     Raises:
         SyncError: another rank failed, or a rank has another identity.
     """
-    failure: Exception | None = None
+    failure = make if isinstance(make, Exception) else None
     payload = torch.zeros(0, dtype=torch.uint8, device=device)
-    try:
-        payload = pack(make(), identity.schema, device)
-    except Exception as error:
-        failure = error
+    if not isinstance(make, Exception):
+        try:
+            payload = pack(make(), identity.schema, device)
+        except Exception as error:
+            failure = error
     note = (identity.text if failure is None else f"{type(failure).__name__}: {failure}").encode()
     word = int.from_bytes(identity.digest[:8], "little", signed=True)
     header = [_PROTOCOL, int(failure is not None), word, payload.numel(), len(note)]

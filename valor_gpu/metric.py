@@ -43,8 +43,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         empty: the state without data; its fields become the torchmetrics states of the same names.
         config: the choices that ``update`` depends on, as JSON values. States of another class or configuration are
             never merged, and MetricCollection never shares one state between two configurations.
-        kwargs: keywords of ``torchmetrics.Metric``: ``compute_on_cpu``, ``dist_sync_on_step``, ``process_group``,
-            ``dist_sync_fn``, ``distributed_available_fn``, ``sync_on_compute``, ``compute_with_cache``.
+        kwargs: those of ``torchmetrics.Metric``.
 
     Raises:
         InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
@@ -91,7 +90,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         self._merged: Gathered | None = None
         start = {**empty.tensors(), "signature": torch.tensor(list(self._identity.digest)), "error": torch.tensor(OK)}
         for spec in self._schema:
-            if hasattr(self, spec.name):
+            if hasattr(self, spec.name) or (spec in self._fields and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
             if spec.name != "signature" and not torch.equal(start[spec.name].cpu(), spec.identity()):
                 raise InputError(f"empty must hold no data but its field {spec.name} does")
@@ -158,7 +157,6 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
         With ``dist_sync_on_step`` the value is that of all ranks, and if one of them fails, every rank raises.
         """
-        self._refuse_synced("forward")
         names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
         kept = {name: getattr(self, name) for name in names}
         try:
@@ -173,15 +171,14 @@ class Metric(torchmetrics.Metric, Generic[S]):
     def _value_of_batch(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, list[Tensor]]]:
         """The value of one batch alone, and its tensors."""
         for name, default in self._defaults.items():
-            setattr(self, name, default.clone() if isinstance(default, Tensor) else [])
+            setattr(self, name, default if isinstance(default, Tensor) else [])
         self._update_count, self._computed, self._merged = 0, None, None
         self._to_sync, self.compute_on_cpu = self.dist_sync_on_step, False
         try:
             self.update(*args, **kwargs)
         except Exception as error:
             if self.dist_sync_on_step and self.distributed_available_fn():
-                fail, gather = functools.partial(_fail, error), self._gather(self.dist_sync_fn, None)
-                exchange(fail, self._identity, gather, self._storage())
+                exchange(error, self._identity, self._gather(self.dist_sync_fn, None), self._storage())
             raise
         batch = {name: now if isinstance(now, list) else [now] for name, now in self.metric_state.items()}
         return self.compute(), batch
@@ -255,10 +252,6 @@ class Metric(torchmetrics.Metric, Generic[S]):
         require_matplotlib("Metric.plot")
         return self._plot(val, ax)
 
-    def set_dtype(self, dst_type: str | torch.dtype) -> Self:
-        """Leave the states alone: counts and records have their own dtypes whatever the model computes in."""
-        return self
-
     def __hash__(self) -> int:
         return hash((type(self).__name__, id(self)))
 
@@ -323,7 +316,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return {name: list(now) if isinstance(now := getattr(self, name), list) else now for name in self._merge}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Self:
-        """States follow the device of a module, but not its dtype."""
+        """States follow the device of a module, not its dtype, nor that of ``set_dtype``: they have their own."""
 
         def keep_dtype(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
@@ -402,7 +395,3 @@ class Metric(torchmetrics.Metric, Generic[S]):
     def _check_error(self) -> None:
         if (code := int(self.error)) != OK:
             raise InputError(self._describe_error(code))
-
-
-def _fail(error: Exception) -> Mapping[str, Tensor]:
-    raise error
