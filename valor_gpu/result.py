@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from valor_gpu import __version__
 from valor_gpu.errors import InputError, MissingExtraError
@@ -57,6 +59,18 @@ class Signature(Mapping[str, Any]):
 
     def __str__(self) -> str:
         return "|".join(f"{name}:{_choice_text(value)}" for name, value in self.items())
+
+
+def grid_choice(values: Iterable[float]) -> str | list[float]:
+    """Thresholds as a signature shows them: ``first-last in count`` when they are ``numpy.linspace``, else each one.
+
+    Example:
+        >>> grid_choice([0.0, 0.25, 0.5]), grid_choice([0.5, 0.75, 0.9])
+        ('0-0.5 in 3', [0.5, 0.75, 0.9])
+    """
+    numbers = [float(value) for value in values]
+    even = len(numbers) > 2 and numbers == np.linspace(numbers[0], numbers[-1], len(numbers)).tolist()
+    return f"{numbers[0]:g}-{numbers[-1]:g} in {len(numbers)}" if even else numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from valor_gpu.coco.accumulation import Source
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.records import Records
+    from valor_gpu.result import Result
 
 CONVENTIONS = ("strict", "corrected")
 
@@ -334,6 +335,16 @@ class COCOeval:
         if self.params.iouType == "keypoints":
             raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
         self.stats = summarize(self.params, self.eval, self._strict)
+
+    def result(self) -> Result:
+        """The numbers by name, with counts, reasons, and a signature of the choices that made them, to log and plot.
+
+        Raises:
+            InputError: nothing was accumulated, or a subclass overrides a step that works on single cells.
+        """
+        from valor_gpu.coco.result import coco_result
+
+        return coco_result(self)
 
     def __str__(self) -> str:
         if not self.eval:

@@ -28,7 +28,7 @@ from valor_gpu.ops.matching import (
     match_boxes,
     raise_problem,
 )
-from valor_gpu.result import Result, Signature
+from valor_gpu.result import Result, Signature, grid_choice
 
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
 """COCO's area ranges in square pixels, both ends included: an area of 1024 is small and medium."""
@@ -155,7 +155,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self._add(batch_records(matched, batch, self.extended_summary, rematched), problem)
 
     def compute(self) -> dict[str, Tensor]:
-        """torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ..., ``classes``; -1 where nothing counts."""
+        """The dict of torchmetrics: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
         return self._torchmetrics_dict(self.state())
 
     def result(self, tie_interval: bool = False) -> Result:
@@ -228,7 +228,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             "ignored_ground_truths": tally.ignored, "detections": tally.detections,
             "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
         }  # fmt: skip
-        grids = {name: _grid(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
+        grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}
         signature = Signature({name: value for name, value in choices.items() if name != "extended_summary"})
         return Result(values, signature, counts, absent_reasons(values), plot_precision_recall)
@@ -242,12 +242,6 @@ def _numbers(name: str, values: Sequence[float] | None, default: NDArray[np.floa
     if not numbers or not all(map(math.isfinite, numbers)):
         raise InputError(f"{name} must hold at least one finite number but got {numbers}")
     return numbers
-
-
-def _grid(values: list[float]) -> str | list[float]:
-    """``first-last in count`` for an evenly spaced grid (numpy.linspace), else the values."""
-    even = len(values) > 2 and values == [float(v) for v in np.linspace(values[0], values[-1], len(values))]
-    return f"{values[0]:g}-{values[-1]:g} in {len(values)}" if even else values
 
 
 def _limits(values: Sequence[int] | None) -> list[int]:

@@ -44,12 +44,16 @@ class Summary:
         return cls(precision[..., -1], recall, iou_thresholds, limits, areas, curves)
 
     def mean_ap(self, area: str = "all", iou: float | None = None) -> float:
-        """Mean of precision over IoU thresholds (or at ``iou`` alone), recall samples and classes; NaN if there is none."""
+        """Mean precision over IoU thresholds (or at ``iou`` alone), recall samples and classes; NaN if there is none."""
         values = self.precision[..., self.areas.index(area)]
-        return mean_present(values if iou is None else values[np.asarray(self.iou_thresholds) == iou])
+        return mean_present(self._at(values, iou))
+
+    def _at(self, values: NDArray[np.float64], iou: float | None) -> NDArray[np.float64]:
+        """Of ``[T, ...]`` what belongs to one IoU threshold, or all."""
+        return values if iou is None else values[np.asarray(self.iou_thresholds) == iou]
 
     def mean_ar(self, area: str = "all", limit: int = -1) -> float:
-        """Mean of final recall over IoU thresholds and classes at the given place in the limits; NaN if there is none."""
+        """Mean final recall over IoU thresholds and classes at a place in the limits; NaN if there is none."""
         return mean_present(self.recall[:, :, self.areas.index(area), limit])
 
     def scalars(self) -> dict[str, float]:
@@ -64,11 +68,11 @@ class Summary:
             **{f"mar_{area}": self.mean_ar(area) for area in sizes},
         }
 
-    def average_precision(self) -> NDArray[np.float64]:
-        """float64 ``[K]``: AP of every class, NaN where no ground truth counts."""
-        thresholds, recalls, classes = self.precision.shape[:3]
-        by_class = self.precision[..., 0].transpose(2, 0, 1)
-        return mean_present_rows(by_class.reshape(classes, thresholds * recalls))
+    def average_precision(self, iou: float | None = None) -> NDArray[np.float64]:
+        """float64 ``[K]``: AP of every class (at ``iou`` alone if given), NaN where no ground truth counts."""
+        values = self._at(self.precision[..., 0], iou)
+        thresholds, recalls, classes = values.shape
+        return mean_present_rows(values.transpose(2, 0, 1).reshape(classes, thresholds * recalls))
 
     def average_recall(self) -> NDArray[np.float64]:
         """float64 ``[K]``: AR of every class at the last limit, NaN where no ground truth counts."""
@@ -90,16 +94,22 @@ def absent_reasons(values: Mapping[str, Any]) -> dict[str, str]:
             reasons.update({key: "no ground truth counts for it" for key in nested})
         elif isinstance(value, float) and math.isnan(value):
             missing = name in ("map_50", "map_75") and not math.isnan(values["map"])
-            reasons[name] = f"{name[4:]} is not among the iou_thresholds" if missing else "no ground truth counts for it"
+            reasons[name] = (
+                f"{name[4:]} is not among the iou_thresholds" if missing else "no ground truth counts for it"
+            )
     return reasons
 
 
 def plot_precision_recall(result: Result, ax: Any = None) -> Any:
     """Draw precision over recall, averaged over classes, one line an IoU threshold; returns the axes."""
     from matplotlib import colormaps
-    from matplotlib import pyplot as plt
 
-    axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1] if ax is None else ax
+    if ax is None:
+        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
+
+        axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1]
+    else:
+        axes = ax
     thresholds = result.values["iou_thresholds"]
     colors = colormaps["viridis_r"](np.linspace(0.05, 0.95, len(thresholds)))
     for threshold, precision, color in zip(thresholds, result.values["precision"], colors):

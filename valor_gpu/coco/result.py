@@ -1,0 +1,110 @@
+"""What a finished :class:`valor_gpu.coco.COCOeval` found, as a :class:`valor_gpu.result.Result`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.detection.summary import Summary, absent_reasons, plot_precision_recall
+from valor_gpu.errors import InputError
+from valor_gpu.ops.curves import Curves
+from valor_gpu.result import Result, Signature, grid_choice
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.layout import Layout
+    from valor_gpu.coco.records import Records
+
+
+def coco_result(evaluator: COCOeval) -> Result:
+    """The numbers of an evaluation, by the names that ``MeanAveragePrecision.result`` gives them.
+
+    Args:
+        evaluator: after ``evaluate`` and ``accumulate``.
+
+    Returns:
+        Means, numbers of every category by its name, mean precision ``[T, R]`` with its thresholds; NaN, with a reason,
+        where nothing counts.
+
+    Raises:
+        InputError: it has not evaluated and accumulated, or did so cell by cell, for a subclass.
+    """
+    layout, records, p = evaluator._layout, evaluator._records, evaluator.params
+    if not evaluator.eval or layout is None or records is None:
+        raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
+    summary = _summary(evaluator.eval, p)
+    values: dict[str, Any] = summary.scalars()
+    if p.useCats:
+        categories = evaluator.cocoGt.loadCats(p.catIds)
+        values.update(_by_category(summary, layout, category_names(categories)))
+    values["precision"] = summary.mean_precision()
+    values["iou_thresholds"] = np.asarray(p.iouThrs)
+    values["recall_thresholds"] = np.asarray(p.recThrs)
+    choices = {
+        "metric": "COCOeval",
+        "iou_type": p.iouType,
+        "convention": evaluator.convention,
+        "iou_thresholds": grid_choice(p.iouThrs),
+        "max_detection_thresholds": list(p.maxDets),
+        "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(p.areaRngLbl, p.areaRng)],
+        "average": "macro" if p.useCats else "micro",
+        "rec_thresholds": grid_choice(p.recThrs),
+    }
+    counts = _counts(evaluator, layout, records)
+    return Result(values, Signature(choices), counts, absent_reasons(values), plot_precision_recall)
+
+
+def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each category: its own, its id where it has none, both where the name is not the only such one.
+
+    Example:
+        >>> category_names([{"id": 1, "name": "cat"}, {"id": 2}, {"id": 3, "name": "dog"}, {"id": 4, "name": "dog"}])
+        ['cat', '2', 'dog (3)', 'dog (4)']
+    """
+    names = [str(category.get("name", category["id"])) for category in categories]
+    times = Counter(names)
+    return [f"{name} ({c['id']})" if times[name] > 1 else name for name, c in zip(names, categories)]
+
+
+def _summary(arrays: Mapping[str, Any], p: Any) -> Summary:
+    """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
+    last = arrays.last_precision if isinstance(arrays, EvalDict) else None
+    precision = torch.from_numpy(arrays["precision"] if last is None else last)
+    curves = Curves(precision, torch.from_numpy(arrays["recall"]), torch.empty(0))
+    return Summary.of(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
+
+
+def _by_category(summary: Summary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
+    def named(numbers: NDArray[Any]) -> dict[str, float]:
+        return dict(zip(names, numbers.tolist()))
+
+    return {
+        "map_per_class": named(summary.average_precision()),
+        "map_50_per_class": named(summary.average_precision(0.5)),
+        "map_75_per_class": named(summary.average_precision(0.75)),
+        "mar_per_class": named(summary.average_recall()),
+        "ground_truths_per_class": named(np.bincount(layout.truths.labels, minlength=len(names))),
+        "detections_per_class": named(np.bincount(layout.detections.labels, minlength=len(names))),
+    }
+
+
+def _counts(evaluator: COCOeval, layout: Layout, records: Records) -> dict[str, int]:
+    ignored = layout.truths.take("iscrowd")
+    if evaluator.convention == "corrected":
+        ignored = ignored | layout.truths.take("ignore")
+    beyond = records.detections[:, 12] == records.shape.limits
+    unknown = ~np.isin(layout.detections.columns.category_id, evaluator.cocoGt.getCatIds())
+    return {
+        "images": len(layout.images),
+        "ground_truths": len(layout.truths),
+        "ignored_ground_truths": int(ignored.sum()),
+        "detections": len(layout.detections),
+        "detections_beyond_limit": int(beyond.sum()),
+        "detections_of_unknown_categories": int(unknown.sum()),
+    }
