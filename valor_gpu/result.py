@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from valor_gpu import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 
@@ -68,6 +66,8 @@ def grid_choice(values: Iterable[float]) -> str | list[float]:
         >>> grid_choice([0.0, 0.25, 0.5]), grid_choice([0.5, 0.75, 0.9])
         ('0-0.5 in 3', [0.5, 0.75, 0.9])
     """
+    import numpy as np  # here, since results load without it
+
     numbers = [float(value) for value in values]
     even = len(numbers) > 2 and numbers == np.linspace(numbers[0], numbers[-1], len(numbers)).tolist()
     return f"{numbers[0]:g}-{numbers[-1]:g} in {len(numbers)}" if even else numbers

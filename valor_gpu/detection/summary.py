@@ -44,7 +44,7 @@ class Summary:
         return cls(precision[..., -1], recall, iou_thresholds, limits, areas, curves)
 
     def mean_ap(self, area: str = "all", iou: float | None = None) -> float:
-        """Mean precision over IoU thresholds (or at ``iou`` alone), recall samples and classes; NaN if there is none."""
+        """Mean precision over IoU thresholds (or at ``iou`` alone), recall samples, classes; NaN if there is none."""
         values = self.precision[..., self.areas.index(area)]
         return mean_present(self._at(values, iou))
 
