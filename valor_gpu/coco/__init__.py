@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,10 +26,9 @@ _HOMES = {
 
 # Module of pycocotools -> ours.
 _STAND_INS = {
-    "pycocotools": "valor_gpu.coco",
-    "pycocotools.coco": "valor_gpu.coco.dataset",
-    "pycocotools.cocoeval": "valor_gpu.coco.evaluator",
-    "pycocotools.mask": "valor_gpu.coco.mask",
+    "coco": "valor_gpu.coco.dataset",
+    "cocoeval": "valor_gpu.coco.evaluator",
+    "mask": "valor_gpu.coco.mask",
 }
 
 
@@ -41,12 +42,18 @@ def init_as_pycocotools() -> None:
         >>> from pycocotools.cocoeval import COCOeval
         >>> COCOeval.__module__
         'valor_gpu.coco.evaluator'
-        >>> for name in _STAND_INS:
+        >>> for name in ("pycocotools", *(f"pycocotools.{part}" for part in _STAND_INS)):
         ...     del sys.modules[name]
         >>> sys.modules.update(before)
     """
+    package = ModuleType("pycocotools", init_as_pycocotools.__doc__)
+    package.__spec__ = ModuleSpec("pycocotools", None, is_package=True)
+    package.__path__ = []
+    sys.modules["pycocotools"] = package
     for name, home in _STAND_INS.items():
-        sys.modules[name] = importlib.import_module(home)
+        module = importlib.import_module(home)
+        setattr(package, name, module)
+        sys.modules[f"pycocotools.{name}"] = module
 
 
 def __getattr__(name: str) -> Any:

@@ -137,7 +137,8 @@ class _Match:
 
     def run(self, ious: NDArray[np.float64]) -> None:
         """Match by IoU ``[D, G]``."""
-        near = ~(ious < min(self._limits))  # a NaN, which only an overridden computeIoU can give, is near
+        near = ~(ious < min(self._limits))
+        near |= np.isnan(ious).any(1, keepdims=True)  # from an overridden computeIoU: all that follows a NaN matches
         for d in np.flatnonzero(near[: len(self._found_ids)].any(1)).tolist():
             values = [(g, ious[d, g]) for g in np.flatnonzero(near[d]).tolist()]
             number = self._found_ids[d]
