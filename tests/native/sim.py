@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -26,14 +27,22 @@ COMMON = ["-g", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off
 SANITIZE = ["-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 SIMULATE = ["-include", str(CSRC / "sim" / "cuda_sim.h"), "-I", str(CSRC / "cuda"), "-x", "c++"]
 
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
 sanitizing = False
 """Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
 
 
-@functools.cache
-def _headers_digest() -> bytes:
-    headers = sorted(CSRC.rglob("*.h"))
-    return b"".join(bytes(str(h), "utf-8") + h.read_bytes() for h in headers)
+def _sources(path: Path, command: Sequence[str]) -> list[Path]:
+    """The file, what the command includes, and every header of csrc that these include."""
+    found = [path, *(Path(part) for part in command if part.endswith(".h"))]
+    for file in found:
+        for name in _INCLUDE.findall(file.read_text()):
+            beside, cuda = (file.parent / name).resolve(), CSRC / "cuda" / name
+            header = beside if beside.exists() else cuda
+            if header not in found:
+                found.append(header)
+    return found
 
 
 def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path], object]) -> Path:
@@ -53,7 +62,7 @@ def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path
 def compiled(command: Sequence[str], source: Path, name: str, *, messages: bool = False) -> Path:
     """The object file of one source, or with ``messages`` what the compiler printed.
 
-    Cached by command, source and every header of csrc.
+    Cached by command, source and the headers that it includes.
     """
 
     def make(output: Path) -> None:
@@ -64,7 +73,7 @@ def compiled(command: Sequence[str], source: Path, name: str, *, messages: bool 
         if messages:
             output.write_text(run.stdout + run.stderr)
 
-    parts = [" ".join(command).encode(), source.read_bytes(), _headers_digest()]
+    parts = [" ".join(command).encode(), *(file.read_bytes() for file in _sources(source, command))]
     return _cached(name, ".txt" if messages else ".o", parts, make)
 
 
