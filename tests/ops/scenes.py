@@ -1,4 +1,4 @@
-"""Seeded random batches of boxes with every oddity that has changed a result: ties, crowds, empty images, thresholds hit."""
+"""Seeded random batches of boxes with what has changed results: ties, crowds, empty images, thresholds hit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def _boxes(rng: np.random.Generator, count: int, grid: float) -> np.ndarray:
     return np.round(np.concatenate([rng.uniform(0, 200, (count, 2)), sizes], 1) / grid) * grid
 
 
-def _detections(rng: np.random.Generator, truths: np.ndarray, labels: np.ndarray, count: int, classes: int, grid: float):
+def _detections(
+    rng: np.random.Generator, truths: np.ndarray, labels: np.ndarray, count: int, classes: int, grid: float
+):
     boxes, names = _boxes(rng, count, grid), rng.integers(0, classes, count)
     for i in range(count):
         if len(truths) and rng.random() < 0.75:
@@ -53,7 +55,9 @@ def _detections(rng: np.random.Generator, truths: np.ndarray, labels: np.ndarray
     return boxes, names, scores
 
 
-def random_scene(rng: np.random.Generator, images: int = 6, classes: int = 4, most: int = 25, dtype=torch.float64) -> Scene:
+def random_scene(
+    rng: np.random.Generator, images: int = 6, classes: int = 4, most: int = 25, dtype=torch.float64
+) -> Scene:
     """A batch of ``images`` images, some of them empty on one side or both."""
     scene = Scene([], [], [], [], [], [], [])
     grid = rng.choice([1.0, 0.5, 0.01])

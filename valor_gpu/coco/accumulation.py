@@ -114,7 +114,7 @@ def source_of_records(
         wanted[places] = True
         keep = torch.repeat_interleave(wanted, lengths[1]).to(device)
     ordered = order_records(records.detections, starts[0, places], lengths[0, places], labels, shape.limits)
-    positives = count_truths(records.truths, keep, labels, shape.areas)
+    positives = count_truths(records.truths[keep], labels, shape.areas)
     take = (
         _unless_all([names.index(k) for k in selection.categories], len(names)),
         _unless_all(selection.areas, shape.areas),

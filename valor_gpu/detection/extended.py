@@ -54,9 +54,7 @@ def no_records(rule: MatchRule, boxes: bool, rematched: bool) -> DetectionRecord
     )
 
 
-def batch_records(
-    matched: Matched, batch: DetectionBatch, boxes: bool, rematched: Matched | None
-) -> DetectionRecords:
+def batch_records(matched: Matched, batch: DetectionBatch, boxes: bool, rematched: Matched | None) -> DetectionRecords:
     """The state of one batch, of the kind that :func:`no_records` gives for the same choices."""
     plain = DetectionRecords.of(matched)
     if not (boxes or rematched):
@@ -77,7 +75,9 @@ def _joined_boxes(boxes: list[Tensor], box_format: int) -> Tensor:
     return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), box_format)
 
 
-def cell_ious(records: ExtendedRecords, labels: list[int], limit: int, agnostic: bool) -> dict[Cell, Tensor | list[int]]:
+def cell_ious(
+    records: ExtendedRecords, labels: list[int], limit: int, agnostic: bool
+) -> dict[Cell, Tensor | list[int]]:
     """IoU of the detections and ground truths of every (image, label) cell, as ``COCOeval.ious`` holds them.
 
     Args:

@@ -18,7 +18,6 @@ from valor_gpu.ops.curves import (
     Ordered,
     RecordShape,
     count_truths,
-    detection_labels,
     order_records,
     precision_recall,
     record_labels,
@@ -95,11 +94,13 @@ class ImageOrder:
         starts = np.cumsum(lengths) - lengths
         return torch.from_numpy(starts[self.kept]), torch.from_numpy(lengths[self.kept])
 
-    def mask(self, column: int, device: torch.device) -> Tensor:
-        """bool over the rows of that table: whether the image of the row is kept."""
+    def select(self, rows: Tensor, column: int) -> Tensor:
+        """The rows of a table, whose row counts stand in ``column``, that belong to kept images."""
+        if self.repeated == 0:
+            return rows
         keep = np.zeros(len(self.table), bool)
         keep[self.kept] = True
-        return torch.from_numpy(np.repeat(keep, self.table[:, column])).to(device)
+        return rows[torch.from_numpy(np.repeat(keep, self.table[:, column])).to(rows.device)]
 
 
 def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -116,12 +117,17 @@ def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(len(table)), order[again])
 
 
-def distinct_labels(records: DetectionRecords, order: ImageOrder) -> Tensor:
-    """int64 ``[K]`` ascending labels of all detections and ground truths of the kept images."""
-    device = records.detections.device
-    found = records.detections[order.mask(_DETECTIONS, device) & (records.detections[:, 12] != PADDING_BUCKET)]
-    truths = records.truths[order.mask(_TRUTHS, device)]
-    return torch.unique(torch.cat((detection_labels(found), record_labels(truths))))
+def _distinct(values: Tensor) -> Tensor:
+    """Ascending distinct values of int64 ``[N]``: a table where they lie close together, else a sort."""
+    if values.numel() == 0:
+        return values
+    low, high = (int(v) for v in values.aminmax())
+    if high - low >= 4 * values.numel() + 4096:
+        by_sort: Tensor = torch.unique(values)
+        return by_sort
+    present = torch.zeros(high - low + 1, dtype=torch.bool, device=values.device)
+    present[values - low] = True
+    return present.nonzero().reshape(-1) + low
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class Tally:
     """What a state comes to: labels, ordered records and counts, from which curves are read.
 
     Attributes:
-        labels: int64 ``[K]``.
+        labels: int64 ``[K]`` ascending labels of all detections and ground truths of the images that count.
         positives: int64 ``[K, A]`` ground truths that count.
         images: images that count.
         repeated: repeated images left out.
@@ -153,18 +159,19 @@ class Tally:
         """Order the records of ``records`` and count its ground truths."""
         shape = RecordShape(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
         images = ImageOrder.of(records.images, by_key)
-        labels = distinct_labels(records, images)
-        if agnostic:
-            labels = labels[:1]
+        truths = images.select(records.truths, _TRUTHS)
+        truths = truths[_truth_bit(truths, shape.areas)]
+        found = images.select(records.detections[:, 8:13], _DETECTIONS)
+        padding = found[:, 4] == PADDING_BUCKET
+        found = found[~padding] if bool(padding.any()) else found
+        labels = _distinct(torch.cat((record_labels(found), record_labels(truths))))
+        classes = labels[:1] if agnostic else labels
         starts, lengths = images.rows(_DETECTIONS)
-        ordered = order_records(records.detections, starts, lengths, labels, shape.limits, agnostic)
-        keep = images.mask(_TRUTHS, records.truths.device)
-        flags = [_truth_bit(records.truths, bit) & keep for bit in (shape.areas, shape.areas + 1)]
-        padding = records.detections[:, 12] == PADDING_BUCKET
-        detections = images.mask(_DETECTIONS, padding.device) & ~padding
-        positives = count_truths(records.truths, keep, labels, shape.areas, agnostic)
-        counts = [int(flag.sum()) for flag in (*flags, detections)]
-        return cls(records, ordered, labels, positives, shape, len(images.kept), images.repeated, *counts)
+        ordered = order_records(records.detections, starts, lengths, classes, shape.limits, agnostic)
+        positives = count_truths(truths, classes, shape.areas, agnostic)
+        ignored = int(_truth_bit(truths, shape.areas + 1).sum())
+        counts = (len(images.kept), images.repeated, len(truths), ignored, len(found))
+        return cls(records, ordered, labels, positives, shape, *counts)
 
     def curves(self, recall_thresholds: Tensor, full: bool = False, ties: str = "given") -> Curves:
         """Precision, recall and scores arrays; see :func:`valor_gpu.ops.curves.precision_recall`."""

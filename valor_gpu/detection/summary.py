@@ -14,6 +14,8 @@ from valor_gpu.ops.curves import Curves
 from valor_gpu.reduce.averages import ABSENT, mean_present, mean_present_rows
 from valor_gpu.result import Result
 
+_NO_TRUTH = "no ground truth counts for it"
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -91,12 +93,11 @@ def absent_reasons(values: Mapping[str, Any]) -> dict[str, str]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             nested = {f"{name}/{key}" for key, number in value.items() if math.isnan(number)}
-            reasons.update({key: "no ground truth counts for it" for key in nested})
+            reasons.update(dict.fromkeys(nested, _NO_TRUTH))
         elif isinstance(value, float) and math.isnan(value):
-            missing = name in ("map_50", "map_75") and not math.isnan(values["map"])
-            reasons[name] = (
-                f"{name[4:]} is not among the iou_thresholds" if missing else "no ground truth counts for it"
-            )
+            fixed = {"map_50": "0.5", "map_75": "0.75"}.get(name)
+            absent = fixed is not None and not math.isnan(values["map"])
+            reasons[name] = f"{fixed} is not among the iou_thresholds" if absent else _NO_TRUTH
     return reasons
 
 

@@ -16,7 +16,7 @@ from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.matching import DetectionBatch
 
 Item = Mapping[str, Any]
-_IS_CPU, _DTYPE = attrgetter("is_cpu"), attrgetter("dtype")
+_DEVICE, _DTYPE = attrgetter("device"), attrgetter("dtype")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
     "boxes": ("floating point", FLOAT_TYPES),
     "scores": ("floating point", FLOAT_TYPES),
@@ -63,8 +63,12 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
                 _check_sizes(column, side, key, size)
     for key, column in optional.items():
         _check_sizes(column, "target", key, sizes[1])
-    _check_one_device({**columns, **{("target", key): column for key, column in optional.items()}})
+    _check_one_device({name: column[: None if _on_gpu(column) else 1] for name, column in columns.items()})
     return _batch(columns, optional, torch.tensor(sizes).reshape(2, -1), _image_ids(target), box_format)
+
+
+def _on_gpu(column: list[Tensor]) -> bool:
+    return bool(column) and column[0].is_cuda
 
 
 def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:
@@ -99,28 +103,31 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
 
 def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
     """Every tensor must have a row a label; an empty tensor may have any shape, as models emit ``torch.tensor([])``."""
-    if key == "boxes":
-        fits = [tensor.shape == (size, 4) for tensor, size in zip(column, sizes)]
-    else:
-        fits = list(map(int.__eq__, map(Tensor.numel, column), sizes))
-    if all(fits):
-        return
+    width = 4 if key == "boxes" else 1
+    if list(map(Tensor.numel, column)) != (sizes if width == 1 else [4 * size for size in sizes]):
+        _raise_size(column, side, key, sizes)
+
+
+def _raise_size(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
+    """Name the first tensor without a row a label; do nothing when there is none."""
     for i, (tensor, size) in enumerate(zip(column, sizes)):
-        if not fits[i] and (size or tensor.numel()):
+        if tensor.numel() != (4 * size if key == "boxes" else size) or (
+            key == "boxes" and size and tuple(tensor.shape) != (size, 4)
+        ):
             need = f"[{size}, 4]" if key == "boxes" else f"[{size}]"
             raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, a row for each of its {size} labels,"
                              f" but got {list(tensor.shape)}")  # fmt: skip
 
 
 def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
-    if all(all(map(_IS_CPU, column)) for column in columns.values()) or not columns["preds", "boxes"]:
+    name, first = next(((name, column[0].device) for name, column in columns.items() if column), (None, None))
+    if name is None or all(set(map(_DEVICE, column)) <= {first} for column in columns.values()):
         return
-    first = columns["preds", "boxes"][0].device
     for (side, key), column in columns.items():
         for i, tensor in enumerate(column):
             if tensor.device != first:
                 raise InputError(
-                    f"{side}[{i}][{key!r}] must be on {first} like preds[0]['boxes'] but is on {tensor.device}"
+                    f"{side}[{i}][{key!r}] must be on {first} like {name[0]}[0][{name[1]!r}] but is on {tensor.device}"
                 )
 
 
@@ -132,6 +139,8 @@ def _image_ids(target: Sequence[Item]) -> list[Tensor]:
     if missing:
         raise InputError(f"target[{missing[0]}] must have key 'image_id' since other images of the batch have one")
     ids = [item["image_id"] for item in target]
+    if set(map(type, ids)) == {int}:
+        return [torch.tensor(ids)]
     for i, value in enumerate(ids):
         one = isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INT_TYPES
         if not one and (isinstance(value, bool) or not isinstance(value, int)):
@@ -284,17 +293,33 @@ def _check_kind(column: list[Tensor], side: str, key: str) -> None:
 
 
 def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
-    """Contiguous tensors of one dtype that kernels read; mixed dtypes widen, which changes no value.
+    """Contiguous tensors of one dtype that kernels read: on the CPU one for all images, elsewhere as they come.
 
-    Columns of a wider tensor (as YOLO heads give scores) are joined, which one copy does.
+    On the CPU joining costs less than looking at each tensor; on a GPU it would cost a launch.
     """
-    _, allowed = _KINDS[key]
-    if len(set(map(_DTYPE, column))) != 1 or column[0].dtype not in allowed:
-        _check_kind(column, side, key)
-        filled = {t.dtype for t in column if t.numel()}
-        wide = torch.float64 if any(d.is_floating_point for d in filled) else torch.int64
-        dtype = filled.pop() if len(filled) == 1 else wide if filled else next(iter(allowed))
-        column = [t.to(dtype) for t in column]
-    if all(map(Tensor.is_contiguous, column)):
+    if not column:
         return column
-    return [torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])]
+    if column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column)):
+        whole = column
+    else:
+        whole = [_joined(column, side, key)]
+    if whole[0].dtype not in _KINDS[key][1]:
+        _check_kind(column, side, key)
+        whole = [t.to(next(iter(_KINDS[key][1]))) for t in whole]  # only empty tensors get here
+    return whole
+
+
+def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
+    if key == "area" and len(set(map(_DTYPE, column))) > 1:
+        column = [t.double() for t in column]  # joining integers with float32 would round them
+    try:
+        whole = torch.cat(column)
+        fits = key != "boxes" or whole.shape[1:] == (4,) or whole.numel() == 0
+    except RuntimeError:  # a device that differs, or shapes such as [N] and [N, 1] together
+        _check_one_device({(side, key): column})
+        fits = False
+    if fits:
+        return whole
+    if key == "boxes":
+        _raise_size(column, side, key, [t.numel() // 4 for t in column])
+    return torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])

@@ -116,7 +116,7 @@ def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
 
 
 def _first_problem(image: _Image, raw_area: Tensor | None, options: int) -> int:
-    """(row, code) of the first bad row, detections before ground truths on a tie of rows; ``_FINE`` if there is none."""
+    """(row, code) of the first bad row, detections before ground truths on a tie; ``_FINE`` if there is none."""
     int32 = torch.iinfo(torch.int32)
     wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.true_labels)]
     bad = [
@@ -134,7 +134,9 @@ def _first_problem(image: _Image, raw_area: Tensor | None, options: int) -> int:
 
 def _descending(scores: list[float]) -> list[int]:
     """Positions by descending score, input order on ties, NaN last."""
-    return sorted(range(len(scores)), key=lambda i: (scores[i] != scores[i], -scores[i] if scores[i] == scores[i] else 0))
+    return sorted(
+        range(len(scores)), key=lambda i: (scores[i] != scores[i], -scores[i] if scores[i] == scores[i] else 0)
+    )
 
 
 def _match_lane(
@@ -236,7 +238,9 @@ def match_boxes(
     sizes: Sequence[list[int]] = lengths.tolist()
     columns = [_cut(boxes, sizes[0], 4), _cut(scores, sizes[0]), _cut(labels, sizes[0])]
     truths = [_cut(true_boxes, sizes[1], 4), _cut(true_labels, sizes[1])]
-    optional = [_cut(x, sizes[side]) if x else None for x, side in ((areas, 0), (flags, 0), (true_flags, 1), (true_areas, 1))]
+    optional = [
+        _cut(x, sizes[side]) if x else None for x, side in ((areas, 0), (flags, 0), (true_flags, 1), (true_areas, 1))
+    ]
     valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, true_counts))]
     device, problem = labels[0].device, _FINE
     parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []

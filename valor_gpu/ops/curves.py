@@ -36,14 +36,14 @@ class RecordShape:
 
 
 class Ordered(NamedTuple):
-    """``order`` int64 ``[N]`` row numbers, class k being ``order[offsets[k]:offsets[k + 1]]``; ``offsets`` int64 ``[K + 1]``."""
+    """Row numbers ``order`` int64 ``[N]``; class k is ``order[offsets[k]:offsets[k + 1]]``, ``offsets`` int64 ``[K + 1]``."""
 
     order: Tensor
     offsets: Tensor
 
 
 class Curves(NamedTuple):
-    """float64 ``precision [T, R, K, A, C]``, ``recall [T, K, A, M]``, ``scores`` like precision; -1 where nothing counts.
+    """float64 ``precision [T, R, K, A, C]``, ``recall [T, K, A, M]``, ``scores`` as precision; -1: nothing counts.
 
     C is M for full curves, and 1 (the last limit) with empty scores otherwise.
     """
@@ -95,24 +95,24 @@ def precision_recall(
     check_choice("ties", ties, TIE_ORDERS)
     sizes = [shape.thresholds, shape.areas, shape.limits]
     order, offsets = ordered
-    return Curves(*_CURVES(detections, order, offsets, positives, recall_thresholds, sizes, full, TIE_ORDERS.index(ties)))
+    return Curves(
+        *_CURVES(detections, order, offsets, positives, recall_thresholds, sizes, full, TIE_ORDERS.index(ties))
+    )
 
 
-def count_truths(truths: Tensor, keep: Tensor, labels: Tensor, areas: int, agnostic: bool = False) -> Tensor:
+def count_truths(truths: Tensor, labels: Tensor, areas: int, agnostic: bool = False) -> Tensor:
     """Ground truths that count, int64 ``[K, A]``.
 
     Args:
         truths: uint8 rows ``[G, 4 + ceil((A + 2) / 8)]``.
-        keep: bool ``[G]`` rows to take in.
         labels: int64 ``[K]`` ascending labels wanted.
         areas: A.
         agnostic: every row belongs to the one class of ``labels``.
     """
-    rows = truths[keep]
-    bits = torch.stack([rows[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
+    bits = torch.stack([truths[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
     if agnostic:
         return bits.sum(0, dtype=torch.int64)[None].expand(len(labels), -1).contiguous()
-    names = record_labels(rows)
+    names = record_labels(truths)
     out = torch.zeros((len(labels) + 1, areas), dtype=torch.int64, device=truths.device)
     if len(labels):
         at = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
@@ -136,7 +136,7 @@ def detection_labels(rows: Tensor) -> Tensor:
 
 
 def lane_bits(rows: Tensor, lane: int, field: int, lanes: int) -> Tensor:
-    """bool ``[N]``: bit of ``lane`` in field 0 (matched) or 1 (ignored) of detection rows."""
+    """Bool ``[N]``: bit of ``lane`` in field 0 (matched) or 1 (ignored) of detection rows."""
     column = 13 + field * ((lanes + 7) // 8) + lane // 8
     return (rows[:, column] >> lane % 8 & 1).bool()
 
@@ -169,7 +169,9 @@ def _reorder_ties(scores: Tensor, true: Tensor, ties: int) -> Tensor:
     return torch.sort(group * 2 + late, stable=True).indices
 
 
-def _one_curve(true: Tensor, false: Tensor, scores: Tensor, positives: int, grid: Tensor) -> tuple[Tensor, float, Tensor]:
+def _one_curve(
+    true: Tensor, false: Tensor, scores: Tensor, positives: int, grid: Tensor
+) -> tuple[Tensor, float, Tensor]:
     """Precision samples, final recall and score samples of one class, lane and limit."""
     samples, sample_scores = torch.zeros_like(grid), torch.zeros_like(grid)
     if len(true) == 0:

@@ -52,7 +52,7 @@ class MatchRule:
     """The choices of a matching run.
 
     Attributes:
-        thresholds: float64 ``[T]`` IoU thresholds on the CPU, any order; each is lowered to ``1 - 1e-10`` as cocoeval does.
+        thresholds: float64 ``[T]`` IoU thresholds on the CPU, any order, lowered to ``1 - 1e-10`` as cocoeval does.
         area_ranges: float64 ``[A, 2]`` on the CPU, square pixels, both ends included.
         limits: int64 ``[M]`` ascending max-detection limits on the CPU, 1 <= M < 255.
         options: a sum of ``AGNOSTIC``, ``HASHED``, ``CHECK_SCORES``, ``USER_INPUT`` and ``WANT_MATCHES``.
@@ -62,7 +62,9 @@ class MatchRule:
     area_ranges: Tensor
     limits: Tensor
     options: int = 0
-    _on_device: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+    _on_device: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def make(
@@ -145,7 +147,7 @@ class DetectionBatch:
 
 
 class Matched(NamedTuple):
-    """What matching leaves: the three row tables, matches ``int32 [D, L]`` when wanted (-1: none), and a problem word."""
+    """What matching leaves: three row tables, matches int32 ``[D, L]`` when wanted (-1: none), and a problem word."""
 
     detections: Tensor
     truths: Tensor

@@ -1,0 +1,1 @@
+"""From states to numbers, by pure functions."""

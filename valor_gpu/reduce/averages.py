@@ -15,8 +15,8 @@ ABSENT = -1.0
 def mean_present(values: NDArray[np.float64]) -> float:
     """Mean of all values above -1, NaN when there is none.
 
-    The order of summation is that of ``numpy.mean(s[s > -1])`` in pycocotools' ``COCOeval.summarize``, so the result has
-    the same bits.
+    The order of summation is that of ``numpy.mean(s[s > -1])`` in pycocotools' ``COCOeval.summarize``, so that the
+    result has the same bits.
 
     Args:
         values: float64, any shape, -1 where nothing counts.

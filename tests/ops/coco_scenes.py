@@ -1,0 +1,70 @@
+"""pycocotools on the scenes of the op tests: datasets, the reference's arrays, and the same images as op inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from typing import Any
+
+import numpy as np
+import torch
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from tests.ops.scenes import Scene, random_scene
+
+FIRST_ID, ID_STEP = 3, 7
+
+
+def dataset(scene: Scene, first_annotation: int = 1) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """COCO ground truth and results of a scene; image i has id 3 + 7 i, label k is category 3 k + 1."""
+    images = [{"id": FIRST_ID + ID_STEP * i, "width": 300, "height": 300} for i in range(len(scene.labels))]
+    names = {int(label) for labels in (*scene.labels, *scene.true_labels) for label in labels}
+    truths: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for image, i in zip(images, range(len(scene.labels))):
+        columns = (scene.true_boxes[i], scene.true_labels[i], scene.crowds[i], scene.areas[i])
+        for box, label, crowd, area in zip(*(column.tolist() for column in columns)):
+            truths.append({"id": first_annotation + len(truths), "image_id": image["id"], "category_id": 3 * label + 1,
+                           "bbox": box, "area": area, "iscrowd": crowd})  # fmt: skip
+        columns = (scene.boxes[i], scene.scores[i], scene.labels[i])
+        for box, score, label in zip(*(column.tolist() for column in columns)):
+            results.append({"image_id": image["id"], "category_id": 3 * label + 1, "bbox": box, "score": score})
+    categories = [{"id": 3 * name + 1, "name": str(name)} for name in sorted(names)]
+    return {"images": images, "categories": categories, "annotations": truths, "info": {}}, results
+
+
+def evaluated(truth: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
+    """pycocotools after evaluate, accumulate and, where the parameters allow it, summarize."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO()
+        coco.dataset = copy.deepcopy(truth)
+        coco.createIndex()
+        evaluator = COCOeval(coco, coco.loadRes(copy.deepcopy(results)), "bbox")
+        for name, value in params.items():
+            setattr(evaluator.params, name, value)
+        evaluator.evaluate()
+        evaluator.accumulate()
+        if len(evaluator.params.maxDets) >= 3 and evaluator.params.useCats:
+            evaluator.summarize()
+    return evaluator
+
+
+def scored_scene(seed: int, **options: Any) -> Scene:
+    """A random scene with at least one detection and one ground truth, as pycocotools needs."""
+    rng = np.random.default_rng(seed)
+    while True:
+        scene = random_scene(rng, **options)
+        if sum(map(len, scene.labels)) and sum(map(len, scene.true_labels)):
+            return scene
+
+
+def flags(scene: Scene, first_annotation: int = 1) -> list[torch.Tensor]:
+    """Truth flags of a scene; annotation ids count up over the images from ``first_annotation``."""
+    out, at = [], first_annotation
+    for crowd in scene.crowds:
+        ids = torch.arange(at, at + len(crowd))
+        out.append(crowd + 4 * (ids == 0))
+        at += len(crowd)
+    return out
