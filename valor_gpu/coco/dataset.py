@@ -155,15 +155,18 @@ class COCO:
             return self._columns
         return columns_from_dataset(self.dataset)
 
-    def columns_for(self, imgIds: Sequence[int]) -> Dataset:
+    def columns_for(self, imgIds: Sequence[int], catIds: Iterable[int] = ()) -> Dataset:
         """As :attr:`columns`, but annotations of images other than ``imgIds`` may be left out.
 
         A set that has handed out objects reads only those of these images again, through the index as pycocotools
-        does, so that evaluating batch by batch costs in proportion to the batch.
+        does, so that evaluating batch by batch costs in proportion to the batch. Likewise of ``catIds``, none for all:
+        as there, an annotation is chosen by its own category, then the last one of its id stands for it.
         """
         if self._columns is not None:
             return self._columns
-        annotations = self.loadAnns(self.getAnnIds(imgIds=imgIds))
+        wanted = set(catIds)
+        chosen = (a for a in self._of_images(imgIds) if not wanted or a.get("category_id") in wanted)
+        annotations = [self.anns[a["id"]] for a in chosen]
         return columns_from_dataset({**self._head(), "annotations": annotations}, "selected from dataset")
 
     def createIndex(self) -> None:

@@ -219,8 +219,8 @@ class COCOeval:
         from valor_gpu.coco.records import evaluate_records, layout_of, usable_device
 
         evaluated, device = copy.deepcopy(self.params), usable_device(self.device)
-        images = evaluated.imgIds if self._strict else None  # objects of one id stand for themselves in "corrected"
-        truths, detections = (_columns(name, getattr(self, name), images) for name in ("cocoGt", "cocoDt"))
+        chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
+        truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
         layout = layout_of(truths, detections, evaluated, self._strict)
         self._records = evaluate_records(layout, evaluated, self._strict, device)
         self._layout, self._evaluated = layout, evaluated
@@ -360,13 +360,15 @@ def _limit_places(limits: list[int], evaluated: list[int]) -> list[int]:
     return list(range(len(limits))) if limits == list(evaluated) else [evaluated.index(limit) for limit in limits]
 
 
-def _columns(name: str, coco: Any, images: list[Any] | None) -> Dataset:
-    """Columns of a COCO object, ours or pycocotools'; those of ``images`` are enough when given."""
+def _columns(name: str, coco: Any, chosen: Any) -> Dataset:
+    """Columns of a COCO object, ours or pycocotools'; those that parameters ``chosen`` ask for are enough."""
     if coco is None:
         raise InputError(f"{name} must be a COCO object but got None")
     if not isinstance(coco, COCO):
         return columns_from_dataset(coco.dataset, name)
-    return coco.columns if images is None else coco.columns_for(images)
+    if chosen is None:
+        return coco.columns
+    return coco.columns_for(chosen.imgIds, chosen.catIds if chosen.useCats else ())
 
 
 _CELL_STEPS: dict[str, Callable[..., Any]] = {

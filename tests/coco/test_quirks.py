@@ -1,0 +1,419 @@
+"""Each quirk of pycocotools by name: what it does, that ``strict`` does the same, and what ``corrected`` does.
+
+docs/quirks.md is the table of them; the last test holds the two together.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.coco.sides import (
+    OURS,
+    THEIRS,
+    both,
+    boxes_of,
+    dataset_of,
+    evaluator,
+    load,
+    quietly,
+    random_objects,
+    run,
+    same,
+    same_arrays,
+    same_runs,
+)
+from valor_gpu.coco import COCOeval
+from valor_gpu.errors import InputError
+
+PAGE = Path(__file__).parents[2] / "docs" / "quirks.md"
+
+SQUARE = (0.0, 0.0, 50.0, 50.0)
+
+
+def corrected(objects: Any, **params: Any) -> Any:
+    return run(evaluator(OURS, objects, convention="corrected"), **params)
+
+
+def found(truths: list[dict[str, Any]], **fields: Any) -> list[dict[str, Any]]:
+    """One perfect detection for each ground truth."""
+    keys = ("image_id", "category_id", "bbox")
+    truths = copy.deepcopy(truths)
+    return [{key: t[key] for key in keys} | {"score": 0.9 - n / 100} | fields for n, t in enumerate(truths)]
+
+
+def with_datasets(side: Any, truths: dict[str, Any], detections: list[dict[str, Any]], **options: Any) -> Any:
+    """An evaluator whose detections are a dataset of their own, so that ids and areas are what they say."""
+    found_set = load(side, {**truths, "annotations": detections})
+    return side.COCOeval(load(side, truths), found_set, "bbox", **options)
+
+
+# --- ids
+
+
+def test_annotation_id_0():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    truths[0]["id"] = 0
+    objects = dataset_of(truths), found(truths)
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+    assert ours["recall"][0, 0, 0, 2] == 0.5
+    mended = corrected(objects)
+    assert mended["recall"].max() == mended.e.stats[0] == 1
+    cell = mended.e.evalImgs[0]
+    assert (cell["gtIds"], cell["dtMatches"][0].tolist()) == ([0, 2], [-1, 2])
+    quietly(mended.e.accumulate)
+    assert mended["recall"].max() == 1
+
+
+def test_annotation_id_0_cell_by_cell():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    truths[0]["id"] = 0
+
+    class Same(COCOeval):
+        def evaluateImg(self, *cell):
+            return super().evaluateImg(*cell)
+
+    objects = dataset_of(truths), found(truths)
+    for convention in ("strict", "corrected"):
+        whole = run(evaluator(OURS, objects, convention=convention))
+        cells = run(evaluator(OURS, objects, Same, convention=convention))
+        same_runs(whole, cells)
+
+
+def test_detection_id_0():
+    truths = dataset_of(boxes_of(SQUARE))
+    twice = boxes_of(SQUARE, SQUARE, score=0.9)
+    twice[0]["id"], twice[1]["id"] = 0, -5  # both find the same ground truth, since neither takes it
+    theirs, ours = (run(with_datasets(side, truths, twice)) for side in (THEIRS, OURS))
+    same_runs(theirs, ours)
+    assert ours.e.evalImgs[0]["dtMatches"][0].tolist() == [1, 1]
+    mended = run(with_datasets(OURS, truths, twice, convention="corrected"))
+    assert mended.e.evalImgs[0]["dtMatches"][0].tolist() == [1, 0]
+    assert mended.e.evalImgs[0]["gtMatches"][0].tolist() == [-1]
+
+
+def test_annotation_ids_that_repeat():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0), (200.0, 0.0, 50.0, 50.0))
+    for truth, image, category in zip(truths, (1, 2, 1), (1, 1, 2)):
+        truth.update(id=truth["id"] % 2, image_id=image, category_id=category)
+    objects = dataset_of(truths, images=2, categories=2), found(truths)
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+    assert [len(e["gtIds"]) for e in ours.e.evalImgs if e] != [1] * 12
+    truths[0]["id"], truths[2]["id"] = 7, 7
+    assert corrected(objects).e.stats[8] == 1
+    same_runs(*both(objects, useCats=0))
+
+
+def test_annotation_ids_that_repeat_in_random_scenes():
+    for seed in range(6):
+        dataset, results = random_objects(seed, images=5)
+        for n, annotation in enumerate(dataset["annotations"]):
+            annotation["id"] = 1 + n % max(1, len(dataset["annotations"]) - 7)
+        for params in ({}, {"imgIds": [3, 10]}, {"catIds": [1, 7]}, {"useCats": 0, "catIds": [7, 1]}):
+            same_runs(*both((dataset, results), **params))
+
+
+# --- summary
+
+
+def test_max_detections_other_than_100():
+    objects = random_objects(1)
+    theirs, ours = both(objects, maxDets=[1, 10, 300])
+    same_runs(theirs, ours)
+    assert ours.e.stats[0] == -1 < ours.e.stats[1]
+    mended = corrected(objects, maxDets=[1, 10, 300])
+    assert mended.e.stats[0] == corrected(objects).e.stats[0] > 0
+    assert "area=   all | maxDets=300 ] = " in mended.text
+
+
+@pytest.mark.parametrize("limits", [[100], [10, 100]])
+def test_fewer_than_three_limits(limits):
+    objects = random_objects(1)
+    pair = [evaluator(side, objects) for side in (THEIRS, OURS)]
+    for e in pair:
+        text = run(e, summarize=False, maxDets=limits).text
+        assert text.count("DONE") == 2
+    with pytest.raises(IndexError, match="list index out of range"):
+        quietly(pair[0].summarize)
+    with pytest.raises(IndexError, match=r"params.maxDets must hold at least 3 limits .* but got \[.*100\]"):
+        quietly(pair[1].summarize)
+    same_arrays(pair[0].eval, pair[1].eval)
+    mended = corrected(objects, maxDets=limits)
+    assert mended.text.count("maxDets=100") == (12 if len(limits) == 1 else 11)
+
+
+def test_more_than_three_limits():
+    objects = random_objects(1, most=150)
+    theirs, ours = both(objects, maxDets=[1, 2, 3, 100])
+    same_runs(theirs, ours)
+    assert ours.text.count("maxDets=  3") == 9
+    mended = corrected(objects, maxDets=[1, 2, 3, 100])
+    assert mended.text.count("maxDets=100") == 10
+    assert mended.e.stats[8] > ours.e.stats[8]
+
+
+def test_thresholds_as_a_list():
+    objects = random_objects(1)
+    theirs, ours = both(objects)
+    for e in (corrected(objects, iouThrs=theirs.e.params.iouThrs.tolist()), run(ours.e, iouThrs=[0.5, 0.75])):
+        assert e.e.stats[1] == theirs.e.stats[1] > 0
+
+
+def test_str_gives_the_summary():
+    theirs, ours = both(random_objects(1))
+    with pytest.raises(TypeError, match="__str__ returned non-string"):
+        quietly(str, theirs.e)
+    assert str(ours.e) in ours.text
+
+
+# --- inputs
+
+
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_empty_results(convention):
+    dataset, _ = random_objects(1)
+    with pytest.raises(IndexError, match="list index out of range"):
+        quietly(load(THEIRS, dataset).loadRes, [])
+    empty = run(evaluator(OURS, (dataset, []), convention=convention))
+    assert empty.e.stats[0] == empty.e.stats[8] == 0
+    theirs = run(THEIRS.COCOeval(load(THEIRS, dataset), THEIRS.COCO(), "bbox"))
+    same_arrays(theirs.e.eval, empty.e.eval)
+
+
+def test_nan_scores():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    objects = dataset_of(truths), found(truths)
+    objects[1][0]["score"] = float("nan")
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+    assert ours.e.stats[0] == 1
+    with pytest.raises(InputError, match=r"results\[0\]\.score \(id 1\) must be a number but got nan"):
+        corrected(objects)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_boxes_that_are_not_finite(convention, bad):
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    for side, place in ((0, "dataset: annotations[1]"), (1, "results[1]")):
+        objects = copy.deepcopy((dataset_of(truths), found(truths)))
+        (objects[0]["annotations"], objects[1])[side][1]["bbox"][2] = bad
+        run(evaluator(THEIRS, objects))  # takes it
+        with pytest.raises(
+            InputError, match=re.escape(f"{place}.bbox (id 2) must be finite but got [100.0, 0.0, {bad}")
+        ):
+            run(evaluator(OURS, objects, convention=convention))
+
+
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_areas_that_are_not_numbers(convention):
+    truths = boxes_of(SQUARE, area=float("nan"))
+    objects = dataset_of(truths), found(truths)
+    assert run(evaluator(THEIRS, objects)).e.stats[9:].tolist() == [1, 1, 1]
+    with pytest.raises(InputError, match=r"annotations\[0\]\.area \(id 1\) must be a number but got nan"):
+        run(evaluator(OURS, objects, convention=convention))
+
+
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+@pytest.mark.parametrize("key", ["area", "iscrowd", "bbox"])
+def test_missing_keys(convention, key):
+    dataset, results = random_objects(2)
+    del dataset["annotations"][5][key]
+    with pytest.raises(KeyError, match=key):
+        run(evaluator(THEIRS, (dataset, results)))
+    with pytest.raises(InputError, match=rf"\[\d+\] must have {key} but has only id, image_id"):
+        run(evaluator(OURS, (dataset, results), convention=convention))
+    del results[3]["score"]
+    dataset = random_objects(2)[0]
+    with pytest.raises(InputError, match=r"results\[3\] must have score but has only"):
+        run(evaluator(OURS, (dataset, results), convention=convention))
+
+
+def test_missing_keys_that_are_not_needed():
+    dataset, results = random_objects(2)
+    crowd = next(a for a in dataset["annotations"] if a["iscrowd"])
+    del crowd["area"]
+    other = {"id": 999, "image_id": 999, "category_id": 1}  # in no image that is evaluated
+    dataset["annotations"].append(other)
+    same_runs(*both((dataset, results)))
+
+
+def test_ignore_field():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    truths[1]["ignore"] = 1
+    objects = dataset_of(truths), found(truths)[:1]
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+    assert ours.e.stats[8] == 0.5
+    mended = corrected(objects)
+    assert mended.e.stats[8] == 1
+    assert mended.e.evalImgs[0]["gtIgnore"].tolist() == [0, 1]
+
+    class Same(COCOeval):
+        def evaluateImg(self, *cell):
+            return super().evaluateImg(*cell)
+
+    same_runs(mended, run(evaluator(OURS, objects, Same, convention="corrected")))
+
+
+def test_area_on_a_bound():
+    truths = boxes_of((0, 0, 32, 32), (100, 0, 96, 96))
+    objects = dataset_of(truths), found(truths)
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+
+    def counts(e: Any) -> list[int]:
+        return [int(np.sum(cell["gtIgnore"] == 0)) for cell in e.evalImgs]
+
+    assert counts(ours.e) == [2, 1, 2, 1]  # 1024 is small and medium, 9216 medium and large
+    mended = corrected(objects)
+    assert counts(mended.e) == [2, 0, 1, 1]
+    assert mended.e.stats[9:].tolist() == [-1, 1, 1]
+    quietly(mended.e.accumulate)
+    quietly(mended.e.summarize)
+    assert mended.e.stats[9:].tolist() == [-1, 1, 1]
+
+    class Same(COCOeval):
+        def evaluateImg(self, *cell):
+            return super().evaluateImg(*cell)
+
+    same_runs(mended, run(evaluator(OURS, objects, Same, convention="corrected")))
+
+
+def _unknown(kind: str) -> tuple[Any, Any]:
+    dataset, results = random_objects(3)
+    detections = [{**r, "id": n, "area": r["bbox"][2] * r["bbox"][3]} for n, r in enumerate(results, 1)]
+    detections[4]["category_id" if kind == "category" else "image_id"] = 999
+    return dataset, detections
+
+
+@pytest.mark.parametrize("kind", ["category", "image"])
+def test_detections_of_unknown_images_and_categories(kind):
+    dataset, detections = _unknown(kind)
+    theirs, ours = (run(with_datasets(side, dataset, detections)) for side in (THEIRS, OURS))
+    same_runs(theirs, ours)
+    with pytest.raises(InputError, match=rf"annotations\[4\]\.{kind}_id must be one of dataset but got 999"):
+        run(with_datasets(OURS, dataset, detections, convention="corrected"))
+
+
+def test_ground_truth_of_unknown_categories():
+    dataset, results = random_objects(3)
+    dataset["annotations"][2]["category_id"] = 999
+    same_runs(*both((dataset, results)))
+    with pytest.raises(InputError, match=r"annotations\[2\]\.category_id must be one of dataset but got 999"):
+        corrected((dataset, results))
+
+
+def test_annotations_changed_after_loading():
+    truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0))
+    pair = [evaluator(side, (dataset_of(truths), found(truths))) for side in (THEIRS, OURS)]
+    for e in pair:
+        e.cocoGt.anns[2]["iscrowd"] = 1
+        e.cocoDt.dataset["annotations"][0]["score"] = 0.125
+    same_runs(*(run(e) for e in pair))
+
+
+# --- parameters
+
+
+def test_use_cats_0_overwrites_cat_ids():
+    objects = random_objects(4)
+    theirs, ours = both(objects, useCats=0)
+    same_runs(theirs, ours)
+    assert ours.e.params.catIds == [-1]
+    again = [run(one.e) for one in (theirs, ours)]
+    same_runs(*again)
+    assert again[1].e.stats[0] == -1
+    mended = corrected(objects, useCats=0)
+    assert len(mended.e.params.catIds) == 4
+    assert mended.e.stats[0] > 0
+    first = mended.e.stats
+    same(first, run(mended.e).e.stats)
+
+
+def test_accumulate_takes_cells_by_position():
+    objects = random_objects(5, images=6)
+    pair = [evaluator(side, objects) for side in (THEIRS, OURS)]
+    for e in pair:
+        quietly(e.evaluate)
+        p = copy.deepcopy(e.params)
+        p.catIds, p.maxDets = [e.params.catIds[2]], [100, 1]
+        quietly(e.accumulate, p)
+    same_arrays(pair[0].eval, pair[1].eval)
+    whole = run(evaluator(OURS, objects)).e.eval
+    same(
+        np.ascontiguousarray(whole["precision"][:, :, :1, :, ::-2]), pair[1].eval["precision"]
+    )  # that of the first category
+
+
+def test_accumulate_by_value():
+    objects = random_objects(5, images=6)
+    e = corrected(objects).e
+    whole, p = e.eval, copy.deepcopy(e.params)
+    p.catIds, p.maxDets, p.areaRng = [e.params.catIds[2], e.params.catIds[0]], [100, 1], e.params.areaRng[:0:-1]
+    quietly(e.accumulate, p)
+    for name in ("precision", "recall", "scores"):
+        part = whole[name][..., [2, 0], :, :][..., :0:-1, :][..., ::-2]
+        same(np.ascontiguousarray(part), e.eval[name])
+    p = copy.deepcopy(e.params)
+    p.imgIds = e.params.imgIds[3:0:-1]
+    quietly(e.accumulate, p)
+    same_arrays(corrected(objects, imgIds=p.imgIds).e.eval, e.eval)
+    for name, value in (("catIds", [55]), ("imgIds", [999]), ("maxDets", [7]), ("areaRng", [[1, 2]])):
+        p = copy.deepcopy(e.params)
+        setattr(p, name, value)
+        with pytest.raises(InputError, match=f"params.{name} must hold only what was evaluated but has"):
+            quietly(e.accumulate, p)
+
+
+def test_recall_grid_out_of_order():
+    objects, grid = random_objects(6), np.array([0.9, 0.1, 1.0, 0.3, 0.0])
+    theirs, ours = both(objects, recThrs=grid)
+    same_runs(theirs, ours)
+    mended, ordered = corrected(objects, recThrs=grid), corrected(objects, recThrs=np.sort(grid))
+    for name in ("precision", "scores"):
+        same(np.ascontiguousarray(ordered[name][:, np.argsort(np.argsort(grid))]), mended[name])
+    assert (mended["precision"] > ours["precision"]).any()
+
+
+def test_nothing_to_evaluate_prints_the_reminder():
+    theirs, ours = both(random_objects(1), imgIds=[])
+    same_runs(theirs, ours)
+    assert "Please run evaluate() first" in ours.text
+
+
+def test_accumulate_before_evaluate():
+    objects = random_objects(1)
+    with pytest.raises(AttributeError, match="'dict' object has no attribute"):
+        quietly(evaluator(THEIRS, objects).accumulate)
+    with pytest.raises(InputError, match=r"accumulate\(\) needs evaluate\(\), which has not been run"):
+        quietly(evaluator(OURS, objects).accumulate)
+
+
+# --- agreement
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_a_quirk_the_conventions_agree(seed):
+    dataset, results = random_objects(seed)
+    bounds = {0.0, 1024.0, 9216.0}
+    dataset["annotations"] = [a for a in dataset["annotations"] if a["area"] not in bounds]
+    results = [r for r in results if r["bbox"][2] * r["bbox"][3] not in bounds]
+    same_runs(run(evaluator(OURS, (dataset, results))), corrected((dataset, results)))
+
+
+def test_the_page_names_every_test():
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
+    not_quirks = {"test_the_page_names_every_test", "test_without_a_quirk_the_conventions_agree"}
+    here = {name for name in globals() if name.startswith("test_")} - not_quirks
+    loading = set(
+        re.findall(r"def (test_\w+)", Path(__file__).with_name("test_dataset.py").read_text(encoding="utf-8"))
+    )
+    assert here <= named <= here | loading
