@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tests.ops.scenes import random_scene
+from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result, Signature
@@ -90,6 +92,31 @@ def _pass_batch(seed: int, size: int = 5) -> Batch:
     return torch.rand(size, generator=generator), torch.randint(4, (size,), generator=generator)
 
 
+_AP_CHOICES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "arrival": {"tie_order": "arrival"},
+    "pooled-extended": {"average": "micro", "class_metrics": True, "extended_summary": True},
+}
+
+
+def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
+    """Images with tied scores; with ids, batches of different numbers share no id."""
+    scene = random_scene(np.random.default_rng([seed, 5]), images=images, most=12)
+    preds = [
+        dict(boxes=b, scores=(s * 4).round() / 4, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)
+    ]
+    truths = zip(scene.true_boxes, scene.true_labels, scene.crowds, scene.areas)
+    target = [dict(boxes=b, labels=k, iscrowd=c, area=a) for b, k, c, a in truths]
+    if ids:
+        target = [dict(item, image_id=1000 * seed + i) for i, item in enumerate(target)]
+    return preds, target
+
+
+def _bad_boxes() -> Batch:
+    preds, target = _boxes_batch(3)
+    return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
+
+
 def join_batches(batches: Sequence[Batch]) -> Batch:
     """The batches as one: lists are chained, tensors concatenated."""
     return tuple(
@@ -144,6 +171,19 @@ METRICS = [
         single=partial(_pass_batch, 7, 1),
         bad=lambda: (torch.tensor([math.nan]), torch.tensor([1])),
         order_free=False,
+    ),
+    *(
+        Case(
+            name=f"MeanAveragePrecision-{name}",
+            make=partial(MeanAveragePrecision, "xywh", **choices),
+            other=partial(MeanAveragePrecision, "xywh", iou_thresholds=np.linspace(0.3, 0.75, 10).tolist(), **choices),
+            batch=partial(_boxes_batch, ids=name != "arrival"),
+            empty=lambda: ([], []),
+            single=partial(_boxes_batch, 7, images=1),
+            bad=_bad_boxes,
+            order_free=name != "arrival",
+        )
+        for name, choices in _AP_CHOICES.items()
     ),
 ]
 

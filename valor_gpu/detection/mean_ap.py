@@ -25,8 +25,8 @@ from valor_gpu.ops.matching import (
     HASHED,
     USER_INPUT,
     MatchRule,
+    describe_problem,
     match_boxes,
-    raise_problem,
 )
 from valor_gpu.result import Result, Signature, grid_choice
 
@@ -168,11 +168,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             return self._result(state, tie_interval)
 
     def _describe_error(self, code: int) -> str:
-        try:
-            raise_problem(code)
-        except InputError as error:
-            return f"{error} (image counted within its batch)"
-        return f"an update failed with code {code}"
+        return f"{describe_problem(code)} (the image is counted within its batch)"
 
     # ---------------------------------------------------------------------------------------------------- reductions
 

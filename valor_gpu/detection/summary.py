@@ -114,9 +114,10 @@ def plot_precision_recall(result: Result, ax: Any = None) -> Any:
     thresholds = result.values["iou_thresholds"]
     colors = colormaps["viridis_r"](np.linspace(0.05, 0.95, len(thresholds)))
     for threshold, precision, color in zip(thresholds, result.values["precision"], colors):
-        axes.plot(result.values["recall_thresholds"], precision, color=color, label=f"IoU {threshold:.2f}")
-    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision",
-             title=f"AP {result.values['map']:.3f}, {result.counts['images']} images")  # fmt: skip
+        label = f"{threshold:.2f}   {precision.mean():.3f}"
+        axes.plot(result.values["recall_thresholds"], precision, color=color, label=label)
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision, mean over classes",
+             title=f"AP {result.values['map']:.3f}, {result.counts['images']:,} images")  # fmt: skip
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", frameon=False)
+    axes.legend(title="IoU    AP", fontsize="small", title_fontsize="small", frameon=False)
     return axes

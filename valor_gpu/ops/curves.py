@@ -36,7 +36,7 @@ class RecordShape:
 
 
 class Ordered(NamedTuple):
-    """Row numbers ``order`` int64 ``[N]``; class k is ``order[offsets[k]:offsets[k + 1]]``, ``offsets`` int64 ``[K + 1]``."""
+    """Row numbers: class k is ``order[offsets[k]:offsets[k + 1]]``, int64 ``order [N]`` and ``offsets [K + 1]``."""
 
     order: Tensor
     offsets: Tensor

@@ -187,16 +187,18 @@ def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
     return matched
 
 
-def raise_problem(problem: int, first_image: int = 0) -> None:
-    """Raise :class:`InputError` that names the row packed into ``problem``; do nothing when all is fine."""
-    if problem == FINE:
-        return
-    code = problem & ((1 << _CODE_BITS) - 1)
+def describe_problem(problem: int) -> str:
+    """The image of the batch, key and row packed into a problem word, and what is wrong with the row."""
+    side, name, need = _PROBLEMS.get(problem & ((1 << _CODE_BITS) - 1), ("update", "?", f"failed with code {problem}"))
     row = problem >> _CODE_BITS & ((1 << _ROW_BITS) - 1)
-    image = (problem >> (_CODE_BITS + _ROW_BITS)) + first_image
-    side, name, need = _PROBLEMS[code]
-    place = f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]")
-    raise InputError(f"{place} {need}")
+    image = problem >> (_CODE_BITS + _ROW_BITS)
+    return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
+
+
+def raise_problem(problem: int) -> None:
+    """Raise :class:`InputError` that names the row packed into ``problem``; do nothing when all is fine."""
+    if problem != FINE:
+        raise InputError(describe_problem(problem))
 
 
 def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, options: int) -> Matched:
