@@ -58,10 +58,10 @@ class Records:
 def usable_device(device: Any) -> torch.device:
     """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
     found = torch.device("cpu" if device is None else device)
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            f"device must be there but got {str(device)!r} and torch {torch.__version__} finds no CUDA device"
-        )
+    there = torch.cuda.device_count()
+    if found.type == "cuda" and (found.index or 0) >= there:
+        text = f"{there or 'no'} CUDA device{'s' * (there > 1)}"
+        raise InputError(f"device must be there but got {str(device)!r} and torch {torch.__version__} finds {text}")
     if found.type not in ("cpu", "cuda"):
         raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
     return found

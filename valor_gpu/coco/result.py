@@ -95,16 +95,18 @@ def _by_category(summary: Summary, layout: Layout, names: list[str]) -> dict[str
 
 
 def _counts(evaluator: COCOeval, layout: Layout, records: Records) -> dict[str, int]:
+    images, categories = evaluator.cocoGt.getImgIds(), evaluator.cocoGt.getCatIds()
+    truths, found = layout.truths.columns, layout.detections.columns
+    known = np.isin(truths.image_id, images) & np.isin(truths.category_id, categories)
     ignored = layout.truths.take("iscrowd")
     if evaluator.convention == "corrected":
         ignored = ignored | layout.truths.take("ignore")
-    beyond = records.detections[:, 12] == records.shape.limits
-    unknown = ~np.isin(layout.detections.columns.category_id, evaluator.cocoGt.getCatIds())
     return {
         "images": len(layout.images),
         "ground_truths": len(layout.truths),
         "ignored_ground_truths": int(ignored.sum()),
+        "ground_truths_left_out": int((~known).sum()),
         "detections": len(layout.detections),
-        "detections_beyond_limit": int(beyond.sum()),
-        "detections_of_unknown_categories": int(unknown.sum()),
+        "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
+        "detections_of_unknown_categories": int((~np.isin(found.category_id, categories)).sum()),
     }

@@ -1,0 +1,202 @@
+"""The command ``valor-gpu``.
+
+Exit status: 0 fine; 2 the command line or the data cannot be used, and standard error says where; 1 another failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from valor_gpu import __version__
+from valor_gpu.errors import InputError, ValorError
+from valor_gpu.report.text import plural
+
+if TYPE_CHECKING:
+    from valor_gpu.coco import COCOeval
+    from valor_gpu.report.progress import Progress
+    from valor_gpu.result import Result
+
+OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: arguments, default: those of the process.
+
+    Returns:
+        The exit status. A command line that argparse refuses, ``--help`` and ``--version`` raise SystemExit instead.
+    """
+    options = parser().parse_args(argv)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except InputError as error:
+        return _complain(options.command, error, BAD_INPUT)
+    except (ValorError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at exit
+            return FAILURE
+        return _complain(options.command, error, FAILURE)
+    except KeyboardInterrupt:
+        return _complain(options.command, "interrupted", INTERRUPTED)
+    return OK
+
+
+def _complain(command: str, error: object, status: int) -> int:
+    print(f"valor-gpu {command}: error: {error}", file=sys.stderr)
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; docs/cli.md is made from it."""
+    whole = argparse.ArgumentParser("valor-gpu", description="Evaluation metrics where the tensors already are.")
+    whole.add_argument("--version", action="version", version=f"valor_gpu {__version__}")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="command")
+    for name, add_options, about in (
+        ("detect", _add_detect, "average precision and recall of boxes, from COCO JSON files"),
+        ("doctor", _add_doctor, "versions, devices, and which kernel serves each op, and why"),
+    ):
+        add_options(commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}."))
+    return whole
+
+
+def _add_detect(detect: argparse.ArgumentParser) -> None:
+    add = detect.add_argument
+    add("--gt", type=Path, required=True, metavar="FILE",
+        help="ground truth: COCO JSON with images, annotations and categories")  # fmt: skip
+    add("--dt", type=Path, required=True, metavar="FILE",
+        help="detections: JSON array of objects with image_id, category_id, bbox, score")  # fmt: skip
+    add("--device", type=_device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
+    add("--convention", choices=("strict", "corrected"), default="strict",
+        help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
+    add("--per-class", action="store_true", help="also print a line for each class")
+    add("--plot", type=Path, metavar="FILE", help="draw precision over recall into a picture: .png, .svg, .pdf, ...")
+    add("--json", type=Path, metavar="FILE", help="write all numbers, counts, choices and reasons for missing numbers")
+    add("--quiet", action="store_true", help="print nothing but errors and warnings")
+    detect.set_defaults(run=_detect)
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"must be cpu, cuda or cuda:N but got {text!r}")
+    return text
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from valor_gpu.report.doctor import doctor_text, survey
+
+    facts = survey()
+    print(json.dumps(facts, indent=2) if options.json else doctor_text(facts))
+
+
+def _detect(options: argparse.Namespace) -> None:
+    from valor_gpu.report.progress import Progress
+
+    _check_paths(options)
+    with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
+        evaluator = _evaluate(options, progress)
+        progress.step("writing")
+        result = evaluator.result()
+        written = _write(options, result)
+    _warn(options, evaluator)
+    if not options.quiet:
+        print(_report(options, evaluator, result, written))
+
+
+def _check_paths(options: argparse.Namespace) -> None:
+    """Refuse what cannot work before any work is done."""
+    from valor_gpu.report.files import check_output, check_picture
+
+    taken: dict[Path, str] = {}
+    for option, path in (("--gt", options.gt), ("--dt", options.dt)):
+        if not path.is_file():
+            raise InputError(f"{option} must be a file but {path} {'is none' if path.exists() else 'does not exist'}")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{option} must be a file that can be read but {path} cannot")
+        _take(taken, option, path)
+    for option, path in (("--plot", options.plot), ("--json", options.json)):
+        if path is not None:
+            check_output(option, path)
+            _take(taken, option, path)
+    if options.plot is not None:
+        check_picture("--plot", options.plot)
+
+
+def _take(taken: dict[Path, str], option: str, path: Path) -> None:
+    whole = path.resolve()
+    if whole in taken:
+        raise InputError(f"{option} must be another file than {taken[whole]} but both are {path}")
+    taken[whole] = option
+
+
+def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
+    from valor_gpu.coco import COCO, COCOeval
+
+    with contextlib.redirect_stdout(io.StringIO()):  # the messages of pycocotools
+        progress.step("loading torch")
+        from valor_gpu.coco.records import usable_device
+
+        usable_device(options.device)
+        progress.step(f"reading {options.gt.name} and {options.dt.name}")
+        truth = COCO(options.gt)
+        found = truth.loadRes(options.dt)
+        evaluator = COCOeval(truth, found, "bbox", device=options.device, convention=options.convention)
+        progress.step(f"matching {plural(len(evaluator.params.imgIds), 'image')}")
+        evaluator.evaluate()
+        progress.step("accumulating")
+        evaluator.accumulate()
+    return evaluator
+
+
+def _write(options: argparse.Namespace, result: Result) -> list[Path]:
+    from valor_gpu.report.detection import document
+    from valor_gpu.report.files import write_json, write_plot
+
+    if options.json is not None:
+        files = {"ground_truths": str(options.gt), "detections": str(options.dt)}
+        write_json(options.json, document(result, files, options.device))
+    if options.plot is not None:
+        write_plot(options.plot, result)
+    return [path for path in (options.json, options.plot) if path is not None]
+
+
+def _warn(options: argparse.Namespace, evaluator: COCOeval) -> None:
+    """Name the first detection that is left out because the ground truth does not have its category."""
+    import numpy as np
+
+    rows = evaluator.cocoDt.columns.annotations
+    unknown = np.flatnonzero(~np.isin(rows.category_id, evaluator.cocoGt.getCatIds()))
+    if len(unknown):
+        first = int(unknown[0])
+        print(
+            f"valor-gpu {options.command}: warning: {rows.place(first)}.category_id is {rows.category_id[first]},"
+            f" no category of {options.gt}: {plural(len(unknown), 'detection')} of unknown categories left out",
+            file=sys.stderr,
+        )
+
+
+def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, written: list[Path]) -> str:
+    """The twelve numbers, the classes if asked for, and what all was counted on, by which choices."""
+    from valor_gpu.report.detection import class_table, count_line
+
+    parts = [str(evaluator)]
+    if options.per_class:
+        parts.append(class_table(result))
+    parts.append("\n".join([count_line(result), str(result.signature), *(f"wrote {path}" for path in written)]))
+    return "\n\n".join(parts)

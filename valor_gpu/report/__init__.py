@@ -1,0 +1,1 @@
+"""Results as text, JSON and pictures. Importing it loads no torch."""

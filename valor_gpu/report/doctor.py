@@ -1,0 +1,162 @@
+"""What is installed here, and which kernel serves each op on each device: the report of ``valor-gpu doctor``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu import __version__, native
+from valor_gpu.report.text import plural, table
+
+CORE = ("torch", "numpy", "torchmetrics")
+
+EXTRAS = {
+    "triton": ("triton",),
+    "coco": ("pycocotools",),
+    "vision": ("torchvision",),
+    "plot": ("matplotlib",),
+    "arrow": ("pyarrow",),
+    "text": ("PyStemmer",),
+    "llm": ("openai", "httpx"),
+    "web": ("jinja2",),
+}
+"""Extra to the packages that it installs."""
+
+LIBRARIES = ("valor_cpu", "valor_cuda")
+
+
+def survey() -> dict[str, Any]:
+    """All facts, as ``valor-gpu doctor --json`` prints them.
+
+    Returns:
+        ``valor_gpu``, ``python``, ``platform``; ``packages``: name to version, None when missing; ``devices``: a dict
+        each; ``cuda``: why there is or is no CUDA device; ``libraries``: name to ``available`` and ``reason``; ``ops``:
+        name and, for ``cpu`` and ``cuda`` tensors, ``kernel`` and ``reason``; ``advice``: what would serve better.
+
+    Example:
+        >>> sorted(survey())[:4]
+        ['advice', 'cuda', 'devices', 'libraries']
+    """
+    names = (*CORE, *(package for packages in EXTRAS.values() for package in packages))
+    facts: dict[str, Any] = {
+        "valor_gpu": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in names},
+        "libraries": {name: {"available": native.available(name), "reason": native.reason(name)} for name in LIBRARIES},
+    }
+    facts.update(_torch_facts())
+    facts["advice"] = _advice(facts)
+    return facts
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        found = importlib.util.find_spec(package.lower()) is not None
+        return "version unknown" if found else None
+
+
+def _torch_facts() -> dict[str, Any]:
+    """``devices``, ``cuda`` and ``ops``; without a torch that loads, why."""
+    try:
+        import torch
+
+        from valor_gpu import ops
+    except (ImportError, OSError) as error:
+        return {"devices": [], "cuda": f"torch does not load: {error}", "ops": []}
+    devices = [{"name": "cpu", "model": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}]
+    devices += [_cuda_device(index) for index in range(torch.cuda.device_count())]
+    kernels = [
+        {
+            "name": op.name,
+            **{
+                device: {"kernel": served.kind, "reason": served.reason}
+                for device, served in (("cpu", op.cpu), ("cuda", op.cuda))
+            },
+        }
+        for op in ops.backends()
+    ]
+    return {"devices": devices, "cuda": _cuda_reason(len(devices) - 1), "ops": kernels}
+
+
+def _cuda_device(index: int) -> dict[str, Any]:
+    import torch
+
+    properties = torch.cuda.get_device_properties(index)
+    return {
+        "name": f"cuda:{index}",
+        "model": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "memory_bytes": properties.total_memory,
+    }
+
+
+def _cuda_reason(devices: int) -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return f"none: torch {torch.__version__} was built without CUDA"
+    if not devices:
+        return f"none: torch {torch.__version__} has CUDA {torch.version.cuda} but finds no device"
+    return f"{plural(devices, 'device')}, torch {torch.__version__} has CUDA {torch.version.cuda}"
+
+
+def _advice(facts: Mapping[str, Any]) -> list[str]:
+    advice = []
+    libraries, has_cuda = facts["libraries"], any(device["name"] != "cpu" for device in facts["devices"])
+    if not libraries["valor_cpu"]["available"]:
+        advice.append("plain torch serves CPU tensors, slowly: with a C++17 compiler there, run pip install .")
+    if has_cuda and not libraries["valor_cuda"]["available"]:
+        advice.append("plain torch serves CUDA tensors, slowly: with nvcc there, run VALOR_GPU_CUDA=1 pip install .")
+    if has_cuda and facts["packages"]["triton"] is None:
+        advice.append("install the Triton kernels' compiler: pip install 'valor_gpu[triton]'")
+    return advice
+
+
+def doctor_text(facts: Mapping[str, Any]) -> str:
+    """The facts of :func:`survey` to read."""
+    title = f"valor_gpu {facts['valor_gpu']}, Python {facts['python']}, {facts['platform']}"
+    parts = {
+        "packages": _pairs([[name, _package_text(name, version)] for name, version in facts["packages"].items()]),
+        "devices": _pairs([[device["name"], _device_text(device)] for device in facts["devices"]])
+        + ("" if any(device["name"] != "cpu" for device in facts["devices"]) else f"\ncuda  {facts['cuda']}"),
+        "native libraries": "\n".join(found["reason"] for found in facts["libraries"].values()),
+        "kernels": _kernel_table(facts),
+        "advice": "\n".join(facts["advice"]),
+    }
+    sections = [f"{name}\n{_indented(text)}" for name, text in parts.items() if text]
+    return "\n\n".join([title, *sections])
+
+
+def _pairs(rows: list[list[str]]) -> str:
+    return table(rows[0], rows[1:], left=2) if rows else ""
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _package_text(name: str, version: str | None) -> str:
+    if version is not None:
+        return version
+    extra = next((extra for extra, packages in EXTRAS.items() if name in packages), None)
+    return f"missing: pip install '{f'valor_gpu[{extra}]' if extra else name}'"
+
+
+def _device_text(device: Mapping[str, Any]) -> str:
+    if "threads" in device:
+        return f"{device['model']}, {plural(device['threads'], 'thread')}"
+    return f"{device['model']}, compute capability {device['capability']}, {device['memory_bytes'] / 2**30:.0f} GiB"
+
+
+def _kernel_table(facts: Mapping[str, Any]) -> str:
+    def served(op: Mapping[str, Any], device: str) -> str:
+        return f"{op[device]['kernel']}: {op[device]['reason']}"
+
+    rows = [[op["name"], served(op, "cpu"), served(op, "cuda")] for op in facts["ops"]]
+    return table(["op", "CPU tensors", "CUDA tensors"], rows, left=3)

@@ -1,0 +1,42 @@
+"""Aligned tables in plain text."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+
+def width(text: str) -> int:
+    """Columns that ``text`` takes in a terminal: wide characters take two, combining ones none."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) != 0 for char in text)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Columns two spaces apart: the first ``left`` flush left, the others flush right.
+
+    Example:
+        >>> print(table(["class", "AP"], [["cat", "0.500"], ["aeroplane", "-"]]))
+        class         AP
+        cat        0.500
+        aeroplane      -
+    """
+    lines = [header, *rows]
+    widths = [max(width(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(_line(cells, widths, left) for cells in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    gaps = [" " * (wide - width(cell)) for cell, wide in zip(cells, widths)]
+    parts = [cell + gap if c < left else gap + cell for c, (cell, gap) in enumerate(zip(cells, gaps))]
+    return "  ".join(parts).rstrip()
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun.
+
+    Example:
+        >>> plural(1, "image"), plural(5000, "image")
+        ('1 image', '5,000 images')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
