@@ -1,0 +1,85 @@
+"""Where and on what a result was made; what every result file carries."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scenes import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def cpus() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, Any]:
+    """Date, commit, machine and versions.
+
+    Args:
+        packages: distributions whose versions are told, null where not installed.
+        commit: of the checkout, where git cannot tell.
+    """
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "commit": commit or _git("rev-parse", "HEAD") or "unknown",
+        "changed_files": len((_git("status", "--porcelain", "--untracked-files=no") or "").splitlines()),
+        "machine": {
+            "processor": _processor(),
+            "cpus": cpus(),
+            "memory_gb": _memory_gb(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        },
+        "versions": {name: _version(name) for name in packages},
+    }
+
+
+def run(*command: str) -> str | None:
+    """What a command prints, None where it fails or does not exist."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _git(*arguments: str) -> str | None:
+    return run("git", *arguments)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return _own_version() if package == "valor_gpu" else None
+
+
+def _own_version() -> str:
+    """Of a checkout on the path, which no installer has seen."""
+    import valor_gpu
+
+    return str(getattr(valor_gpu, "__version__", "unknown"))
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _memory_gb() -> float | None:
+    if not hasattr(os, "sysconf"):
+        return None
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)

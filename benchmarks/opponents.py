@@ -1,0 +1,334 @@
+"""The engines that are measured: how each gets from files, or from batches of tensors, to AP.
+
+An engine is three steps, so that only the middle one is timed: ``start`` imports it and gives ``prepare``; ``prepare``
+takes the files of a scene to the inputs that this engine wants; the run takes them to AP and gives a function that reads
+the outcome.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import forms
+from benchmarks.forms import Files
+from benchmarks.scenes import Array, Scene
+from benchmarks.verify import REFERENCE, STATS, Outcome, digest
+
+BATCH = 16
+
+
+class Clock:
+    """Seconds of named phases."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.phases[name] = time.perf_counter() - start
+
+
+Finish = Callable[[], Outcome]
+Run = Callable[[Clock], Finish]
+Prepare = Callable[[Files], Run]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One engine on one path.
+
+    Attributes:
+        name: of the row.
+        package: the distribution whose version is recorded.
+        rule: key of ``verify.RULES``.
+        start: imports the engine; raises ImportError when something is not installed.
+        slow: takes minutes, and gigabytes, beyond the val2017 scale, where it is not run.
+    """
+
+    name: str
+    package: str
+    rule: str
+    start: Callable[[], Prepare]
+    slow: bool = False
+
+
+# -------------------------------------------------------------------------------------------------------- files to AP
+
+
+def _drop_in(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
+    """``start`` of an engine with pycocotools' classes, which ``load`` imports."""
+
+    def start() -> Prepare:
+        coco, evaluator = load()
+        return lambda files: lambda clock: _files_to_ap(coco, evaluator, files, clock)
+
+    return start
+
+
+def _files_to_ap(coco: Any, evaluator: Any, files: Files, clock: Clock) -> Finish:
+    with clock.phase("load_truth"):
+        truth = coco(str(files.truth))
+    with clock.phase("load_found"):
+        found = truth.loadRes(str(files.found))
+    return _evaluate(evaluator, truth, found, clock)
+
+
+def _evaluate(evaluator: Any, truth: Any, found: Any, clock: Clock) -> Finish:
+    with clock.phase("evaluate"):
+        run = evaluator(truth, found, "bbox")
+        run.evaluate()
+    with clock.phase("accumulate"):
+        run.accumulate()
+    with clock.phase("summarize"):
+        run.summarize()
+    return lambda: _coco_outcome(run)
+
+
+def _coco_outcome(run: Any) -> Outcome:
+    arrays = digest(run.eval["precision"], run.eval["recall"], list(run.params.catIds))
+    return Outcome([float(v) for v in run.stats[: len(STATS)]], arrays)
+
+
+def _classes(module: str, evaluator: str = "COCOeval") -> Callable[[], tuple[Any, Any]]:
+    """Loads ``COCO`` and the evaluator from one module, and all that they import at first use."""
+
+    def load() -> tuple[Any, Any]:
+        found = importlib.import_module(module)
+        return found.COCO, getattr(found, evaluator)
+
+    return load
+
+
+def _ours() -> tuple[Any, Any]:
+    importlib.import_module("valor_gpu.coco.accumulation")  # torch and the kernels
+    return _classes("valor_gpu.coco")()
+
+
+def _pycocotools() -> tuple[Any, Any]:
+    coco = importlib.import_module("pycocotools.coco")
+    return coco.COCO, importlib.import_module("pycocotools.cocoeval").COCOeval
+
+
+# ------------------------------------------------------------------------------------------------------ tensors to AP
+
+
+def _scene(files: Files) -> Scene:
+    """What all engines of this path see: the numbers of float32 tensors."""
+    return forms.through_float32(forms.load(files))
+
+
+def _batches(items: tuple[list[Any], list[Any]]) -> list[tuple[list[Any], list[Any]]]:
+    preds, target = items
+    return [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
+
+
+def _start_valor_gpu() -> Prepare:
+    module = importlib.import_module("valor_gpu.detection.mean_ap")
+
+    def prepare(files: Files) -> Run:
+        batches = _batches(forms.image_tensors(forms.load(files)))
+        return lambda clock: _update_and_compute(module, batches, clock)
+
+    return prepare
+
+
+def _update_and_compute(module: Any, batches: list[Any], clock: Clock) -> Finish:
+    metric = module.MeanAveragePrecision()
+    with clock.phase("update"):
+        for preds, target in batches:
+            metric.update(preds, target)
+    with clock.phase("compute"):
+        metric.compute()
+    return lambda: _our_outcome(module, metric, batches)
+
+
+def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
+    """Numbers and arrays of the metric that was timed, and the numbers of one with torchmetrics' grids."""
+    import torch
+
+    from valor_gpu.detection.records import Tally
+    from valor_gpu.ops.matching import MatchRule
+
+    areas = list(module.AREA_RANGES.values())
+    rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds)
+    tally = Tally.of(metric.state(), rule)
+    curves = tally.curves(torch.tensor(metric.rec_thresholds, dtype=torch.float64), full=True)
+    arrays = digest(curves.precision.numpy(), curves.recall.numpy(), tally.labels.tolist())
+    peer = module.MeanAveragePrecision(
+        iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist(),
+        rec_thresholds=torch.linspace(0, 1, 101).tolist(),
+        tie_order="arrival",
+    )
+    for preds, target in batches:
+        peer.update(preds, target)
+    return Outcome(_our_numbers(metric), arrays, _our_numbers(peer))
+
+
+def _our_numbers(metric: Any) -> list[float]:
+    values = metric.result().values
+    return [-1.0 if np.isnan(values[name]) else float(values[name]) for name in STATS]
+
+
+def _start_torchmetrics(backend: str) -> Callable[[], Prepare]:
+    def start() -> Prepare:
+        load_torchvision()
+        kind = importlib.import_module("torchmetrics.detection").MeanAveragePrecision
+        kind(backend=backend)  # raises here when the backend is not installed
+
+        def prepare(files: Files) -> Run:
+            batches = _batches(forms.image_tensors(forms.load(files)))
+
+            def run(clock: Clock) -> Finish:
+                metric = kind(backend=backend)
+                metric.warn_on_many_detections = False
+                with clock.phase("update"):
+                    for preds, target in batches:
+                        metric.update(preds, target)
+                with clock.phase("compute"):
+                    values = metric.compute()
+                return lambda: Outcome([float(values[name]) for name in STATS])
+
+            return run
+
+        return prepare
+
+    return start
+
+
+def load_torchvision() -> None:
+    """Make torchvision importable for torchmetrics: beside a CPU torch its CUDA build lies apart and needs a shim."""
+    folder = Path(sys.prefix) / "oracle"
+    if folder.is_dir() and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    importlib.import_module("tests")  # holds the shim
+    importlib.import_module("torchvision")
+
+
+def _start_arrays(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
+    """``COCO(dict)`` or ``COCO()`` with a dataset, ``loadRes`` of an N x 7 array."""
+
+    def start() -> Prepare:
+        coco, evaluator = load()
+
+        def prepare(files: Files) -> Run:
+            scene = _scene(files)
+            data, results = forms.dataset(scene), forms.results_array(scene)
+
+            def run(clock: Clock) -> Finish:
+                with clock.phase("load"):
+                    truth = _indexed(coco, data)
+                    found = truth.loadRes(results)
+                return _evaluate(evaluator, truth, found, clock)
+
+            return run
+
+        return prepare
+
+    return start
+
+
+def _indexed(coco: Any, data: dict[str, Any]) -> Any:
+    if not coco.__module__.startswith("pycocotools"):
+        return coco(data)
+    truth = coco()
+    truth.dataset = data
+    truth.createIndex()
+    return truth
+
+
+def _start_hotcoco_columns() -> Prepare:
+    coco, evaluator = _classes("hotcoco")()
+
+    def prepare(files: Files) -> Run:
+        scene = _scene(files)
+        heads, results = (forms.images(scene), forms.categories(scene)), forms.results_array(scene)
+        keys = scene.image_ids[scene.truth_image]
+        names = scene.category_ids[scene.truth_category]
+        areas, crowds = scene.truth_area, scene.truth_crowd.astype(np.int64)
+
+        def run(clock: Clock) -> Finish:
+            with clock.phase("load"):
+                truth = coco.from_arrays(*heads, keys, names, scene.truth_box, area=areas, iscrowd=crowds)
+                found = truth.load_res(results)
+            return _evaluate(evaluator, truth, found, clock)
+
+        return run
+
+    return prepare
+
+
+def _start_hotcoco_stream() -> Prepare:
+    kind = importlib.import_module("hotcoco").StreamingEval
+
+    def prepare(files: Files) -> Run:
+        scene = _scene(files)
+        heads, names = forms.images(scene), forms.categories(scene)
+        truth_ends, found_ends = (ends.tolist() for ends in forms.row_ends(scene))
+        batches: list[tuple[list[Any], list[Any], Array]] = []
+        for first in range(0, len(heads), BATCH):
+            last = min(first + BATCH, len(heads))
+            truths = list(forms.annotations(scene, truth_ends[first], truth_ends[last]))
+            found = forms.results_array(scene, slice(found_ends[first], found_ends[last]))
+            batches.append((heads[first:last], truths, found))
+
+        def run(clock: Clock) -> Finish:
+            stream = kind(names, "bbox")
+            with clock.phase("update"):
+                for batch in batches:
+                    stream.update(*batch)
+            with clock.phase("compute"):
+                result = stream.finalize()
+                result.accumulate()
+                result.summarize()
+            return lambda: _coco_outcome(result)
+
+        return run
+
+    return prepare
+
+
+OURS = "valor_gpu"
+_ULTRAFAST, _HOTCOCO = "ultrafast-pycocotools", "hotcoco"
+
+TOOLS: dict[str, tuple[Tool, ...]] = {
+    "files": (
+        Tool(OURS, OURS, "bits", _drop_in(_ours)),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _drop_in(_classes("ultrafast_pycocotools"))),
+        Tool(_HOTCOCO, _HOTCOCO, "bits", _drop_in(_classes("hotcoco"))),
+        Tool(
+            *("faster-coco-eval", "faster-coco-eval", "rounding"),
+            start=_drop_in(_classes("faster_coco_eval", "COCOeval_faster")),
+            slow=True,
+        ),
+        Tool(REFERENCE, REFERENCE, "bits", _drop_in(_pycocotools), slow=True),
+    ),
+    "tensors": (
+        Tool(OURS, OURS, "bits", _start_valor_gpu),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _start_arrays(_classes("ultrafast_pycocotools"))),
+        Tool(_HOTCOCO, _HOTCOCO, "bits", _start_hotcoco_columns),
+        Tool("hotcoco streaming", _HOTCOCO, "bits", _start_hotcoco_stream),
+        Tool(
+            *("torchmetrics + faster-coco-eval", "torchmetrics", "float32 grids"),
+            start=_start_torchmetrics("faster_coco_eval"),
+            slow=True,
+        ),
+        Tool(
+            *("torchmetrics + pycocotools", "torchmetrics", "float32 grids"),
+            start=_start_torchmetrics("pycocotools"),
+            slow=True,
+        ),
+        Tool(REFERENCE, REFERENCE, "bits", _start_arrays(_pycocotools), slow=True),
+    ),
+}
+"""All engines by path; ours first."""
