@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from valor_gpu._lazy import lazy_names
+from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
     from valor_gpu import coco, detection, ops
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from valor_gpu.ragged import Ragged
     from valor_gpu.result import Result, Signature
     from valor_gpu.state import State
-
-__version__ = "0.1.0"
 
 __all__ = [
     "InputError",
@@ -31,6 +30,7 @@ __all__ = [
     "State",
     "SyncError",
     "ValorError",
+    "__version__",
     "coco",
     "detection",
     "ops",

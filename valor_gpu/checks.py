@@ -47,9 +47,7 @@ def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> 
     """Raise unless all ``tensors`` lie on the device of the first."""
     for name, tensor in zip(names[1:], tensors[1:]):
         if tensor.device != tensors[0].device:
-            raise InputError(
-                f"{name} must be on {tensors[0].device} like {names[0]} but is on {tensor.device}"
-            )
+            raise InputError(f"{name} must be on {tensors[0].device} like {names[0]} but is on {tensor.device}")
 
 
 def check_sorted_numbers(name: str, values: Sequence[Any], minimum: float) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from valor_gpu import __version__
+from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.report.text import plural
 

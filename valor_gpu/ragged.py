@@ -32,12 +32,14 @@ class Ragged:
     def __post_init__(self) -> None:
         check_dtype("lengths", self.lengths, (torch.int64,))
         if self.lengths.device.type != "cpu" or self.lengths.ndim != 1:
-            raise InputError(f"lengths must be int64 [S] on the CPU but got {list(self.lengths.shape)}"
-                             f" on {self.lengths.device}")
+            raise InputError(
+                f"lengths must be int64 [S] on the CPU but got {list(self.lengths.shape)} on {self.lengths.device}"
+            )
         total = int(self.lengths.sum())
         if total != self.values.shape[0] or bool((self.lengths < 0).any()):
-            raise InputError(f"lengths must be at least 0 and sum to the {self.values.shape[0]} rows of values"
-                             f" but sum to {total}")
+            raise InputError(
+                f"lengths must be at least 0 and sum to the {self.values.shape[0]} rows of values but sum to {total}"
+            )
 
     @classmethod
     def from_list(cls, segments: Sequence[Tensor]) -> Ragged:
@@ -51,8 +53,9 @@ class Ragged:
         """Keep the first ``lengths[s]`` rows of ``padded[s]``, ``padded`` being ``[S, N, ...]``."""
         lengths = lengths.to("cpu", torch.int64)
         if lengths.shape != padded.shape[:1] or bool(((lengths < 0) | (lengths > padded.shape[1])).any()):
-            raise InputError(f"lengths must be {list(padded.shape[:1])} values in 0..{padded.shape[1]}"
-                             f" but got {lengths.tolist()}")
+            raise InputError(
+                f"lengths must be {list(padded.shape[:1])} values in 0..{padded.shape[1]} but got {lengths.tolist()}"
+            )
         keep = torch.arange(padded.shape[1]) < lengths[:, None]
         return cls(padded[keep.to(padded.device)], lengths)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from valor_gpu import __version__
+from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 
 

@@ -8,7 +8,8 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-from valor_gpu import __version__, native
+from valor_gpu import native
+from valor_gpu._version import __version__
 from valor_gpu.report.text import plural, table
 
 CORE = ("torch", "numpy", "torchmetrics")
