@@ -298,6 +298,41 @@ def test_every_damaged_byte_is_judged_as_by_json(tmp_path, bad):
 
 
 @with_native
+@pytest.mark.parametrize("spaces", [0, 16])
+@pytest.mark.parametrize(
+    "key",
+    [
+        r"id",
+        r"\u0069\u0064",
+        r"i\u0064\u0022",
+        r"id\u0022x",
+        r"id\"",
+        r"id\u0000",
+        r"i\u0164",
+        r"ids",
+        r"i",
+        r"",
+        r"\ud83d\ude00",
+        r"image_i\u0064",
+        r"imag\u0045_id",
+        r"image_i\u006",
+        r"segmentatio\u006E",
+        r"segmentationn",
+        r"score\n",
+        r"\u00e9",
+    ],
+)
+def test_keys_are_those_of_json(tmp_path, key, spaces):
+    path = write(tmp_path, f'[{{"{key}":5}}]' + " " * spaces)
+    try:
+        expected = rows_by_json(path, coco._ALL_FIELDS)
+    except json.JSONDecodeError:
+        assert key.endswith("u006")  # a damaged escape makes a key that nobody asks for
+    else:
+        same(scan(path, 1, 1 << 20, coco._ALL_FIELDS), expected)
+
+
+@with_native
 def test_what_is_stepped_over_is_checked_for_quotes_and_brackets_only(tmp_path):
     path = write(tmp_path, r'[{"a\qb": [1 2, {nul}, "\x"], "score": 1}]')
     with pytest.raises(json.JSONDecodeError, match="Invalid"):
