@@ -205,7 +205,8 @@ def test_boxes_that_are_not_finite(convention, bad):
     for side, place in ((0, "dataset: annotations[1]"), (1, "results[1]")):
         objects = copy.deepcopy((dataset_of(truths), found(truths)))
         (objects[0]["annotations"], objects[1])[side][1]["bbox"][2] = bad
-        run(evaluator(THEIRS, objects))  # takes it
+        matches = run(evaluator(THEIRS, objects)).e.evalImgs[0]["dtMatches"][0].tolist()
+        assert matches == ([1, 2] if np.isnan(bad) else [1, 0])
         with pytest.raises(
             InputError, match=re.escape(f"{place}.bbox (id 2) must be finite but got [100.0, 0.0, {bad}")
         ):
