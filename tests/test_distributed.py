@@ -140,6 +140,9 @@ def test_pack_and_unpack(rows: tuple[int, int], device: torch.device) -> None:
         unpack(packed[:-1], SCHEMA)
     with pytest.raises(InputError, match="a state must have 2 row counts but is 15 bytes"):
         unpack(packed[:15], SCHEMA)
+    packed[:8].view(torch.int64).fill_(-1)
+    with pytest.raises(InputError, match=r"a state of \[-1, "):
+        unpack(packed, SCHEMA)
 
 
 def test_pack_takes_any_strides() -> None:

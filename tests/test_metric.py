@@ -16,7 +16,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torchmetrics.wrappers import MetricTracker, MinMaxMetric, Running
 
-from tests.contract import PassRate, _pass_batch, condition, content, unchanged, updated
+from tests.contract import Passes, PassRate, _pass_batch, condition, content, unchanged, updated
 from valor_gpu.errors import InputError, MissingExtraError, SyncError
 from valor_gpu.metric import OK, Metric
 from valor_gpu.state import State, joined, summed
@@ -293,6 +293,9 @@ def test_gradients_do_not_enter_the_state() -> None:
     metric = PassRate()
     scores = torch.rand(3, requires_grad=True)
     metric(scores, torch.tensor([0, 1, 2]))
+    state = metric.state()
+    metric._add(Passes(state.pairs.clone().requires_grad_(), state.passed, state.per_label, state.lowest))
+    assert len(metric.state().pairs) == 6
     assert not any(tensor.requires_grad for tensor in metric.state().tensors().values())
     assert condition(metric.clone()) == condition(metric)
 

@@ -274,11 +274,11 @@ def dump_state(tensors: Mapping[str, Tensor], identity: Identity, updates: int) 
         identity: written along, so that another configuration can refuse the file.
         updates: how many batches the state holds.
     """
-    payload = pack(tensors, identity.schema, "cpu").numpy().tobytes()
+    payload = pack(tensors, identity.schema, "cpu").numpy().data
     about = {"identity": identity.text, "updates": updates, "bytes": len(payload), "byteorder": sys.byteorder}
     header = json.dumps(about).encode()
-    body = b"".join((_PREFIX.pack(_MAGIC, _FORMAT, len(header)), header, payload))
-    return body + _CRC.pack(zlib.crc32(body))
+    head = _PREFIX.pack(_MAGIC, _FORMAT, len(header)) + header
+    return b"".join((head, payload, _CRC.pack(zlib.crc32(payload, zlib.crc32(head)))))
 
 
 def load_state(data: Buffer, identity: Identity) -> tuple[dict[str, Tensor], int]:
