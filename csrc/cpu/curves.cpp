@@ -293,21 +293,41 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
     }
   }
   for (int64_t k = 0; k < num_classes; ++k) offsets[k + 1] += offsets[k];
-  std::vector<Keyed> items(offsets[num_classes]), spare(offsets[num_classes]);
   std::vector<int64_t> next(offsets, offsets + num_classes);
   for (int64_t i = 0, at = 0; i < num_images; ++i)
-    for (int64_t j = 0; j < lengths[i]; ++j, ++at) {
-      if (classes[at] < 0) continue;
-      const int64_t row = starts[i] + j;
-      items[next[classes[at]]++] = Keyed{descending_key(record_score(records + row * row_bytes)), row};
-    }
+    for (int64_t j = 0; j < lengths[i]; ++j, ++at)
+      if (classes[at] >= 0) order[next[classes[at]]++] = starts[i] + j;
   auto body = [&](int64_t begin, int64_t end) {
+    std::vector<Keyed> items, spare;  // of one class: fresh memory costs more than the sort
     for (int64_t k = begin; k < end; ++k) {
-      sort_keyed(items.data() + offsets[k], spare.data() + offsets[k], offsets[k + 1] - offsets[k]);
-      for (int64_t i = offsets[k]; i < offsets[k + 1]; ++i) order[i] = items[i].row;
+      const int64_t size = offsets[k + 1] - offsets[k];
+      int64_t* rows = order + offsets[k];
+      items.resize(std::max<size_t>(items.size(), size));
+      spare.resize(items.size());
+      for (int64_t i = 0; i < size; ++i)
+        items[i] = Keyed{descending_key(record_score(records + rows[i] * row_bytes)), rows[i]};
+      sort_keyed(items.data(), spare.data(), size);
+      for (int64_t i = 0; i < size; ++i) rows[i] = items[i].row;
     }
   };
   parallel_for(num_classes, 1, static_cast<int>(threads), body);
+  return 0;
+}
+
+// Adds up counts [K, A], zero at first, of the area bits of ground-truth rows whose label is wanted.
+VALOR_API int32_t valor_count_truths_cpu(const uint8_t* truths, int64_t rows, int64_t row_bytes,
+                                         const int64_t* labels, int64_t num_classes, int64_t num_areas,
+                                         int64_t agnostic, int64_t* counts) {
+  using namespace valor;
+  const ClassIndex index(labels, num_classes);
+  for (int64_t i = 0; i < rows; ++i) {
+    const uint8_t* row = truths + i * row_bytes;
+    int32_t label;
+    memcpy(&label, row, 4);
+    const int32_t k = agnostic ? 0 : index.of(label);
+    if (k < 0) continue;
+    for (int64_t a = 0; a < num_areas; ++a) counts[k * num_areas + a] += row[4 + a / 8] >> (a % 8) & 1;
+  }
   return 0;
 }
 

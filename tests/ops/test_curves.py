@@ -184,3 +184,14 @@ def test_opcheck() -> None:
                           (c.matched.detections, starts, c.lengths, c.labels, 3, False))  # fmt: skip
     torch.library.opcheck(torch.ops.valor_gpu.precision_recall.default,
                           (c.matched.detections, *ordered, c.positives(), c.recalls, [10, 4, 3], True, 0))  # fmt: skip
+
+
+@pytest.mark.parametrize("agnostic", [False, True])
+@pytest.mark.parametrize("labels", [[], [1], [0, 1, 2, 3], [-5, 2, 2**40]])
+@pytest.mark.parametrize("areas", [1, 4])
+def test_counts_equal_reference(labels: list[int], areas: int, agnostic: bool) -> None:
+    truths = case("default", 8).matched.truths
+    names = torch.tensor(labels, dtype=torch.int64)
+    ours = count_truths(truths, names, areas, agnostic)
+    assert torch.equal(ours, reference("count_truths")(truths, names, areas, agnostic))
+    torch.library.opcheck(torch.ops.valor_gpu.count_truths.default, (truths, names, areas, agnostic))

@@ -109,15 +109,8 @@ def count_truths(truths: Tensor, labels: Tensor, areas: int, agnostic: bool = Fa
         areas: A.
         agnostic: every row belongs to the one class of ``labels``.
     """
-    bits = torch.stack([truths[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
-    if agnostic:
-        return bits.sum(0, dtype=torch.int64)[None].expand(len(labels), -1).contiguous()
-    names = record_labels(truths)
-    out = torch.zeros((len(labels) + 1, areas), dtype=torch.int64, device=truths.device)
-    if len(labels):
-        at = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
-        out.index_add_(0, torch.where(labels[at] == names, at, len(labels)), bits.long())
-    return out[:-1]
+    counts: Tensor = _COUNT(truths, labels, areas, agnostic)
+    return counts
 
 
 def record_labels(rows: Tensor) -> Tensor:
@@ -139,6 +132,16 @@ def lane_bits(rows: Tensor, lane: int, field: int, lanes: int) -> Tensor:
     """Bool ``[N]``: bit of ``lane`` in field 0 (matched) or 1 (ignored) of detection rows."""
     column = 13 + field * ((lanes + 7) // 8) + lane // 8
     return (rows[:, column] >> lane % 8 & 1).bool()
+
+
+def _count_reference(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:
+    bits = torch.stack([truths[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
+    names = labels[:1].expand(len(truths)) if agnostic else record_labels(truths)
+    out = torch.zeros((len(labels) + 1, areas), dtype=torch.int64, device=truths.device)
+    if len(labels):
+        at = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
+        out.index_add_(0, torch.where(labels[at] == names, at, len(labels)), bits.long())
+    return out[:-1]
 
 
 def _order_reference(
@@ -252,6 +255,21 @@ def _curves_cpu(
     return out
 
 
+def _count_cpu(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:
+    counts = torch.zeros((labels.shape[0], areas), dtype=torch.int64)
+    truths, labels = truths.contiguous(), labels.contiguous()
+    if labels.shape[0]:
+        native.function("valor_cpu", "valor_count_truths_cpu", "pqqpqqqp")(
+            truths.data_ptr(), truths.shape[0], truths.shape[1], labels.data_ptr(), labels.shape[0], areas, agnostic,
+            counts.data_ptr(),
+        )  # fmt: skip
+    return counts
+
+
+def _count_fake(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:
+    return labels.new_empty((labels.shape[0], areas))
+
+
 def _order_fake(
     detections: Tensor, starts: Tensor, lengths: Tensor, labels: Tensor, limits: int, agnostic: bool
 ) -> Ordered:
@@ -266,6 +284,13 @@ def _curves_fake(
     return _empty_curves(detections, positives, recall_thresholds.shape[0], sizes, full)
 
 
+_COUNT = register(
+    "count_truths(Tensor truths, Tensor labels, int areas, bool agnostic) -> Tensor",
+    reference=_count_reference,
+    fake=_count_fake,
+    cpu=cpp(_count_cpu),
+    cuda=by_reference("a handful of torch ops on the device"),
+)
 _ORDER = register(
     "order_records(Tensor detections, Tensor starts, Tensor lengths, Tensor labels, int limits, bool agnostic)"
     " -> (Tensor, Tensor)",
