@@ -34,6 +34,7 @@ struct Text {
   const char* begin;
   const char* end;
   uint32_t wanted;
+  bool box_areas;  // areas are those of the boxes
 };
 
 // Reads records from `at`, where one begins, to the first that begins at `stop_at` or later. A record that
@@ -49,6 +50,7 @@ Span read_records(const Text& text, const char* at, const char* stop_at, const c
     const bool good = coco::take_record(c, text.wanted, record);
     if (good && c.at > bound) return span;
     if (good) {
+      if (text.box_areas) record.area = record.box[2] * record.box[3];
       table.write(row + span.rows++, record);
       json::skip_space(c);
       if (c.peek() == ']') {
@@ -191,7 +193,7 @@ VALOR_API int32_t valor_json_skip(const char* data, int64_t size, int64_t at, in
 VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, int64_t chunk_bytes,
                                   int64_t threads, int64_t* starts, int64_t* bounds, int64_t* chunk_count) {
   try {
-    const Text text{data, data + size, 0};
+    const Text text{data, data + size, 0, false};
     Cursor c{data + at + 1, text.end};
     json::skip_space(c);
     const std::string key = first_key(c);
@@ -213,13 +215,14 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
 }
 
 // Reads the array that valor_coco_plan cut. columns: kColumnCount pointers, each null or to sum(bounds) rows.
+// wanted: bit f for each field f to read; without kArea, areas are width x height of the boxes.
 // is_mapping: the text is a mapped file, whose pages are let go once read.
 // out: rows, where reading stopped, 0 or what was needed there (a json::Need, or kWrongType + field).
 VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t* starts,
                                   const int64_t* bounds, int64_t chunk_count, int64_t wanted, int64_t threads,
                                   int32_t is_mapping, void* const* columns, int64_t* out) {
   try {
-    const Text text{data, data + size, static_cast<uint32_t>(wanted)};
+    const Text text{data, data + size, static_cast<uint32_t>(wanted), !((wanted >> coco::kArea) & 1)};
     const Table table(columns);
     Span all;
     all.at = data + starts[0];

@@ -74,6 +74,8 @@ def scan(path, threads, chunk_bytes, fields=coco._RESULT_FIELDS):
 
 def rows_by_json(path, fields=coco._RESULT_FIELDS):
     records = json.loads(path.read_text(encoding="utf-8"))
+    if fields is coco._RESULT_FIELDS:
+        return coco.result_rows(records, "rows")
     return coco._annotations(coco.columns_from_records(records, "rows", fields), "rows")
 
 

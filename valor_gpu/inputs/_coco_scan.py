@@ -121,7 +121,8 @@ class JsonFile:
 
         Args:
             at: the place of the bracket.
-            wanted: names out of FIELDS; columns of other fields are not made.
+            wanted: names out of FIELDS; columns of other fields are not made, but with ``bbox`` and without ``area``
+                the areas are those of the boxes.
             where: what stands before ``[row]`` in a message.
             end: how much of the file to look at, when the end of the array is known.
         """
@@ -140,7 +141,7 @@ class JsonFile:
         columns: Columns = {
             name: np.empty((bound, *shape), dtype)
             for name, dtype, shape in _COLUMNS
-            if name == "present" or name in wanted
+            if name == "present" or name in wanted or (name == "area" and "bbox" in wanted)
         }
         pointers = np.array([columns[c].ctypes.data if c in columns else 0 for c, _, _ in _COLUMNS], np.uintp)
         fields = int(sum(int(BIT[field]) for field in wanted))

@@ -84,10 +84,10 @@ class Annotations:
 
     def require(self, *names: str) -> None:
         """Raise :class:`InputError` with the place of the first record that lacks one of ``names``."""
+        in_all = np.bitwise_and.reduce(self.present)  # of no rows: every field
         for name in names:
-            lacking = ~self.has(name)
-            if lacking.any():
-                row = int(lacking.argmax())
+            if not in_all & BIT[name]:
+                row = int(self.has(name).argmin())
                 raise missing_field(self.where, row, name, int(self.present[row]))
 
     def last_of_id(self) -> NDArray[np.int64]:
@@ -169,7 +169,7 @@ def read_results(path: Path, *, threads: int | None = None) -> Annotations:
 
 
 def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
-    """As :func:`read_results`, but as stored: without ids, and any key may be absent."""
+    """As :func:`read_results`, but any key may be absent."""
     if not native.available("valor_cpu"):
         return result_rows(load_json(path), f"{os.fspath(path)}: ")
     file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
@@ -211,26 +211,26 @@ def columns_from_results(results: Sequence[Mapping[str, Any]] | NDArray[Any], wh
 
 
 def result_rows(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str = "results") -> Annotations:
-    """As :func:`columns_from_results`, but as given: without ids, and any key may be absent."""
+    """As :func:`columns_from_results`, but any key may be absent."""
     if isinstance(results, np.ndarray):
         return _rows_of_array(results, where)
     check_array(where, results)
     columns = columns_from_records(results, where, _RESULT_FIELDS)
     rows = _annotations(columns, where)
-    if not rows.has("bbox").all():
-        return rows
-    return replace(rows, area=box_areas([record["bbox"] for record in results], rows.bbox))
+    has = rows.has("bbox")
+    rows.area[has] = box_areas([record["bbox"] for record, it_has in zip(results, has) if it_has], rows.bbox[has])
+    return rows
 
 
 def detections(rows: Annotations) -> Annotations:
-    """Results with boxes as annotations: ids 1 .. N, no crowds, areas of the boxes.
+    """Results with boxes as annotations, which have ids, areas and crowd flags besides.
 
     Raises:
         InputError: a record lacks ``image_id``, ``category_id`` or ``bbox``.
     """
     rows.require(*_REQUIRED[:3])
     present = rows.present | BIT["id"] | BIT["area"] | BIT["iscrowd"]
-    return replace(rows, id=np.arange(1, len(rows) + 1, dtype=np.int64), present=present)
+    return replace(rows, present=present)
 
 
 _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
@@ -283,8 +283,6 @@ def _scan_results(file: _coco_scan.JsonFile) -> Annotations:
     where = f"{file.name}: "
     columns, end = file.array(file.skip_space(0), _RESULT_FIELDS, where)
     file.finish(end)
-    with np.errstate(over="ignore", invalid="ignore"):
-        columns["area"] = columns["bbox"][:, 2] * columns["bbox"][:, 3]
     return _annotations(columns, where)
 
 
@@ -297,13 +295,14 @@ def _dataset(parts: Mapping[str, Columns], categories: list[Any], has_categories
 
 
 def _annotations(columns: Columns, where: str) -> Annotations:
-    """Rows of the columns given; the others hold what stands for an absent value."""
+    """Rows of the columns given; the others hold what stands for an absent value, ids 1 .. N."""
     rows = len(columns["present"])
     whole = dict(columns)
-    for name in ("id", "image_id", "category_id"):
-        whole.setdefault(name, np.zeros(rows, np.int64))
-    for name in ("iscrowd", "ignore"):
-        whole.setdefault(name, np.zeros(rows, np.bool_))
+    if "id" not in whole:
+        whole["id"] = np.arange(1, rows + 1, dtype=np.int64)
+    for name, dtype in (("image_id", np.int64), ("category_id", np.int64), ("iscrowd", np.bool_), ("ignore", np.bool_)):
+        if name not in whole:
+            whole[name] = np.zeros(rows, dtype)
     for name, shape in (("bbox", (rows, 4)), ("area", (rows,)), ("score", (rows,))):
         if name not in whole:
             whole[name] = np.full(shape, np.nan)
