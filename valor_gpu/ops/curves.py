@@ -136,9 +136,9 @@ def lane_bits(rows: Tensor, lane: int, field: int, lanes: int) -> Tensor:
 
 def _count_reference(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:
     bits = torch.stack([truths[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
-    names = labels[:1].expand(len(truths)) if agnostic else record_labels(truths)
     out = torch.zeros((len(labels) + 1, areas), dtype=torch.int64, device=truths.device)
     if len(labels):
+        names = labels[:1].expand(len(truths)) if agnostic else record_labels(truths)
         at = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
         out.index_add_(0, torch.where(labels[at] == names, at, len(labels)), bits.long())
     return out[:-1]
