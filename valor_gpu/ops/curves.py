@@ -138,7 +138,7 @@ def _count_reference(truths: Tensor, labels: Tensor, areas: int, agnostic: bool)
     bits = torch.stack([truths[:, 4 + a // 8] >> a % 8 & 1 for a in range(areas)], 1)
     out = torch.zeros((len(labels) + 1, areas), dtype=torch.int64, device=truths.device)
     if len(labels):
-        names = labels[:1].expand(len(truths)) if agnostic else record_labels(truths)
+        names = labels[:1].repeat(len(truths)) if agnostic else record_labels(truths)
         at = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
         out.index_add_(0, torch.where(labels[at] == names, at, len(labels)), bits.long())
     return out[:-1]
