@@ -111,6 +111,11 @@ class ClassCurve {
   }
 
  private:
+  // Records of a class lie all over memory: ask for one some steps before it is read.
+  static constexpr int64_t kAhead = 12;
+  void fetch(int64_t at, int64_t end) const {
+    if (at < end) __builtin_prefetch(record(at));
+  }
   int64_t positives(int64_t a) const { return run_.positives[k_ * shape_.areas + a]; }
   const uint8_t* record(int64_t at) const { return run_.records + run_.order[at] * shape_.row_bytes(); }
 
@@ -144,6 +149,7 @@ class ClassCurve {
     seen_ = 0;
     const int64_t end = run_.offsets[k_ + 1];
     for (int64_t at = run_.offsets[k_], next; at < end; at = next) {
+      fetch(at + kAhead, end);
       next = run_.ties == kGiven ? at + 1 : tie_end(at, end);
       if (run_.ties == kHighest) {
         for (int64_t i = at; i < next; ++i) add<true, false>(record(i), m);
@@ -304,8 +310,10 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
       int64_t* rows = order + offsets[k];
       items.resize(std::max<size_t>(items.size(), size));
       spare.resize(items.size());
-      for (int64_t i = 0; i < size; ++i)
+      for (int64_t i = 0; i < size; ++i) {
+        if (i + 16 < size) __builtin_prefetch(records + rows[i + 16] * row_bytes);
         items[i] = Keyed{descending_key(record_score(records + rows[i] * row_bytes)), rows[i]};
+      }
       sort_keyed(items.data(), spare.data(), size);
       for (int64_t i = 0; i < size; ++i) rows[i] = items[i].row;
     }
