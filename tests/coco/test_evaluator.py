@@ -224,6 +224,7 @@ def test_results_of_pycocotools_objects():
         {"catIds": [7]},
         {"catIds": [55, 4]},
         {"areaRng": [[0, 1024], [5, 6]], "areaRngLbl": ["small", "odd"]},
+        {"areaRng": [[5, 6]] * 4 + [[0, 1e10]], "areaRngLbl": [*"abcd", "all"], "catIds": [1, 4]},
         {"imgIds": [3, 10]},
         {"imgIds": [24, 24, 3]},
         {"imgIds": [0] * 40 + [3, 10], "areaRng": [[0, 1e10]], "areaRngLbl": ["all"], "catIds": [1]},
@@ -231,15 +232,39 @@ def test_results_of_pycocotools_objects():
         {"useCats": 0},
     ],
 )
-def test_accumulate_with_other_parameters(changes):
+@pytest.mark.parametrize("touch", [False, True])
+def test_accumulate_with_other_parameters(changes, touch):
     sides = [evaluator(side, random_objects(8, images=9)) for side in (THEIRS, OURS)]
     for e in sides:
         quietly(e.evaluate)
+        assert not touch or e.evalImgs
         p = copy.deepcopy(e.params)
         for name, value in changes.items():
             setattr(p, name, value)
         quietly(e.accumulate, p)
         assert e.eval["params"] is p
+    same_arrays(sides[0].eval, sides[1].eval)
+
+
+@pytest.mark.parametrize("limits", [[100, 1, 10], [10, 100, 100], [1, 10, 7], [7, 10, 100]])
+def test_summary_of_limits_changed_after_the_evaluation(limits):
+    sides = [evaluator(side, random_objects(8, most=60)) for side in (THEIRS, OURS)]
+    for e in sides:
+        quietly(e.evaluate)
+        e.params.maxDets = limits
+        for step in (e.accumulate, e.summarize):
+            quietly(step)
+    same(sides[0].stats, sides[1].stats)
+
+
+def test_parameters_changed_in_place_after_the_evaluation():
+    sides = [evaluator(side, random_objects(8, most=60)) for side in (THEIRS, OURS)]
+    for e in sides:
+        quietly(e.evaluate)
+        e.params.catIds = [55, 4]
+        e._paramsEval.maxDets = [1, 7, 100]
+        e.params.maxDets = [7, 10, 100]
+        quietly(e.accumulate)
     same_arrays(sides[0].eval, sides[1].eval)
 
 
@@ -299,8 +324,8 @@ def test_the_dict_keeps_what_the_user_puts_in():
     arrays["precision"] = "mine"
     arrays |= {"extra": 1}
     arrays.update(more=2)
-    assert arrays["precision"] == "mine"
     assert arrays["scores"].shape == (10, 101, 4, 4, 3)
+    assert arrays["precision"] == "mine"
     del arrays["extra"]
     assert arrays == {**arrays}
     assert arrays != {}

@@ -96,6 +96,10 @@ def test_detection_id_0():
     mended = run(with_datasets(OURS, truths, twice, convention="corrected"))
     assert mended.e.evalImgs[0]["dtMatches"][0].tolist() == [1, 0]
     assert mended.e.evalImgs[0]["gtMatches"][0].tolist() == [-1]
+    for whole in (ours, mended):
+        e = with_datasets(OURS, truths, twice, convention=whole.e.convention)
+        e.computeIoU = e.computeIoU  # cell by cell
+        same_runs(whole, run(e))
 
 
 def test_annotation_ids_that_repeat():
@@ -261,7 +265,8 @@ def test_ignore_field():
         def evaluateImg(self, *cell):
             return super().evaluateImg(*cell)
 
-    same_runs(mended, run(evaluator(OURS, objects, Same, convention="corrected")))
+    for whole in (ours, mended):
+        same_runs(whole, run(evaluator(OURS, objects, Same, convention=whole.e.convention)))
 
 
 def test_area_on_a_bound():
@@ -365,6 +370,9 @@ def test_accumulate_by_value():
         same(np.ascontiguousarray(part), e.eval[name])
     p = copy.deepcopy(e.params)
     p.imgIds = e.params.imgIds[3:0:-1]
+    quietly(e.accumulate, p)
+    same_arrays(corrected(objects, imgIds=p.imgIds).e.eval, e.eval)
+    p.imgIds = p.imgIds * 2
     quietly(e.accumulate, p)
     same_arrays(corrected(objects, imgIds=p.imgIds).e.eval, e.eval)
     for name, value in (("catIds", [55]), ("imgIds", [999]), ("maxDets", [7]), ("areaRng", [[1, 2]])):

@@ -56,7 +56,10 @@ def box_ious(found: Sequence[Annotation], truths: Sequence[Annotation]) -> NDArr
 
 def by_score(annotations: Sequence[Annotation], most: int) -> list[Annotation]:
     """At most ``most`` detections by descending score, list order on ties, NaN last."""
-    order = np.argsort([-_field(a, "score") for a in annotations], kind="stable")
+    scores = [_field(a, "score") for a in annotations]
+    numbers = [i for i, score in enumerate(scores) if score == score]
+    order = sorted(numbers, key=scores.__getitem__, reverse=True)  # reverse keeps the order of ties
+    order += [i for i, score in enumerate(scores) if score != score]
     return [annotations[i] for i in order[:most]]
 
 
@@ -72,21 +75,23 @@ def evaluate_cell(truths: list[Annotation], found: list[Annotation], ious: Any, 
     low, high = rule.bounds()
     for truth in truths:
         truth["_ignore"] = int(bool(truth["ignore"] or _outside(truth, low, high)))
-    order = np.argsort([t["_ignore"] for t in truths], kind="stable")
+    flags = [truth["_ignore"] for truth in truths]
+    order = sorted(range(len(truths)), key=flags.__getitem__)
     truths, found = [truths[i] for i in order], by_score(found, rule.most)
-    ignored = np.array([t["_ignore"] for t in truths])
-    match = _Match(rule, truths, found)
-    if len(ious):
-        match.run(ious[:, order])
-    outside = np.array([_outside(d, low, high) for d in found], bool)
+    match = _Match(len(rule.thresholds), truths, found, rule.strict)
+    if len(ious) and found:
+        match.run(ious[:, order], [min(float(t), 1 - 1e-10) for t in rule.thresholds])
+    outside = [_outside(d, low, high) for d in found]
+    if any(outside):
+        match.ignored |= (match.found == 0) & np.array(outside)
     return {
         "dtIds": [d["id"] for d in found],
         "gtIds": [t["id"] for t in truths],
         "dtMatches": match.found,
         "gtMatches": match.truths,
         "dtScores": [d["score"] for d in found],
-        "gtIgnore": ignored,
-        "dtIgnore": match.ignored | ((match.found == 0) & outside),
+        "gtIgnore": np.array([t["_ignore"] for t in truths]),
+        "dtIgnore": match.ignored,
     }
 
 
@@ -115,48 +120,52 @@ def _finite_boxes(annotations: Sequence[Annotation]) -> NDArray[np.float64]:
 
 
 class _Match:
-    """Greedy matching of one cell, each threshold on its own.
+    """Greedy matching of one cell, each of T thresholds on its own.
 
     ``found [T, D]`` and ``truths [T, G]`` are float64 ids, 0 for no match; ``ignored`` bool ``[T, D]``: matched an
     ignored ground truth. Ground truths come with those that count first, detections by descending score.
     """
 
-    def __init__(self, rule: CellRule, truths: Sequence[Annotation], found: Sequence[Annotation]) -> None:
-        self._strict = rule.strict
-        self._limits = [min(float(t), 1 - 1e-10) for t in rule.thresholds]
-        self._true_ids, self._found_ids = ([self._shown(a["id"]) for a in side] for side in (truths, found))
+    def __init__(
+        self, thresholds: int, truths: Sequence[Annotation], found: Sequence[Annotation], strict: bool
+    ) -> None:
+        self._annotations = truths, found
         self._crowd = [bool(_field(t, "iscrowd")) for t in truths]
-        self._ignored = [bool(t["_ignore"]) for t in truths]
-        self._taken = [[False] * len(truths) for _ in self._limits]
-        self.found = np.zeros((len(self._limits), len(found)))
-        self.truths = np.zeros((len(self._limits), len(truths)))
-        self.ignored = np.zeros(self.found.shape, bool)
+        self._strict = strict
+        self.found = np.zeros((thresholds, len(found)))
+        self.truths = np.zeros((thresholds, len(truths)))
+        self.ignored = np.zeros((thresholds, len(found)), bool)
 
-    def _shown(self, number: Any) -> Any:
+    def _shown(self, annotation: Annotation) -> Any:
+        number = annotation["id"]
         return number if self._strict or number != 0 else ZERO_SHOWN
 
-    def run(self, ious: NDArray[np.float64]) -> None:
-        """Match by IoU ``[D, G]``."""
-        near = ~(ious < min(self._limits))
+    def run(self, ious: NDArray[np.float64], limits: Sequence[float]) -> None:
+        """Match by IoU ``[D, G]`` at each of ``limits``."""
+        near = ~(ious < min(limits))
         near |= np.isnan(ious).any(1, keepdims=True)  # from an overridden computeIoU: all that follows a NaN matches
-        for d in np.flatnonzero(near[: len(self._found_ids)].any(1)).tolist():
+        truths, found = self._annotations
+        ignored = [bool(t["_ignore"]) for t in truths]
+        taken = [[False] * len(truths) for _ in limits]
+        for d in np.flatnonzero(near[: len(found)].any(1)).tolist():
             values = [(g, ious[d, g]) for g in np.flatnonzero(near[d]).tolist()]
-            number = self._found_ids[d]
-            for t, limit in enumerate(self._limits):
-                best = self._best(values, limit, self._taken[t])
-                if best < 0:
-                    continue
-                self.found[t, d], self.ignored[t, d] = self._true_ids[best], self._ignored[best]
-                self.truths[t, best] = number
-                self._taken[t][best] = number > 0 or not self._strict
+            number = self._shown(found[d])
+            for t, limit in enumerate(limits):
+                best = self._best(values, limit, taken[t], ignored)
+                if best >= 0:
+                    self.found[t, d], self.ignored[t, d] = self._shown(truths[best]), ignored[best]
+                    self.truths[t, best] = number
+                    taken[t][best] = number > 0 or not self._strict
 
-    def _best(self, values: Sequence[tuple[int, float]], limit: float, taken: Sequence[bool]) -> int:
+    def _best(
+        self, values: Sequence[tuple[int, float]], limit: float, taken: Sequence[bool], ignored: Sequence[bool]
+    ) -> int:
         """The free ground truth of largest IoU at or above ``limit``, the later on ties; -1 for none."""
         best = -1
         for g, iou in values:
             if taken[g] and not self._crowd[g]:
                 continue
-            if best >= 0 and self._ignored[g] and not self._ignored[best]:
+            if best >= 0 and ignored[g] and not ignored[best]:
                 break
             if not iou < limit:
                 best, limit = g, iou

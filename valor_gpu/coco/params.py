@@ -91,9 +91,9 @@ def half_open(ranges: Sequence[Sequence[float]]) -> list[list[float]]:
     """Area ranges such that an area which ends one and begins another lies in the second only.
 
     Example:
-        >>> low, high = half_open([[0, 1024], [1024, 1e10]])
-        >>> low[1] < 1024, high
-        (True, [1024, 10000000000.0])
+        >>> low, point, high = half_open([[0, 1024], [1024, 1024], [1024, 1e10]])
+        >>> low[1] < 1024, point, high
+        (True, [1024, 1024], [1024, 10000000000.0])
     """
     lows = {low for low, _ in ranges}
     return [[low, float(np.nextafter(high, -np.inf)) if high in lows and high > low else high] for low, high in ranges]

@@ -31,14 +31,13 @@ class Selection:
     evaluated: tuple[int, int]
 
     def inside(self, classes: int, areas: int, images: int) -> bool:
-        """Whether every position exists once among so many classes, area ranges and images."""
+        """Whether every position exists among so many classes, area ranges and images."""
         chosen = self.images or []
         return (
             self.evaluated == (areas, images)
             and max(self.categories, default=-1) < classes
             and max(self.areas, default=-1) < areas
             and max(chosen, default=-1) < images
-            and len(set(chosen)) == len(chosen)
         )
 
     def cells(self, results: Sequence[Cell | None]) -> list[list[list[Cell]]]:
@@ -71,7 +70,7 @@ def select(p: Any, evaluated: Any, strict: bool) -> Selection:
     """
     find = _by_place if strict else _by_value
     names = p.catIds if p.useCats or strict else [-1]
-    same_images = list(p.imgIds) == list(evaluated.imgIds)
+    images = list(p.imgIds) if strict else list(dict.fromkeys(p.imgIds))
     limits = list(p.maxDets)
     kept = _by_place("maxDets", limits, evaluated.maxDets) if strict else range(len(limits))
     if not strict:
@@ -79,7 +78,7 @@ def select(p: Any, evaluated: Any, strict: bool) -> Selection:
     return Selection(
         find("catIds", list(names), evaluated.catIds if evaluated.useCats else [-1]),
         find("areaRng", [tuple(pair) for pair in p.areaRng], [tuple(pair) for pair in evaluated.areaRng]),
-        None if same_images else find("imgIds", list(p.imgIds), evaluated.imgIds),
+        None if images == list(evaluated.imgIds) else find("imgIds", images, evaluated.imgIds),
         [limits[m] for m in kept],
         (len(evaluated.areaRng), len(evaluated.imgIds)),
     )
