@@ -4,6 +4,7 @@ VALOR_GPU_CUDA   auto (default: build the CUDA library when nvcc is found) | 0 |
 VALOR_GPU_ARCHS  compute capabilities, default "75;80;86;89;90;100;120"; PTX of the last one is embedded
 """
 
+import logging
 import os
 import shutil
 import subprocess
@@ -43,8 +44,8 @@ def cuda_wanted():
 
 
 def run(command):
-    """Print and run one compiler command."""
-    print(" ".join(command), flush=True)
+    """Run one compiler command; it is shown unless setup.py is told to be quiet."""
+    logging.info(" ".join(command))
     subprocess.check_call(command)
 
 

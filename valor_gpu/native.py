@@ -57,6 +57,8 @@ def function(library: str, symbol: str, signature: str) -> Function:
     loaded, why = _load(library)
     if loaded is None:
         raise NativeError(why)
+    if not hasattr(loaded, symbol):
+        raise NativeError(f"lib{library}.so has no {symbol}: it is older than this package, build it again")
     entry = getattr(loaded, symbol)
     entry.argtypes = [_CODES[code] for code in signature]
     entry.restype = ctypes.c_int32

@@ -1,0 +1,86 @@
+# Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
+#
+#   make demo     the twelve COCO numbers, AP of every class and a picture, of bundled real data
+#   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
+#   make parity   only the tests against pycocotools and torchmetrics
+#   make bench    ratios against other evaluators (minutes; installs them)
+#   make wheel    wheel and source archive in dist/
+#   make clean    remove what was built, keep .venv
+#
+# SYSTEM_SITE=1   let .venv see the packages of $(PYTHON): a machine whose torch, with CUDA, is to stay
+# TORCH=...       what to install where no torch can be imported
+# VALOR_GPU_CUDA  auto | 0 | 1, see setup.py; default here: auto, but 0 under a torch without CUDA
+
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -qq install
+CUDA = VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -c "import torch; print('auto' if torch.version.cuda else 0)")}
+NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+DATA := examples/data/instances_val2014_100.json
+FOUND := examples/data/instances_val2014_fakebbox100_results.json
+
+.PHONY: setup demo test check bench parity wheel clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/.native
+
+# torch comes first and alone; from then on a constraint keeps it, whatever the other packages ask for.
+$(VENV)/.installed: pyproject.toml setup.py Makefile
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10))" || \
+	  { echo "Python 3.10 or newer is needed: make PYTHON=python3.x"; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
+	@$(PY) -c "import torch" 2>/dev/null || $(PIP) "$(TORCH)"
+	@$(PY) -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
+	@$(CUDA) $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"
+	@$(PY) tools/install_oracle.py $(VENV)/oracle
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.installed $(NATIVE)
+	@$(CUDA) $(PY) setup.py -q build_ext --inplace
+	@touch $@
+
+demo: setup
+	@rm -rf demo_out && mkdir demo_out
+	@$(VENV)/bin/valor-gpu detect --gt $(DATA) --dt $(FOUND) --per-class \
+	  --plot demo_out/precision_recall.png --json demo_out/result.json
+	@echo
+	@echo "The same numbers from tensors, in batches, as in a training loop (examples/training_loop.py):"
+	@echo
+	@$(PY) examples/training_loop.py
+	@echo
+	@echo "picture: demo_out/precision_recall.png   numbers: demo_out/result.json   kernels: $(VENV)/bin/valor-gpu doctor"
+
+test: setup
+	@$(PY) -m pytest -q $(ARGS)
+
+parity: setup
+	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
+
+check: setup
+	@$(PY) -m ruff check
+	@$(PY) -m ruff format --check
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/clang-format --dry-run -Werror $(NATIVE)
+	@$(PY) tools/check_ceilings.py
+	@$(PY) tools/make_docs.py --check
+
+$(VENV)/.bench: $(VENV)/.installed
+	@$(PIP) -c $(VENV)/constraints.txt -e ".[dev,bench]"
+	@touch $@
+
+bench: setup $(VENV)/.bench
+	@$(PY) -m benchmarks.run detection $(ARGS)
+
+wheel: setup
+	@$(PY) -m build --no-isolation --outdir dist .
+
+clean:
+	rm -rf build dist demo_out *.egg-info valor_gpu/*.so $(VENV)/.native .pytest_cache .mypy_cache .ruff_cache \
+	  .hypothesis .import_linter_cache .benchmarks
+	find valor_gpu tests benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +

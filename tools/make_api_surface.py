@@ -1,0 +1,57 @@
+"""Writes tests/api_surface.json: public names, their parameters and what their classes make public.
+
+A change of that file is a change that users see; tests/test_imports.py fails until it is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
+
+PACKAGES = ("valor_gpu", "valor_gpu.coco", "valor_gpu.detection", "valor_gpu.ops")
+
+
+def parameters(function: Any) -> str:
+    """Parameters with their stars; ``=`` after one that may be left out."""
+    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    stars = ["*" * ((p.kind is p.VAR_POSITIONAL) + 2 * (p.kind is p.VAR_KEYWORD)) for p in found]
+    names = [f"{star}{p.name}{'' if p.default is p.empty else '='}" for star, p in zip(stars, found)]
+    return f"({', '.join(names)})"
+
+
+def describe(value: Any) -> Any:
+    """A class: constructor and members of its own; a function: parameters; anything else: its type."""
+    if inspect.isclass(value):
+        members = {
+            name: parameters(member) if inspect.isfunction(member) else type(member).__name__
+            for name, member in vars(value).items()
+            if not name.startswith("_")
+            and (inspect.isfunction(member) or isinstance(member, (property, classmethod, staticmethod)))
+        }
+        return {"constructor": parameters(value.__init__), "members": members}
+    return parameters(value) if callable(value) else type(value).__name__
+
+
+def surface() -> dict[str, Any]:
+    """Package to public name to description."""
+    packages = {name: importlib.import_module(name) for name in PACKAGES}
+    return {
+        name: {public: describe(getattr(package, public)) for public in sorted(package.__all__)}
+        for name, package in packages.items()
+    }
+
+
+def text() -> str:
+    """What the file holds."""
+    return json.dumps(surface(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    (ROOT / "tests/api_surface.json").write_text(text())

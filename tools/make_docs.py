@@ -1,0 +1,180 @@
+"""Writes the pages of docs/ that are made from docstrings and from the command line.
+
+Usage: python tools/make_docs.py [--check]. With --check it writes nothing and fails when a page is not up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # so that this checkout is documented, whatever is installed
+
+NOTE = "<!-- Made by tools/make_docs.py from {source}: change that, then run it. -->"
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example|Examples):$")
+_ENTRY = re.compile(r"^    (\w[\w.]*): (.*)$")
+
+
+def plain(text: str) -> str:
+    """Marks of a docstring (reStructuredText) as Markdown."""
+    text = re.sub(r":(?:class|func|meth|mod|attr):`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
+    return text.replace("``", "`")
+
+
+def sections(doc: str) -> Iterator[tuple[str, list[str]]]:
+    """(name, lines) of every section of a Google docstring; the name of what comes first is empty."""
+    name: str = ""
+    lines: list[str] = []
+    for line in doc.splitlines():
+        found = _SECTION.match(line)
+        if found:
+            yield name, lines
+            name, lines = found[1], []
+        else:
+            lines.append(line)
+    yield name, lines
+
+
+def entries(lines: list[str]) -> list[str]:
+    """``name: text`` entries as a list, other text as it is."""
+    out: list[str] = []
+    for line in lines:
+        found = _ENTRY.match(line)
+        out.append(f"- `{found[1]}`: {found[2]}" if found else "  " + line.strip() if out else line.strip())
+    return [plain(line) for line in out]
+
+
+def markdown(doc: str) -> str:
+    """A Google docstring as Markdown."""
+    parts = []
+    for name, lines in sections(inspect.cleandoc(doc)):
+        body = "\n".join(lines).strip("\n")
+        if name.startswith("Example"):
+            body = f"```python\n{inspect.cleandoc(body)}\n```"
+        elif name:
+            body = "\n".join(entries(body.splitlines()))
+        else:
+            body = plain(body)
+        if body.strip():
+            parts.append(f"**{name}**\n\n{body}" if name else body)
+    return "\n\n".join(parts)
+
+
+def parameter(p: inspect.Parameter) -> str:
+    """One parameter as it is written."""
+    stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+    text = f"{stars}{p.name}" + (f": {p.annotation}" if p.annotation is not p.empty else "")
+    if p.default is p.empty:
+        return text
+    default = "..." if "factory" in repr(p.default) else repr(p.default)
+    return f"{text} = {default}"
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """One line, or a line for each parameter when there are many."""
+    found = inspect.signature(function)
+    parameters = [p for p in found.parameters.values() if p.name != "self"]
+    parts = [parameter(p) for p in parameters]
+    first = next((n for n, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), None)
+    if first is not None and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        parts.insert(first, "*")
+    end = "" if found.return_annotation in (found.empty, "None", None) else f" -> {found.return_annotation}"
+    short = f"{name}({', '.join(parts)}){end}"
+    return short if len(short) <= 100 else f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){end}"
+
+
+def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
+    """(name, signature or None for a property, docstring) of what a class itself makes public, in order."""
+    for name, value in vars(kind).items():
+        if name.startswith("_") or not getattr(value, "__doc__", None):
+            continue
+        if isinstance(value, property):
+            yield name, None, value.__doc__ or ""
+        elif inspect.isfunction(value):
+            yield name, signature(name, value), value.__doc__ or ""
+
+
+def class_page(kind: type, home: str) -> str:
+    """The page of one class, which users import from module ``home``."""
+    source = f"the docstrings of {kind.__module__}"
+    constructor = signature(kind.__name__, vars(kind)["__init__"])
+    parts = [NOTE.format(source=source), f"# {kind.__name__}", f"`from {home} import {kind.__name__}`"]
+    parts += [f"```python\n{constructor}\n```", markdown(kind.__doc__ or "")]
+    for name, text, doc in members(kind):
+        code = [] if text is None else [f"```python\n{text}\n```"]
+        parts += [f"## {name}", *code, markdown(doc)]
+    return "\n\n".join(parts) + "\n"
+
+
+def option_line(action: argparse.Action) -> str:
+    """One option of the command line."""
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+    takes = f" {action.metavar or choices}" if action.nargs != 0 else ""
+    needed = " (required)" if action.required else ""
+    return f"| `{', '.join(action.option_strings)}{takes}` | {action.help}{needed} |"
+
+
+def cli_page() -> str:
+    """docs/cli.md."""
+    from valor_gpu import cli
+
+    whole = cli.parser()
+    commands = next(a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
+    status = inspect.cleandoc(cli.__doc__ or "").split("\n\n")[1]
+    parts = [NOTE.format(source="valor_gpu/cli.py"), "# The command `valor-gpu`", plain(status)]
+    for name, command in commands.choices.items():
+        options = [option_line(a) for a in command._actions if not isinstance(a, argparse._HelpAction)]
+        rows = "\n".join(["| option | |", "| --- | --- |", *options])
+        parts.append(f"## valor-gpu {name}\n\n{command.description}\n\n{rows}")
+    return "\n\n".join(parts) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Path below the checkout to content, for every page that is made."""
+    import valor_gpu
+    from valor_gpu import coco, detection
+
+    documented = [(getattr(detection, name), "valor_gpu.detection") for name in detection.__all__]
+    documented += [(coco.COCO, "valor_gpu.coco"), (coco.COCOeval, "valor_gpu.coco")]
+    documented += [(valor_gpu.Metric, "valor_gpu"), (valor_gpu.Result, "valor_gpu")]
+    made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home) for kind, home in documented}
+    rows = [
+        f"- [{kind.__name__}]({kind.__name__}.md): {plain((kind.__doc__ or '').splitlines()[0])}"
+        for kind, _ in documented
+    ]
+    made["docs/metrics/README.md"] = (
+        "\n\n".join([NOTE.format(source="docstrings"), "# Metrics", "\n".join(rows)]) + "\n"
+    )
+    made["docs/cli.md"] = cli_page()
+    return made
+
+
+def stale(root: Path) -> list[str]:
+    """Pages that are not up to date, and files beside them that nothing makes."""
+    made = pages()
+    left = {str(path.relative_to(root)) for path in (root / "docs/metrics").glob("*")} - set(made)
+    return sorted(left) + [
+        name for name, text in made.items() if not (root / name).exists() or (root / name).read_text() != text
+    ]
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    if "--check" in sys.argv[1:]:
+        old = stale(ROOT)
+        print("\n".join(f"{name} is not up to date: run tools/make_docs.py" for name in old) or "docs are up to date")
+        return 1 if old else 0
+    for name, text in pages().items():
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
