@@ -6,7 +6,9 @@ import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
     from valor_gpu.coco import mask
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COCO", "COCOeval", "Params", "init_as_pycocotools", "mask"]
 
-# Public name -> the module that defines it; a name that is itself a module stands for that module.
 _HOMES = {
     "COCO": "valor_gpu.coco.dataset",
     "COCOeval": "valor_gpu.coco.evaluator",
@@ -56,12 +57,4 @@ def init_as_pycocotools() -> None:
         sys.modules[f"pycocotools.{name}"] = module
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_HOMES[name])
-    return module if _HOMES[name] == f"{__name__}.{name}" else getattr(module, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

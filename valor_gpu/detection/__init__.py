@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.detection.mean_ap import MeanAveragePrecision as MeanAveragePrecision
+    from valor_gpu.detection.mean_ap import MeanAveragePrecision
 
 __all__ = ["MeanAveragePrecision"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "MeanAveragePrecision":
-        from valor_gpu.detection.mean_ap import MeanAveragePrecision
-
-        return MeanAveragePrecision
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, {"MeanAveragePrecision": "valor_gpu.detection.mean_ap"})
