@@ -460,10 +460,15 @@ def test_single_cells_after_an_evaluation():
     for i, k, area, most in cells:
         same(theirs.e.computeIoU(i, k), ours.e.computeIoU(i, k))
         same(theirs.e.evaluateImg(i, k, area, most), ours.e.evaluateImg(i, k, area, most))
+
+
+def test_objects_of_the_evaluation():
+    theirs, ours = both(random_objects(13))
+    ours.e.params.imgIds = []
     for name in ("_gts", "_dts"):
         a, b = ({k: [x["id"] for x in v] for k, v in getattr(r.e, name).items() if v} for r in (theirs, ours))
         assert a == b
-        ours.e.__setattr__(name, {})
+        setattr(ours.e, name, {})
         assert getattr(ours.e, name) == {}
 
 

@@ -198,6 +198,9 @@ def test_nan_scores():
     theirs, ours = both(objects)
     same_runs(theirs, ours)
     assert ours.e.stats[0] == 1
+    e = evaluator(OURS, objects)
+    e.computeIoU = e.computeIoU  # cell by cell
+    same_runs(ours, run(e))
     with pytest.raises(InputError, match=r"results\[0\]\.score \(id 1\) must be a number but got nan"):
         corrected(objects)
 
