@@ -49,9 +49,9 @@ def load(files: Files) -> Scene:
 def write_truth(scene: Scene, path: Path) -> None:
     """Write the ground truths as a COCO instances file."""
     with path.open("w") as file:
-        heads = {"images": images(scene), "categories": categories(scene)}
+        heads = {"images": image_objects(scene), "categories": category_objects(scene)}
         file.write(json.dumps(heads, separators=_COMPACT)[:-1] + ',"annotations":')
-        _write_rows(file, annotations(scene))
+        _write_rows(file, truth_objects(scene))
         file.write("}")
 
 
@@ -77,7 +77,7 @@ def _write_rows(file: TextIO, rows: Iterable[dict[str, Any]]) -> None:
     file.write("]" if separator == "," else "[]")
 
 
-def images(scene: Scene) -> list[dict[str, Any]]:
+def image_objects(scene: Scene) -> list[dict[str, Any]]:
     """COCO image objects."""
     return [
         {"id": key, "width": int(width), "height": int(height), "file_name": f"{key:012d}.jpg"}
@@ -85,12 +85,12 @@ def images(scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def categories(scene: Scene) -> list[dict[str, Any]]:
+def category_objects(scene: Scene) -> list[dict[str, Any]]:
     """COCO category objects."""
     return [{"id": key, "name": f"category {key}"} for key in scene.category_ids.tolist()]
 
 
-def annotations(scene: Scene, first: int = 0, last: int | None = None) -> Iterator[dict[str, Any]]:
+def truth_objects(scene: Scene, first: int = 0, last: int | None = None) -> Iterator[dict[str, Any]]:
     """COCO annotation objects of the ground truths ``first`` to ``last``; ids count from 1."""
     rows = slice(first, last)
     columns = (
@@ -107,7 +107,8 @@ def annotations(scene: Scene, first: int = 0, last: int | None = None) -> Iterat
 
 def dataset(scene: Scene) -> dict[str, Any]:
     """The COCO dataset object of the ground truths."""
-    return {"images": images(scene), "categories": categories(scene), "annotations": list(annotations(scene))}
+    heads = {"images": image_objects(scene), "categories": category_objects(scene)}
+    return {**heads, "annotations": list(truth_objects(scene))}
 
 
 def results_array(scene: Scene, rows: slice = slice(None)) -> Array:

@@ -1,8 +1,8 @@
 """The engines that are measured: how each gets from files, or from batches of tensors, to AP.
 
-An engine is three steps, so that only the middle one is timed: ``start`` imports it and gives ``prepare``; ``prepare``
-takes the files of a scene to the inputs that this engine wants; the run takes them to AP and gives a function that reads
-the outcome.
+An engine is three steps, so that only the middle one is timed: ``start`` imports it and gives ``prepare``, which takes
+the files of a scene to the inputs that this engine wants; the run takes them to AP and gives a function that reads the
+outcome.
 """
 
 from __future__ import annotations
@@ -165,14 +165,20 @@ def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
     tally = Tally.of(metric.state(), rule)
     curves = tally.curves(torch.tensor(metric.rec_thresholds, dtype=torch.float64), full=True)
     arrays = digest(curves.precision.numpy(), curves.recall.numpy(), tally.labels.tolist())
-    peer = module.MeanAveragePrecision(
-        iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist(),
-        rec_thresholds=torch.linspace(0, 1, 101).tolist(),
-        tie_order="arrival",
-    )
+    peer = with_float32_grids()
     for preds, target in batches:
         peer.update(preds, target)
     return Outcome(_our_numbers(metric), arrays, _our_numbers(peer))
+
+
+def with_float32_grids() -> Any:
+    """Our metric with the float32 IoU thresholds, recall grid and tie order of torchmetrics."""
+    import torch
+
+    from valor_gpu.detection import MeanAveragePrecision
+
+    thresholds, grid = torch.linspace(0.5, 0.95, 10).tolist(), torch.linspace(0, 1, 101).tolist()
+    return MeanAveragePrecision(iou_thresholds=thresholds, rec_thresholds=grid, tie_order="arrival")
 
 
 def _our_numbers(metric: Any) -> list[float]:
@@ -252,7 +258,7 @@ def _start_hotcoco_columns() -> Prepare:
 
     def prepare(files: Files) -> Run:
         scene = _scene(files)
-        heads, results = (forms.images(scene), forms.categories(scene)), forms.results_array(scene)
+        heads, results = (forms.image_objects(scene), forms.category_objects(scene)), forms.results_array(scene)
         keys = scene.image_ids[scene.truth_image]
         names = scene.category_ids[scene.truth_category]
         areas, crowds = scene.truth_area, scene.truth_crowd.astype(np.int64)
@@ -273,12 +279,12 @@ def _start_hotcoco_stream() -> Prepare:
 
     def prepare(files: Files) -> Run:
         scene = _scene(files)
-        heads, names = forms.images(scene), forms.categories(scene)
+        heads, names = forms.image_objects(scene), forms.category_objects(scene)
         truth_ends, found_ends = (ends.tolist() for ends in forms.row_ends(scene))
         batches: list[tuple[list[Any], list[Any], Array]] = []
         for first in range(0, len(heads), BATCH):
             last = min(first + BATCH, len(heads))
-            truths = list(forms.annotations(scene, truth_ends[first], truth_ends[last]))
+            truths = list(forms.truth_objects(scene, truth_ends[first], truth_ends[last]))
             found = forms.results_array(scene, slice(found_ends[first], found_ends[last]))
             batches.append((heads[first:last], truths, found))
 

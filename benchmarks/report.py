@@ -74,8 +74,9 @@ def _conditions(result: dict[str, Any]) -> str:
     names = ", ".join(f"{name} {version}" for name, version in versions.items() if version and name != "valor_gpu")
     return (
         f"Medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in a fresh process,"
-        f" engines in turns, {result['threads']} threads, {machine['processor']}, Python {machine['python']}; memory is the"
-        f" peak above the resident size after imports. {names}. Commit {result['commit'][:10]}, {result['date'][:10]}."
+        f" engines in turns, {result['threads']} threads, {machine['processor']}, Python {machine['python']}; memory is"
+        f" the peak above the resident size after imports. {names}."
+        f" Commit {result['commit'][:10]}, {result['date'][:10]}."
         " Every engine's numbers were held against pycocotools' first."
     )
 
@@ -83,9 +84,7 @@ def _conditions(result: dict[str, Any]) -> str:
 def gpu_text(result: dict[str, Any]) -> str:
     """The timings of a GPU check as one Markdown table."""
     lines = ["| On a GPU | time |", "| --- | --- |"]
-    lines += [
-        f"| {row['work']} | {_milliseconds(row['seconds'])} |" for row in result["timings"] if row.get("seconds")
-    ]
+    lines += [f"| {row['work']} | {_milliseconds(row['seconds'])} |" for row in result["timings"] if row.get("seconds")]
     checks = result["checks"]
     good = sum(check["outcome"] == "pass" for check in checks)
     about = (

@@ -1,8 +1,8 @@
 """``python -m benchmarks.run detection``: time, CPU and memory of COCO evaluators, side by side, parity first.
 
-Every run is a process of its own; engines take turns, forwards and backwards; medians are reported. Time and CPU seconds
-begin after the imports; memory is the peak above the resident size at that point. An engine whose numbers differ from
-pycocotools', beyond what it documents, gets no number.
+Every run is a process of its own; engines take turns, forwards and backwards; medians are reported. Time and CPU
+seconds begin after the imports; memory is the peak above the resident size at that point. An engine whose numbers
+differ from pycocotools', beyond what it documents, gets no number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import forms, machine, report
 from benchmarks.child import Request
 from benchmarks.opponents import OURS, TOOLS, Tool
-from benchmarks.scenes import CASES, Case
+from benchmarks.scenes import CASES, ROOT, Case
 from benchmarks.verify import REFERENCE, RULES, Outcome, verdict
 
 PATHS = {"files": "JSON files to AP", "tensors": "tensors in batches of 16 images to AP"}
@@ -66,7 +66,7 @@ def measure_once(tool: Tool, path: str, plan: Plan) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.child", json.dumps(request._asdict())]
         try:
             done = subprocess.run(
-                command, cwd=forms.ROOT, env={**os.environ, **threads}, timeout=_TIMEOUT,
+                command, cwd=ROOT, env={**os.environ, **threads}, timeout=_TIMEOUT,
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -120,7 +120,7 @@ def _row(
         if status in runs[-1]:
             return {**row, "status": status, "reason": runs[-1][status]}
     if expected is None:
-        return {**row, "status": "unverified", "reason": f"the reference ({REFERENCE}, or an engine equal to it) is missing"}
+        return {**row, "status": "unverified", "reason": f"{REFERENCE}, or an engine equal to it, is missing"}
     judged = [verdict(RULES[tool.rule], Outcome(**run["outcome"]), expected, ours) for run in runs]
     worst = next((one for one in judged if not one.agrees), judged[0])
     if not worst.agrees:
@@ -185,7 +185,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.split("\n")[0])
     parser.add_argument("task", choices=["detection"])
-    parser.add_argument("--case", choices=[*CASES, "all"], default="val2017")
+    parser.add_argument("--case", choices=[*CASES, "all"], default="all")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each engine")
     parser.add_argument("--slow-repeats", type=int, default=1, help="runs of those that take many seconds")
     parser.add_argument("--threads", type=int, default=machine.cpus(), help="CPUs each engine may use")

@@ -1,4 +1,4 @@
-"""Seeded scenes at the scale of COCO val2017, Objects365 and LVIS: ground truths and the detections of a plausible model.
+"""Seeded scenes at the scale of COCO val2017, Objects365 and LVIS: ground truths, and what a model might detect.
 
 Ground truths are the real boxes of val2017, or resampled from them. A detection is a hit (seen with a probability that
 grows with the object's size, moved by a log-normal error), a leftover duplicate, the same box under another class, a
@@ -61,7 +61,7 @@ CASES = {
 
 
 class Truths(NamedTuple):
-    """Ground truths by image: ids ``[I]``, width and height ``[I, 2]``, category ids ``[K]``; positions, not ids, ``[G]``."""
+    """Ground truths by image: ids ``[I]``, sizes ``[I, 2]``, category ids ``[K]``; then positions, not ids, ``[G]``."""
 
     image_ids: Array
     sizes: Array
@@ -204,8 +204,8 @@ def _found(rng: Random, truths: Truths, limit: int) -> Found:
     seen = objects[rng.random(len(objects)) < _logistic(1.4 * np.log(side / 18) + 1)]
     hits = _hits(rng, truths, seen, confusion)
     kinds = [hits, *_repeats(rng, truths, seen, hits, confusion), _crowd_members(rng, truths)]
-    have = sum(np.bincount(kind.image, minlength=len(truths.image_ids)) for kind in kinds)
-    kinds.append(_background(rng, truths, np.clip(limit + rng.integers(0, 12, len(have)) - have, 0, None)))
+    have = np.bincount(np.concatenate([kind.image for kind in kinds]), minlength=len(truths.image_ids))
+    kinds.append(_background(rng, truths, (limit + rng.integers(0, 12, len(have)) - have).clip(0)))
     return _best(rng, Found(*map(np.concatenate, zip(*kinds))), truths.sizes, limit)
 
 

@@ -1,4 +1,7 @@
-"""Parity before numbers: what an engine computed, and the rule by which it must agree with the reference. No torch: it would weigh on every engine."""
+"""Parity before numbers: what an engine computed, and the rule by which it must agree with the reference.
+
+No torch is imported: it would weigh on every engine.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,76 @@
+"""One row an op at val2017 scale, on the CPU: ``pytest benchmarks/bench_ops.py``; ``--images 200`` for a small scene.
+
+A row is timed only after its examples have proved equal to the reference, the reader's columns to those of json.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import forms
+from benchmarks.parity import differences
+from benchmarks.registry import ROWS, call, disagreement, moved_bytes
+from benchmarks.scenes import CASES, Scene, make
+from valor_gpu.inputs.coco import (
+    Annotations,
+    Dataset,
+    columns_from_dataset,
+    columns_from_results,
+    read_ground_truth,
+    read_results,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="session")
+def images(request: pytest.FixtureRequest) -> int:
+    """How many images, by ``--images``."""
+    return int(request.config.getoption("--images"))
+
+
+@pytest.fixture(scope="session")
+def scene(images: int) -> Scene:
+    """The val2017 case."""
+    return make(CASES["val2017"], images)
+
+
+@pytest.fixture(scope="session")
+def files(images: int) -> forms.Files:
+    """The same scene on disk."""
+    return forms.cached(CASES["val2017"], images)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_op(benchmark: Any, scene: Scene, name: str) -> None:
+    row = ROWS[name]
+    for example in row.examples(True):
+        assert disagreement(row, example, CPU) == "", example.name
+    arguments = row.load(scene)
+    result = benchmark(call(name), *arguments)
+    benchmark.extra_info["bytes"] = moved_bytes(arguments, result)
+
+
+@pytest.mark.parametrize("side", ["truth", "found"])
+def test_json(benchmark: Any, files: forms.Files, side: str) -> None:
+    path: Path = getattr(files, side)
+    value = json.loads(path.read_text())
+    if side == "truth":
+        got: Any = benchmark(read_ground_truth, path)
+        expected: Any = columns_from_dataset(value)
+    else:
+        got = benchmark(read_results, path)
+        expected = columns_from_results(value)
+    assert differences(_columns(got), _columns(expected)) == ""
+    benchmark.extra_info["bytes"] = path.stat().st_size
+
+
+def _columns(data: Dataset | Annotations) -> list[torch.Tensor]:
+    rows = data.annotations if isinstance(data, Dataset) else data
+    names = ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "ignore", "score")
+    return [torch.from_numpy(getattr(rows, name)) for name in names]

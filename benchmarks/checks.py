@@ -1,0 +1,90 @@
+"""Runs named checks, keeps what each came to, and goes on after a failure. Measures on the CPU as on a GPU."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class Unavailable(Exception):
+    """A check cannot be made here; the message says why."""
+
+
+class Disagreement(Exception):
+    """Two results that must be equal are not."""
+
+
+class Checks:
+    """Outcomes by name, in order.
+
+    Attributes:
+        records: dicts of ``name``, ``outcome`` (``pass``, ``fail`` or ``unavailable``), ``detail`` and ``seconds``.
+    """
+
+    def __init__(self, tell: Callable[[str], object] = print) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._tell = tell
+
+    def run(self, name: str, check: Callable[[], object]) -> Any:
+        """Run one check; returns what it returns, or None when it fails or cannot be made."""
+        start, outcome, detail, result = time.perf_counter(), "pass", "", None
+        try:
+            result = check()
+        except Unavailable as error:
+            outcome, detail = "unavailable", str(error)
+        except Disagreement as error:
+            outcome, detail = "fail", str(error)
+        except Exception as error:  # a CUDA error, a missing kernel, anything: the record tells, the others still run
+            outcome, detail = "fail", "".join(traceback.format_exception(error)[-3:])
+        seconds = time.perf_counter() - start
+        self.records.append({"name": name, "outcome": outcome, "detail": detail, "seconds": round(seconds, 4)})
+        self._tell(f"{outcome:11s} {name} ({seconds:.2f} s)" + (f": {detail.strip()}" if detail else ""))
+        return result
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checks that failed."""
+        return [record["name"] for record in self.records if record["outcome"] == "fail"]
+
+
+def wait(device: torch.device) -> None:
+    """Until all work on ``device`` is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Median, smallest and largest, and how many."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "runs": len(values)}
+
+
+def wall_seconds(work: Callable[[], object], device: torch.device, repeats: int) -> dict[str, float]:
+    """Spread of the seconds from an idle device until ``work`` and all that it launched are done."""
+    seconds = []
+    for _ in range(repeats):
+        wait(device)
+        start = time.perf_counter()
+        work()
+        wait(device)
+        seconds.append(time.perf_counter() - start)
+    return spread(seconds)
+
+
+def device_seconds(work: Callable[[], object], device: torch.device, repeats: int) -> dict[str, float]:
+    """Spread of the seconds between two events around ``work`` on the stream of ``device``; wall time on the CPU."""
+    if device.type != "cuda":
+        return wall_seconds(work, device, repeats)
+    seconds = []
+    for _ in range(repeats):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        seconds.append(start.elapsed_time(end) / 1e3)
+    return spread(seconds)

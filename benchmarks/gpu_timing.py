@@ -1,0 +1,292 @@
+"""Timings of a GPU check: tensors on the device to AP, phases, ops against the copy bandwidth, torchmetrics beside.
+
+No time is kept unless the numbers it belongs to equal those of the CPU. The device may be the CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import forms
+from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, spread, wait, wall_seconds
+from benchmarks.opponents import BATCH, load_torchvision, with_float32_grids
+from benchmarks.parity import differences
+from benchmarks.registry import ROWS, Example, Row, call, moved_bytes, place
+from benchmarks.scenes import Scene
+from benchmarks.verify import STATS
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.detection.records import DetectionRecords, Tally
+from valor_gpu.detection.summary import Summary
+from valor_gpu.inputs.boxes import detection_batch
+from valor_gpu.ops import backends
+from valor_gpu.ops.matching import CHECK_SCORES, HASHED, USER_INPUT, MatchRule, match_boxes
+
+Timing = dict[str, Any]
+COPY_BYTES = 1 << 30
+PLAIN = "torchmetrics in plain torch"
+
+
+@dataclass(frozen=True)
+class Work:
+    """A scene to be timed.
+
+    Attributes:
+        name: of the scene.
+        whole_target: seconds allowed for one update with all images and ``compute``, None for no target.
+        batches_target: likewise for updates of 16 images and ``compute``; None: not timed.
+        repeats: runs of each.
+    """
+
+    name: str
+    scene: Scene
+    whole_target: float | None = None
+    batches_target: float | None = None
+    repeats: int = 20
+
+
+def _targeted(work: str, seconds: dict[str, float], target: float | None, **more: Any) -> Timing:
+    met = None if target is None else seconds["median"] <= target
+    return {"work": work, "seconds": seconds, "target_seconds": target, "met": met, **more}
+
+
+def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
+    """From tensors on ``device`` to AP: one update with all images, updates of 16 images, and one such update alone."""
+    expected = checks.run(f"{work.name}: AP on the CPU", partial(_evaluate, [forms.padded_tensors(work.scene)], "cpu"))
+    if expected is None:
+        return []
+    rows = [checks.run(f"{work.name}: one update and compute", partial(_time_whole, work, device, expected))]
+    if work.batches_target is not None:
+        preds, target = forms.image_tensors(work.scene, device)
+        batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
+        named = f"{work.name}: {len(batches)} updates of {BATCH} images and compute"
+        rows.append(checks.run(named, partial(_time_batches, named, work, batches, device, expected)))
+        named = f"{work.name}: one update of {BATCH} images"
+        rows.append(checks.run(named, partial(_time_update, named, batches, device)))
+    return [row for row in rows if row is not None]
+
+
+def _evaluate(batches: list[Any], device: torch.device | str) -> dict[str, torch.Tensor]:
+    metric = MeanAveragePrecision().to(device)
+    for preds, target in batches:
+        metric.update(preds, target)
+    return dict(sorted(metric.compute().items()))
+
+
+def _timed(work: Callable[[], dict[str, Any]], expected: dict[str, Any], device: torch.device, repeats: int) -> Timing:
+    """Seconds and peak memory of ``work``, after it has given ``expected``."""
+    if text := differences(work(), expected):
+        raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
+    return {"seconds": wall_seconds(work, device, repeats), "peak_device_mb": _peak_device_mb(work, device)}
+
+
+def _peak_device_mb(work: Callable[[], object], device: torch.device) -> float | None:
+    """Most memory that ``work`` allocates on ``device`` above what is there before, in MB; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    work()
+    return (torch.cuda.max_memory_allocated(device) - before) / 2**20
+
+
+def _time_whole(work: Work, device: torch.device, expected: dict[str, Any]) -> Timing:
+    sides = forms.padded_tensors(work.scene, device)
+    timed = _timed(lambda: _evaluate([sides], device), expected, device, work.repeats)
+    name = f"{work.name}: one update with {len(work.scene.image_ids):,} images, and compute"
+    more = {"peak_device_mb": timed["peak_device_mb"], "detections": len(work.scene.found_image)}
+    return _targeted(name, timed["seconds"], work.whole_target, **more)
+
+
+def _time_batches(name: str, work: Work, batches: list[Any], device: torch.device, expected: dict[str, Any]) -> Timing:
+    timed = _timed(lambda: _evaluate(batches, device), expected, device, max(3, work.repeats // 4))
+    return _targeted(name, timed["seconds"], work.batches_target, peak_device_mb=timed["peak_device_mb"])
+
+
+def _time_update(name: str, batches: list[Any], device: torch.device) -> Timing:
+    """Host seconds of one ``update``, the device left to work on: what a training loop pays."""
+    metric = MeanAveragePrecision().to(device)
+    metric.update(*batches[0])
+    wait(device)
+    seconds = [_host_seconds(partial(metric.update, *batch)) for batch in batches[:200]]
+    wait(device)
+    return _targeted(name, spread(seconds), 120e-6)
+
+
+def _host_seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+# ------------------------------------------------------------------------------------------------------------- phases
+
+
+def time_phases(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
+    """Where the time of one update and ``compute`` goes, phase by phase, by wall clock and by device events."""
+    rows: list[Timing] = []
+    for name, phase in _phases(forms.padded_tensors(work.scene, device)):
+        timed = checks.run(f"{work.name}: phase {name}", partial(_time_phase, name, phase, device, work.repeats))
+        if timed is None:
+            break
+        rows.append(timed)
+    return rows
+
+
+def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The steps of ``MeanAveragePrecision``, each from what the one before gave."""
+    metric = MeanAveragePrecision()
+    flags = HASHED | CHECK_SCORES | USER_INPUT
+    areas = list(AREA_RANGES.values())
+    rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds, flags)
+    grid = torch.tensor(metric.rec_thresholds, dtype=torch.float64)
+    yield "read the input", lambda: detection_batch(*sides, "xyxy")
+    batch = detection_batch(*sides, "xyxy")
+    yield "match", lambda: match_boxes(batch, rule)
+    records = DetectionRecords.of(match_boxes(batch, rule))
+    yield "order and count", lambda: Tally.of(records, rule)
+    tally = Tally.of(records, rule)
+    yield "curves", lambda: tally.curves(grid)
+    curves = tally.curves(grid)
+    names = tuple(AREA_RANGES)
+    limits = metric.max_detection_thresholds
+    yield "numbers", lambda: Summary.of(curves, metric.iou_thresholds, limits, names).scalars()
+
+
+def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:
+    phase()
+    return {
+        "phase": name,
+        "seconds": wall_seconds(phase, device, repeats),
+        "device_seconds": device_seconds(phase, device, repeats),
+    }
+
+
+def profile(work: Work, device: torch.device) -> list[Timing]:
+    """Kernels of one update and ``compute`` by device time: name, calls, microseconds in all."""
+    if device.type != "cuda":
+        raise Unavailable("kernels are listed on a CUDA device only")
+    sides = forms.padded_tensors(work.scene, device)
+    _evaluate([sides], device)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as trace:
+        _evaluate([sides], device)
+        wait(device)
+    events = [event for event in trace.key_averages() if event.self_device_time_total > 0]
+    events.sort(key=lambda event: -event.self_device_time_total)
+    return [
+        {"kernel": event.key[:120], "calls": event.count, "microseconds": round(event.self_device_time_total, 1)}
+        for event in events
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------- ops
+
+
+def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float:
+    """Bytes read plus bytes written a second by a copy on ``device``."""
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
+
+
+def time_ops(checks: Checks, scene: Scene, device: torch.device, repeats: int, copy_size: int) -> list[Timing]:
+    """Every op at the scale of ``scene``: seconds, and the bytes it must move as a share of the copy bandwidth."""
+    bandwidth = checks.run("copy bandwidth", partial(copy_bytes_per_second, device, copy_size))
+    rows: list[Timing] = []
+    for op in backends():
+        if op.name in ROWS and bandwidth:
+            timed = checks.run(
+                f"op {op.name} at scale", partial(_time_op, ROWS[op.name], scene, device, repeats, bandwidth)
+            )
+            rows += [] if timed is None else [timed]
+    return rows
+
+
+def _time_op(row: Row, scene: Scene, device: torch.device, repeats: int, bandwidth: float) -> Timing:
+    example = Example("at scale", row.load(scene))
+    arguments = place(row, example, device)
+    got = call(row.op)(*arguments)
+    if device.type != "cpu" and (text := differences(got, call(row.op)(*example.arguments))):
+        raise Disagreement(f"against the CPU kernel: {text}")
+    seconds = device_seconds(lambda: call(row.op)(*arguments), device, repeats)
+    moved = moved_bytes(arguments, got)
+    share = moved / seconds["median"] / bandwidth
+    return {"op": row.op, "seconds": seconds, "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": share}
+
+
+# -------------------------------------------------------------------------------------------------------- torchmetrics
+
+
+def time_torchmetrics(work: Work, device: torch.device, most_images: int) -> list[Timing]:
+    """torchmetrics on the same tensors, with each backend that is installed; in plain torch where none is.
+
+    The metric in plain torch knows no crowds and sorts ties in any order: it gets the first ``most_images`` images
+    without crowds, and its numbers may differ from ours by 5e-3. Those of the backends may by 1e-6.
+
+    Raises:
+        Unavailable: torchmetrics' metric cannot be made here.
+        Disagreement: its numbers differ more from ours with its float32 grids.
+    """
+    try:
+        load_torchvision()
+        makers = _peers()
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    preds, target = forms.image_tensors(work.scene, device)
+    if PLAIN in makers:
+        crowded = np.bincount(work.scene.truth_image[work.scene.truth_crowd], minlength=len(preds)) > 0
+        kept = np.flatnonzero(~crowded)[:most_images].tolist()
+        preds, target = [preds[i] for i in kept], [target[i] for i in kept]
+    batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
+    tolerance = 5e-3 if PLAIN in makers else 1e-6
+    count = f"{len(preds):,} images"
+    return [_time_peer(f"{name}, {count}", make, batches, device, tolerance) for name, make in makers.items()]
+
+
+def _peers() -> dict[str, Callable[[], Any]]:
+    """How to make torchmetrics' metric: with each backend that is installed, in plain torch where none is."""
+    metric = importlib.import_module("torchmetrics.detection.mean_ap").MeanAveragePrecision
+    makers: dict[str, Callable[[], Any]] = {}
+    for backend in ("faster_coco_eval", "pycocotools"):
+        with contextlib.suppress(ImportError):
+            metric(backend=backend)
+            makers[f"torchmetrics + {backend}"] = partial(metric, backend=backend)
+    if not makers:
+        plain = importlib.import_module("torchmetrics.detection._mean_ap").MeanAveragePrecision
+        plain()
+        makers[PLAIN] = plain
+    return makers
+
+
+def _time_peer(
+    name: str, make: Callable[[], Any], batches: list[Any], device: torch.device, tolerance: float
+) -> Timing:
+    def evaluate(metric: Any) -> dict[str, Any]:
+        metric = metric.to(device)
+        metric.warn_on_many_detections = False
+        for preds, target in batches:
+            metric.update(preds, target)
+        return dict(metric.compute())
+
+    results: list[dict[str, Any]] = []
+    with contextlib.redirect_stdout(io.StringIO()):
+        seconds = wall_seconds(lambda: results.append(evaluate(make())), device, 1)
+    ours = evaluate(with_float32_grids())
+    gap = max(abs(float(results[0][stat]) - float(ours[stat])) for stat in STATS)
+    if not gap <= tolerance:
+        raise Disagreement(f"{name}: numbers differ from ours with its grids by {gap:.1e}")
+    own = wall_seconds(lambda: evaluate(MeanAveragePrecision()), device, 3)
+    times = seconds["median"] / own["median"]
+    return {"work": name, "seconds": seconds, "valor_gpu": own, "times_ours": times, "largest_difference": gap}

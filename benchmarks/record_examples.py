@@ -1,0 +1,164 @@
+"""Detection records made by hand, for the ops that order them and read curves from them.
+
+Row layout: docs/design/001-detection-records.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks import forms
+from benchmarks.scenes import Scene
+from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.ops.curves import count_truths, order_records
+from valor_gpu.ops.matching import PADDING_BUCKET, USER_INPUT, DetectionBatch, Matched, MatchRule, match_boxes
+
+Arguments = tuple[Any, ...]
+SMALL = (2, 3, 2)  # T, A, M
+COCO = (10, 4, 3)
+CLASSES = 5
+
+
+def records(
+    rng: np.random.Generator, count: int, sizes: tuple[int, int, int] = SMALL, classes: int = CLASSES
+) -> Tensor:
+    """uint8 ``[count, 13 + 2B]``: tied scores, some 0, -0.0 or infinite; random labels, buckets and bits."""
+    thresholds, areas, limits = sizes
+    lanes = thresholds * areas
+    scores = rng.integers(-3, 12, count) / 4
+    scores[rng.random(count) < 0.05] = -0.0
+    scores[rng.random(count) < 0.02] = np.inf
+    buckets = rng.choice([*range(limits + 1), PADDING_BUCKET], count)
+    bits = rng.random((2, count, lanes)) < [[[0.4]], [[0.2]]]
+    packed = [np.packbits(field, axis=1, bitorder="little") for field in bits]
+    columns = [
+        scores.astype(np.float64).view(np.uint8).reshape(-1, 8),
+        (3 * rng.integers(0, classes, count) - 4).astype(np.int32).view(np.uint8).reshape(-1, 4),
+        buckets.astype(np.uint8)[:, None],
+        *packed,
+    ]
+    return torch.from_numpy(np.concatenate(columns, 1))
+
+
+def labels(classes: int = CLASSES) -> Tensor:
+    """The labels of :func:`records`, int64 ``[classes]``."""
+    return 3 * torch.arange(classes) - 4
+
+
+def _images(rng: np.random.Generator, count: int, images: int) -> tuple[Tensor, Tensor]:
+    """First row and row count of ``images`` images that share ``count`` rows, in a random order of images."""
+    ends = np.sort(rng.integers(0, count + 1, images - 1))
+    starts = np.concatenate([[0], ends])
+    order = rng.permutation(images)
+    lengths = np.diff([*starts, count])
+    return torch.from_numpy(starts[order]), torch.from_numpy(lengths[order])
+
+
+def order_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``order_records``."""
+    rng = np.random.default_rng(11)
+    for count in (0, 1, 31, 33, 1000):
+        yield f"{count} records", (records(rng, count), *_images(rng, count, 7), labels(), SMALL[2], False)
+    rows = records(rng, 1000)
+    starts, lengths = _images(rng, 1000, 33)
+    yield "some labels wanted", (rows, starts, lengths, labels()[[1, 3]], SMALL[2], False)
+    yield "no label wanted", (rows, starts, lengths, labels()[:0], SMALL[2], False)
+    yield "some images left out", (rows, starts[::2], lengths[::2], labels(), SMALL[2], False)
+    yield "class-agnostic", (rows, starts, lengths, labels()[:1], SMALL[2], True)
+    yield "no image", (rows, starts[:0], lengths[:0], labels(), SMALL[2], False)
+    huge = 20_000 if quick else 300_000
+    yield "one huge class", (records(rng, huge, classes=1), *_images(rng, huge, 1000), labels(1), SMALL[2], False)
+    wide = records(rng, huge // 4, COCO, classes=1203)
+    yield "1,203 classes", (wide, *_images(rng, huge // 4, 1000), labels(1203), COCO[2], False)
+
+
+def _curve_arguments(
+    rng: np.random.Generator,
+    count: int,
+    sizes: tuple[int, int, int] = SMALL,
+    classes: int = CLASSES,
+    grid: Tensor | None = None,
+    full: bool = True,
+    ties: int = 0,
+) -> Arguments:
+    rows = records(rng, count, sizes, classes)
+    whole = torch.tensor([0]), torch.tensor([count])
+    ordered = order_records(rows, *whole, labels(classes), sizes[2])
+    positives = torch.from_numpy(rng.integers(0, 2 + count // max(classes, 1), (classes, sizes[1])))
+    positives[classes // 2] = 0
+    grid = torch.linspace(0, 1, 101, dtype=torch.float64) if grid is None else grid
+    return rows, *ordered, positives, grid, list(sizes), full, ties
+
+
+def curve_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``precision_recall``."""
+    rng = np.random.default_rng(12)
+    for count in (0, 1, 31, 33, 1000):
+        yield f"{count} records", _curve_arguments(rng, count)
+    for ties in (1, 2):
+        yield f"order of ties {ties}", _curve_arguments(rng, 1000, ties=ties)
+    yield "last limit alone", _curve_arguments(rng, 1000, full=False)
+    unsorted = torch.tensor([0.5, 0.0, 1.0, 0.5, 1.5, 0.25], dtype=torch.float64)
+    yield "recall samples unsorted, repeated, unreachable", _curve_arguments(rng, 1000, grid=unsorted)
+    yield "no recall sample", _curve_arguments(rng, 33, grid=unsorted[:0])
+    yield "COCO's lanes", _curve_arguments(rng, 2000, COCO, classes=1 if quick else 12)
+    yield "one huge class", _curve_arguments(rng, 20_000 if quick else 300_000, classes=1)
+
+
+def _truths(rng: np.random.Generator, count: int, areas: int) -> Tensor:
+    """uint8 ``[count, 4 + ceil((areas + 2) / 8)]``: random labels and bits."""
+    names = (3 * rng.integers(0, CLASSES, count) - 4).astype(np.int32).view(np.uint8).reshape(-1, 4)
+    bits = np.packbits(rng.random((count, areas + 2)) < 0.5, axis=1, bitorder="little")
+    return torch.from_numpy(np.concatenate([names, bits], 1))
+
+
+def count_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``count_truths``."""
+    rng = np.random.default_rng(13)
+    for count in (0, 1, 31, 33, 1000, 20_000 if quick else 1_000_000):
+        yield f"{count} ground truths", (_truths(rng, count, 4), labels(), 4, False)
+    yield "13 area ranges", (_truths(rng, 1000, 13), labels(), 13, False)
+    yield "some labels wanted", (_truths(rng, 1000, 4), labels()[[1, 3]], 4, False)
+    yield "no label wanted", (_truths(rng, 33, 4), labels()[:0], 4, False)
+    yield "class-agnostic", (_truths(rng, 1000, 4), labels()[:1], 4, True)
+
+
+# --------------------------------------------------------------------------------------------- at the scale of a scene
+
+
+def matched(scene: Scene) -> tuple[Matched, Tensor]:
+    """The records of a scene under COCO's choices, and the rows of each image (int64 ``[I]``)."""
+    whole = forms.columns(scene)
+    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    batch = DetectionBatch(
+        [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
+        torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd],
+    )  # fmt: skip
+    rule = MatchRule.make(np.linspace(0.5, 0.95, 10).tolist(), list(AREA_RANGES.values()), [1, 10, 100], USER_INPUT)
+    return match_boxes(batch, rule), batch.lengths[0]
+
+
+def order_load(scene: Scene) -> Arguments:
+    """Arguments of ``order_records`` for all detections of ``scene``."""
+    rows, lengths = matched(scene)
+    return rows.detections, lengths.cumsum(0) - lengths, lengths, torch.from_numpy(scene.category_ids), COCO[2], False
+
+
+def curve_load(scene: Scene) -> Arguments:
+    """Arguments of ``precision_recall`` for all detections of ``scene``, as ``MeanAveragePrecision`` reads them."""
+    rows, lengths = matched(scene)
+    names = torch.from_numpy(scene.category_ids)
+    ordered = order_records(rows.detections, lengths.cumsum(0) - lengths, lengths, names, COCO[2])
+    positives = count_truths(rows.truths, names, COCO[1])
+    grid = torch.from_numpy(np.linspace(0, 1, 101))
+    return rows.detections, *ordered, positives, grid, list(COCO), False, 0
+
+
+def count_load(scene: Scene) -> Arguments:
+    """Arguments of ``count_truths`` for all ground truths of ``scene``."""
+    return matched(scene)[0].truths, torch.from_numpy(scene.category_ids), COCO[1], False

@@ -1,0 +1,312 @@
+"""One row an op: small arguments that decide parity, and arguments at the scale of a scene that are timed.
+
+Arguments are made on the CPU; :func:`place` moves them. ``benchmarks/bench_ops.py`` times the rows on the CPU,
+``benchmarks/gpu_check.py`` on a GPU; both refuse a number unless :func:`disagreement` finds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from benchmarks import forms
+from benchmarks import record_examples as hand_made
+from benchmarks.parity import differences
+from benchmarks.scenes import Scene
+from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
+from valor_gpu.ops import backends
+from valor_gpu.ops._launch import BOX_FORMATS
+from valor_gpu.ops._library import NAMESPACE, Op
+from valor_gpu.ops.matching import (
+    AGNOSTIC,
+    CHECK_SCORES,
+    HASHED,
+    USER_INPUT,
+    WANT_MATCHES,
+    DetectionBatch,
+    Matched,
+    MatchRule,
+)
+
+Arguments = tuple[Any, ...]
+SIZES = (0, 1, 31, 33, 1000)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Example:
+    """Arguments of an op.
+
+    Attributes:
+        name: what is special about them.
+        arguments: of the registered op, on the CPU.
+        native_only: the reference takes seconds, or refuses; the native kernels are compared with one another.
+        host: further arguments that stay on the CPU here.
+        output: the only output that is defined, None for all.
+    """
+
+    name: str
+    arguments: Arguments
+    native_only: bool = False
+    host: frozenset[str] = frozenset()
+    output: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op.
+
+    Attributes:
+        op: its registered name.
+        examples: arguments that decide parity; with True only those that take milliseconds.
+        load: arguments at the scale of a scene.
+        host: arguments that stay on the CPU, since their values shape allocations.
+    """
+
+    op: str
+    examples: Callable[[bool], Iterator[Example]]
+    load: Callable[[Scene], Arguments]
+    host: frozenset[str] = frozenset()
+
+
+def find(name: str) -> Op:
+    """The registered op ``name``."""
+    return next(op for op in backends() if op.name == name)
+
+
+def call(name: str) -> torch._ops.OpOverload[..., Any]:
+    """What the dispatcher runs for op ``name``."""
+    return getattr(getattr(torch.ops, NAMESPACE), name).default  # type: ignore[no-any-return]
+
+
+def place(row: Row, example: Example, device: torch.device) -> Arguments:
+    """The arguments with every tensor on ``device`` but those that must stay on the CPU."""
+    names = [argument.name for argument in call(row.op)._schema.arguments]
+    return tuple(
+        value if name in row.host | example.host else pytree.tree_map_only(Tensor, lambda t: t.to(device), value)
+        for name, value in zip(names, example.arguments)
+    )
+
+
+def disagreement(row: Row, example: Example, device: torch.device) -> str:
+    """How the kernel on ``device`` differs from the reference, and from the CPU kernel; empty when it does not."""
+    kernels = {} if example.native_only else {"the reference": find(row.op).reference}
+    if device.type != "cpu":
+        kernels["the CPU kernel"] = call(row.op)
+    got = _outputs(call(row.op)(*place(row, example, device)), example)
+    for name, kernel in kernels.items():
+        if text := differences(got, _outputs(kernel(*example.arguments), example)):
+            return f"against {name}: {text}"
+    return ""
+
+
+def _outputs(result: Any, example: Example) -> tuple[Any, ...]:
+    outputs = tuple(pytree.tree_leaves(result))
+    return outputs if example.output is None else (outputs[example.output],)
+
+
+def moved_bytes(*values: Any) -> int:
+    """Bytes of all tensors in nested values: what an op must read and write at least."""
+    return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))
+
+
+# ------------------------------------------------------------------------------------------------------------ box_iou
+
+
+def _grid_boxes(rng: np.random.Generator, count: int) -> Tensor:
+    """float64 xyxy on a coarse grid: edges and IoUs coincide, some boxes are empty or inverted."""
+    corner, size = rng.integers(0, 40, (count, 2)), rng.integers(-1, 12, (count, 2))
+    return torch.from_numpy(np.concatenate([corner, corner + size], 1) / 2)
+
+
+def _iou_arguments(
+    sizes: list[tuple[int, int]], dtypes: tuple[torch.dtype, torch.dtype], box_format: str = "xyxy", crowd: bool = True
+) -> Arguments:
+    rng = np.random.default_rng(len(sizes))
+    lengths = np.array(sizes, np.int64).reshape(-1, 2)
+    ends = np.cumsum([np.zeros(3, np.int64), *(np.array([n, m, n * m]) for n, m in lengths)], axis=0).T
+    rows, columns = ends[:2, -1]
+    return (
+        _grid_boxes(rng, int(rows)).to(dtypes[0]),
+        _grid_boxes(rng, int(columns)).to(dtypes[1]),
+        torch.from_numpy(np.ascontiguousarray(ends)),
+        torch.from_numpy(rng.random(int(columns)) < 0.3) if crowd else None,
+        BOX_FORMATS.index(box_format),
+    )
+
+
+def _iou_examples(quick: bool) -> Iterator[Example]:
+    sizes = [(n, m) for n in SIZES[:4] for m in SIZES[:4]]
+    for dtype in FLOATS:
+        yield Example(f"{dtype}", _iou_arguments(sizes, (dtype, dtype)))
+    for box_format in BOX_FORMATS:
+        yield Example(box_format, _iou_arguments(sizes, (torch.float32, torch.float16), box_format, crowd=False))
+    yield Example("no segment", _iou_arguments([], (torch.float32, torch.float32)))
+    huge = [(0, 3), (1, 1000), (1000, 33), (1000 if quick else 3000, 1000)]
+    yield Example("one huge segment", _iou_arguments(huge, (torch.float32, torch.float64)))
+
+
+def _iou_load(scene: Scene) -> Arguments:
+    whole = forms.columns(scene)
+    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    ends = [np.cumsum([0, *counts]) for counts in (found, truth, found * truth)]
+    return whole.boxes, whole.true_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
+
+
+# -------------------------------------------------------------------------------------------------------- match_boxes
+
+_USUAL = HASHED | CHECK_SCORES | USER_INPUT
+_MATCH_RULES: dict[str, tuple[Any, Any, list[int], int]] = {
+    "as evaluated": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], USER_INPUT),
+    "with hashes and matches": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | WANT_MATCHES),
+    "class-agnostic": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | AGNOSTIC),
+    "one lane": ([0.5], [[0, 1e10]], [100], _USUAL),
+    "148 lanes, unsorted": (np.linspace(0.9, 0.1, 37), COCO_AREAS, [1, 3], _USUAL | WANT_MATCHES),
+}
+
+
+def _match_arguments(batch: DetectionBatch, rule: str = "with hashes and matches") -> Arguments:
+    made = MatchRule.make(*_MATCH_RULES[rule])
+    names = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas")
+    lists = (getattr(batch, name) for name in names)
+    keys = (batch.image_ids, batch.counts, batch.true_counts, batch.lengths)
+    grids = (made.thresholds, made.area_ranges, made.limits)
+    return (*lists, *keys, *grids, [batch.box_format, batch.true_box_format], made.options)
+
+
+def _flat(batch: DetectionBatch) -> DetectionBatch:
+    """The batch as one tensor for all images."""
+    empty = {"boxes": torch.zeros(0, 4, dtype=torch.float64), "true_boxes": torch.zeros(0, 4, dtype=torch.float64)}
+    empty |= {name: torch.zeros(0, dtype=torch.float64) for name in ("scores", "true_areas")}
+    empty |= {name: torch.zeros(0, dtype=torch.int64) for name in ("labels", "true_labels", "true_flags")}
+    whole = {name: [torch.cat([like, *getattr(batch, name)])] for name, like in empty.items()}
+    return DetectionBatch(**{**vars(batch), **whole})
+
+
+def _padded(batch: DetectionBatch, room: int) -> DetectionBatch:
+    """The batch as flattened padded tensors with ``room`` rows an image more than its longest, and counts."""
+    flat, sizes = _flat(batch), batch.lengths
+    wide = [int(size.max()) + room for size in sizes]
+
+    def pad(name: str, side: int) -> list[Tensor]:
+        (rows,) = getattr(flat, name)
+        slots = torch.arange(wide[side]) < sizes[side][:, None]
+        out = rows.new_full((*slots.shape, *rows.shape[1:]), 1)
+        out[slots] = rows
+        return [out.flatten(0, 1)]
+
+    lists = {name: pad(name, 0) for name in ("boxes", "scores", "labels")}
+    lists |= {name: pad(name, 1) for name in ("true_boxes", "true_labels", "true_flags", "true_areas")}
+    lengths = torch.tensor([[size] * sizes.shape[1] for size in wide])
+    counts = {"counts": sizes[0].clone(), "true_counts": sizes[1].clone(), "lengths": lengths}
+    return DetectionBatch(**{**vars(batch), **lists, **counts})
+
+
+def _crowded(rng: np.random.Generator, found: int, truths: int) -> DetectionBatch:
+    """One image of one class whose boxes and scores come from a few values: ties everywhere."""
+    sizes = ((found, 4), (truths, 4))
+    boxes, true_boxes = (torch.from_numpy(rng.integers([0, 0, 30, 30], [9, 9, 39, 39], size) / 1.0) for size in sizes)
+    zeros = [torch.zeros(count, dtype=torch.int64) for count in (found, truths)]
+    return DetectionBatch(
+        [boxes], [torch.from_numpy(rng.integers(1, 5, found) / 4)], [zeros[0]], [true_boxes], [zeros[1]],
+        torch.tensor([[found], [truths]]), true_flags=[(torch.arange(truths) % 7 == 0).long()],
+        box_format=1, true_box_format=1,
+    )  # fmt: skip
+
+
+def _match_examples(quick: bool) -> Iterator[Example]:
+    def scene(images: int, **choices: Any) -> DetectionBatch:
+        return random_scene(np.random.default_rng([images, len(choices)]), images=images, **choices).batch()
+
+    for rule in _MATCH_RULES:
+        yield Example(rule, _match_arguments(scene(3, most=12), rule))
+    for dtype in FLOATS:
+        yield Example(f"{dtype}", _match_arguments(scene(3, dtype=dtype, most=12)))
+    yield Example("no image", _match_arguments(_flat(scene(0))), native_only=True)
+    yield Example("one image", _match_arguments(scene(1)))
+    yield Example("flat", _match_arguments(_flat(scene(5, most=9))))
+    yield Example("padded", _match_arguments(_padded(scene(5, most=9), room=3)))
+    keyed = DetectionBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([5, -1, 1 << 40])]})
+    yield Example("ids on the host", _match_arguments(keyed), host=frozenset({"image_ids"}))
+    keyed = DetectionBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([key]) for key in (5, 0, 7)]})
+    yield Example("ids on the device", _match_arguments(keyed))
+    wrong = scene(3, most=9)
+    wrong.scores[-1][...] = torch.nan
+    yield Example("NaN scores", _match_arguments(wrong), output=Matched._fields.index("problem"))
+    yield Example("ties", _match_arguments(_crowded(np.random.default_rng(0), 33, 31)))
+    yield from () if quick else _large_match_examples(scene)
+
+
+def _large_match_examples(scene: Callable[..., DetectionBatch]) -> Iterator[Example]:
+    for images in SIZES[2:]:
+        yield Example(f"{images} images", _match_arguments(scene(images)), native_only=images == SIZES[-1])
+        flat = _match_arguments(_flat(scene(images)), "as evaluated")
+        yield Example(f"{images} images, flat", flat, native_only=True)
+        yield Example(f"{images} images, padded", _match_arguments(_padded(scene(images), room=0)), native_only=True)
+    huge = _crowded(np.random.default_rng(1), 3000, 700)
+    yield Example("one huge image", _match_arguments(huge), native_only=True)
+
+
+def _match_load(scene: Scene) -> Arguments:
+    whole = forms.columns(scene)
+    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    batch = DetectionBatch(
+        [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
+        torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd], image_ids=[whole.image_ids],
+    )  # fmt: skip
+    return _match_arguments(batch, "as evaluated")
+
+
+# --------------------------------------------------------------------------------------------------------- pack_masks
+
+
+def _masks(shape: tuple[int, int, int], dtype: torch.dtype = torch.bool) -> Arguments:
+    rng = np.random.default_rng(sum(shape))
+    return (torch.from_numpy(rng.integers(0, 3, shape, np.uint8)).to(dtype),)
+
+
+def _mask_examples(quick: bool) -> Iterator[Example]:
+    for count in SIZES:
+        yield Example(f"{count} masks", _masks((count, 5, 13)))
+    for shape in ((1, 1, 1), (3, 0, 5), (2, 31, 33), (2, 1, 64), (1, 1000, 33)):
+        yield Example(f"uint8 {shape}", _masks(shape, torch.uint8))
+    huge = (1, 300, 401) if quick else (1, 4000, 4001)
+    yield Example("one huge mask", _masks(huge))
+
+
+def _mask_load(scene: Scene) -> Arguments:
+    """100 masks of 1080 x 1920, whatever the scene."""
+    return _masks((100, 1080, 1920))
+
+
+def _named(pairs: Callable[[bool], Iterator[tuple[str, Arguments]]]) -> Callable[[bool], Iterator[Example]]:
+    return lambda quick: (Example(name, arguments) for name, arguments in pairs(quick))
+
+
+ROWS = {
+    row.op: row
+    for row in (
+        Row("box_iou", _iou_examples, _iou_load, frozenset({"offsets"})),
+        Row(
+            *("match_boxes", _match_examples, _match_load),
+            host=frozenset({"lengths", "thresholds", "area_ranges", "limits"}),
+        ),
+        Row("count_truths", _named(hand_made.count_examples), hand_made.count_load),
+        Row(
+            *("order_records", _named(hand_made.order_examples), hand_made.order_load),
+            host=frozenset({"starts", "lengths"}),
+        ),
+        Row(
+            *("precision_recall", _named(hand_made.curve_examples), hand_made.curve_load),
+            host=frozenset({"recall_thresholds"}),
+        ),
+        Row("pack_masks", _mask_examples, _mask_load),
+    )
+}
+"""Every registered op must have a row here: ``tests/test_benchmarks.py`` looks."""

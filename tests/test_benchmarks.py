@@ -1,0 +1,409 @@
+"""Benchmarks give no number without parity, tell what is missing, and run, CUDA calls apart, on the CPU."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import child, forms, gpu_check, gpu_parity, machine, registry, report, run, scenes
+from benchmarks.checks import Checks, Disagreement, Unavailable
+from benchmarks.gpu_timing import Work
+from benchmarks.opponents import OURS, TOOLS, Clock, Tool
+from benchmarks.parity import differences
+from benchmarks.registry import ROWS
+from benchmarks.verify import REFERENCE, RULES, STATS, Outcome, digest, verdict
+from valor_gpu.inputs.coco import read_ground_truth, read_results
+from valor_gpu.ops import backends
+
+VAL, LVIS = scenes.CASES["val2017"], scenes.CASES["lvis"]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def scene() -> scenes.Scene:
+    return scenes.make(VAL, 30)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> forms.Files:
+    return forms.cached(VAL, 30, folder=tmp_path_factory.mktemp("bench_data"))
+
+
+# ------------------------------------------------------------------------------------------------------------- scenes
+
+
+@pytest.mark.parametrize("case", [VAL, LVIS, replace(scenes.CASES["objects365"], images=200)])
+def test_scenes_are_seeded_ordered_and_within_their_images(case: scenes.Case) -> None:
+    images = min(case.images, 60)
+    scene, again, other = (scenes.make(case, images, seed) for seed in (0, 0, 1))
+    assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(again).values()))
+    assert not np.array_equal(scene.found_score, other.found_score)
+    assert len(scene.image_ids) == images and (np.diff(scene.image_ids) > 0).all()
+    assert (np.diff(scene.truth_image) >= 0).all() and (np.diff(scene.found_image) >= 0).all()
+    counts = np.bincount(scene.found_image, minlength=images)
+    assert counts.max() == case.limit and counts.mean() > 0.9 * case.limit
+    falling = np.diff(scene.found_score) <= 0
+    assert falling[np.diff(scene.found_image) == 0].all()
+    ends = scene.found_box[:, :2] + scene.found_box[:, 2:]
+    assert (scene.found_box[:, :2] >= 0).all() and (ends <= scene.sizes[scene.found_image] + 0.01).all()
+    assert len(np.unique(scene.found_score)) < len(scene.found_score)  # there are ties
+
+
+def test_ground_truths_of_val2017_are_the_real_ones() -> None:
+    real = scenes._real()
+    assert (len(real.image_ids), len(real.box), len(real.category_ids)) == (5_000, 36_781, 80)
+
+
+def test_files_hold_the_scene(files: forms.Files, scene: scenes.Scene) -> None:
+    loaded = forms.load(files)
+    assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(loaded).values()))
+    truth, found = read_ground_truth(files.truth).annotations, read_results(files.found)
+    assert np.array_equal(truth.bbox, scene.truth_box) and np.array_equal(truth.area, scene.truth_area)
+    assert np.array_equal(truth.iscrowd, scene.truth_crowd)
+    assert np.array_equal(found.bbox, scene.found_box) and np.array_equal(found.score, scene.found_score)
+    assert np.array_equal(found.image_id, scene.image_ids[scene.found_image])
+    assert np.array_equal(found.category_id, scene.category_ids[scene.found_category])
+
+
+def test_files_are_made_once(files: forms.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms, "make", None)
+    assert forms.cached(VAL, 30, folder=files.arrays.parent) == files
+
+
+def test_all_forms_of_tensors_hold_the_same_numbers(scene: scenes.Scene) -> None:
+    preds, target = forms.image_tensors(scene)
+    packed, packed_target = forms.padded_tensors(scene)
+    narrow = forms.through_float32(scene)
+    boxes = torch.cat([item["boxes"] for item in preds])
+    sides = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1).double()
+    assert np.array_equal(sides.numpy(), narrow.found_box)
+    for i, (found, truth) in enumerate(zip(preds, target)):
+        assert int(truth["image_id"]) == scene.image_ids[i]
+        for name, rows in found.items():
+            assert torch.equal(packed[name][i, : packed["counts"][i]], rows)
+        for name in ("boxes", "labels", "iscrowd"):
+            assert torch.equal(packed_target[name][i, : packed_target["counts"][i]], truth[name])
+
+
+# ------------------------------------------------------------------------------------------------------------- parity
+
+
+def test_every_op_has_a_row() -> None:
+    assert sorted(ROWS) == [op.name for op in backends()]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_examples_agree(name: str, device: torch.device) -> None:
+    row = ROWS[name]
+    assert [text for e in row.examples(True) if (text := registry.disagreement(row, e, device))] == []
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_run_at_scale(name: str, scene: scenes.Scene) -> None:
+    arguments = ROWS[name].load(scene) if name != "pack_masks" else (torch.zeros(2, 3, 4, dtype=torch.bool),)
+    assert registry.moved_bytes(arguments, registry.call(name)(*arguments)) > 0
+
+
+def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ROWS["count_truths"]
+    example = next(e for e in row.examples(True) if e.name == "33 ground truths")
+    op = registry.find(row.op)
+    wrong = replace(op, reference=lambda *args: op.reference(*args) + 1)
+    monkeypatch.setattr(registry, "find", lambda _: wrong)
+    assert "against the reference: output 0: 20 of 20 values" in registry.disagreement(row, example, CPU)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "told"),
+    [
+        (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), ""),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), "1 of 1 values, first at [0]: 0.0 instead of -0.0"),
+        (torch.tensor([1.0]), torch.tensor([math.nan]), "1.0 instead of nan"),
+        (torch.tensor([1]), torch.tensor([1], dtype=torch.int32), "torch.int64 [1] instead of torch.int32 [1]"),
+        (torch.zeros(0), torch.zeros(0, 4), "[0] instead of torch.float32 [0, 4]"),
+        ({"a": torch.zeros(1)}, {"a": torch.zeros(1), "b": 1}, "instead of"),
+        ([torch.zeros(2), 3], [torch.zeros(2), 4], "output 1: 3 instead of 4"),
+    ],
+)
+def test_differences(got: Any, expected: Any, told: str) -> None:
+    assert (told in differences(got, expected)) if told else differences(got, expected) == ""
+
+
+NUMBERS = [0.5] * len(STATS)
+NEAR = [0.5 + 1e-10, *NUMBERS[1:]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "got", "agrees"),
+    [
+        ("bits", Outcome(NUMBERS, "a"), True),
+        ("bits", Outcome(NUMBERS, "b"), False),
+        ("bits", Outcome(NEAR, "a"), False),
+        ("rounding", Outcome(NEAR, "b"), True),
+        ("rounding", Outcome([0.5 + 1e-8, *NUMBERS[1:]]), False),
+        ("rounding", Outcome(NUMBERS[1:]), False),
+        ("rounding", Outcome([math.nan, *NUMBERS[1:]]), False),
+        ("float32 grids", Outcome([0.4] * 12), True),
+        ("float32 grids", Outcome(NUMBERS), False),
+    ],
+)
+def test_rules(rule: str, got: Outcome, agrees: bool) -> None:
+    ours = Outcome(NUMBERS, "a", [0.4] * 12)
+    assert verdict(RULES[rule], got, Outcome(NUMBERS, "a"), ours).agrees is agrees
+
+
+def test_digest_leaves_out_classes_without_ground_truth() -> None:
+    precision, recall = np.full((2, 3, 3, 1, 1), -1.0), np.full((2, 3, 1, 1), -1.0)
+    precision[:, :, 1], recall[:, 1] = 0.5, 0.25
+    one = digest(precision, recall, [7, 8, 9])
+    assert one == digest(precision[:, :, 1:], recall[:, 1:], [8, 9])
+    assert one != digest(precision, recall, [7, 6, 9]) and one != digest(precision + 1e-16 * 4, recall, [7, 8, 9])
+
+
+# ------------------------------------------------------------------------------------------------------- measurements
+
+
+def test_our_paths_equal_pycocotools(files: forms.Files, capsys: pytest.CaptureFixture[str]) -> None:
+    for path, tools in TOOLS.items():
+        got = {t.name: child.measure(t, files) for t in tools if t.name in (OURS, REFERENCE)}
+        outcomes = {name: Outcome(**measured["outcome"]) for name, measured in got.items()}
+        judged = verdict(RULES["bits"], outcomes[OURS], outcomes[REFERENCE], None)
+        assert judged.agrees, f"{path}: {judged.text}"
+        assert sum(got[OURS]["phases"].values()) <= got[OURS]["seconds"] < 60
+
+
+def test_a_run_in_a_process_of_its_own(files: forms.Files) -> None:
+    plan = run.Plan(VAL, 30, files.arrays.parent, threads=1, repeats=1, slow_repeats=1)
+    measured = run.measure_once(TOOLS["files"][0], "files", plan)
+    assert {"seconds", "cpu_seconds", "peak_mb", "resident_mb", "import_seconds", "load"} <= set(measured)
+    assert 0 <= measured["peak_mb"] < 2_000 and len(measured["outcome"]["stats"]) == len(STATS)
+
+
+def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
+    plan = run.Plan(VAL, 0, tmp_path / "no" / "such", 1, 1, 1)
+    absent = Tool("no such tool", "", "bits", lambda: pytest.fail("never started here"))
+    assert "exit code 1: StopIteration" in run.measure_once(absent, "files", plan)["failed"]
+
+
+def test_a_missing_engine_is_told(files: forms.Files) -> None:
+    def start() -> Any:
+        raise ImportError("No module named 'engine'\nsecond line")
+
+    assert child.measure(Tool("x", "x", "bits", start), files) == {"missing": "No module named 'engine'"}
+
+
+def tool(name: str, slow: bool = False) -> Tool:
+    return Tool(name, name, "bits", lambda: lambda files: lambda clock: lambda: Outcome([]), slow)
+
+
+def measured(seconds: float, text: str = "a", **more: Any) -> dict[str, Any]:
+    numbers = {"cpu_seconds": seconds, "peak_mb": 10 * seconds, "resident_mb": 1.0, "import_seconds": 1.0, "load": 0.1}
+    outcome = Outcome(NUMBERS, text, NUMBERS)._asdict()
+    return {"seconds": seconds, "phases": {"p": seconds}, **numbers, "outcome": outcome, **more}
+
+
+PLAN = run.Plan(VAL, 200, Path("unused"), threads=2, repeats=4, slow_repeats=2)
+
+
+def test_engines_take_turns_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def once(tool: Tool, path: str, plan: run.Plan) -> dict[str, Any]:
+        seen.append(tool.name)
+        return {"missing": "gone"} if tool.name == "c" else measured(1.0)
+
+    monkeypatch.setattr(run, "measure_once", once)
+    runs = run.take_turns("files", [tool("a"), tool("b", slow=True), tool("c")], PLAN)
+    assert seen == ["a", "b", "c", "b", "a", "a", "a"]
+    assert {name: len(found) for name, found in runs.items()} == {"a": 4, "b": 2, "c": 1}
+
+
+def rows_of(runs: run.Measured) -> dict[str, dict[str, Any]]:
+    return {row["tool"]: row for row in run.rows("files", [tool(n) for n in runs], PLAN, runs, REFERENCE)}
+
+
+def test_only_engines_that_agree_get_numbers() -> None:
+    runs: run.Measured = {
+        OURS: [measured(2.0), measured(1.0), measured(4.0)],
+        "fast": [measured(4.0)],
+        "slow": [measured(8.0)],
+        "wrong once": [measured(1.0), measured(1.0, "b")],
+        "absent": [{"missing": "not installed"}],
+        "broken": [measured(1.0), {"failed": "exit code 1: boom"}],
+        "none": [],
+        REFERENCE: [measured(10.0)],
+    }
+    rows = rows_of(runs)
+    assert {name: row["status"] for name, row in rows.items()} == {
+        OURS: "ok", "fast": "ok", "slow": "ok", "wrong once": "mismatch", "absent": "missing", "broken": "failed",
+        "none": "not run", REFERENCE: "ok",
+    }  # fmt: skip
+    assert all("seconds" not in row for row in rows.values() if row["status"] != "ok")
+    assert rows[OURS]["seconds"] == {"median": 2.0, "min": 1.0, "max": 4.0, "runs": [2.0, 1.0, 4.0]}
+    assert (rows["slow"]["times_ours"], rows["slow"]["times_fastest_peer"]) == (4.0, 2.0)
+    assert (rows[OURS]["times_ours"], rows[OURS]["times_fastest_peer"]) == (1.0, 0.5)
+
+
+def test_no_number_without_a_reference() -> None:
+    rows = rows_of({OURS: [measured(1.0)], REFERENCE: [{"missing": "not installed"}]})
+    assert rows[OURS]["status"] == "unverified" and "seconds" not in rows[OURS]
+
+
+def test_big_cases_are_held_against_pycocotools_on_a_small_version_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = (tool(OURS), tool("peer"), tool("wrong"), tool(REFERENCE, slow=True))
+    monkeypatch.setitem(TOOLS, "files", tools)
+    asked: list[tuple[int, list[str]]] = []
+
+    def turns(path: str, wanted: Any, plan: run.Plan) -> run.Measured:
+        asked.append((plan.images, [t.name for t in wanted]))
+        small = plan.images == LVIS.quick_images
+        return {t.name: [measured(1.0, "b" if small and t.name == "wrong" else "a")] for t in wanted}
+
+    monkeypatch.setattr(run, "take_turns", turns)
+    rows = run.compare("files", replace(PLAN, case=LVIS, images=LVIS.images, big=True))
+    assert asked == [(100, [OURS, "peer", "wrong", REFERENCE]), (5_000, [OURS, "peer"])]
+    assert {row["tool"]: row["status"] for row in rows} == {
+        OURS: "ok", "peer": "ok", "wrong": "mismatch", REFERENCE: "not run",
+    }  # fmt: skip
+    assert {row["images"] for row in rows} == {5_000}
+
+
+def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.parse(["detection", "--repeats", "0"])
+    assert "--repeats must be at least 1 but is 0" in capsys.readouterr().err
+    assert run.parse(["detection", "--quick"]).case == "all"
+
+
+def test_phases_of_a_clock() -> None:
+    clock = Clock()
+    with clock.phase("one"):
+        pass
+    assert list(clock.phases) == ["one"] and clock.phases["one"] >= 0
+
+
+def test_results_tell_where_they_come_from() -> None:
+    about = machine.describe(["torch", "no-such-package"], commit="abc")
+    assert about["commit"] == "abc" and about["versions"] == {"torch": torch.__version__, "no-such-package": None}
+    assert about["machine"]["cpus"] >= 1 and machine.run("no-such-program") is None
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def stored(date: str, quick: bool = False) -> dict[str, Any]:
+    runs: run.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
+    runs[REFERENCE] = [measured(50.0)]
+    about = {**machine.describe(["torch"], "0123456789abcdef"), "date": date}
+    rows = run.rows("files", [tool(name) for name in runs], PLAN, runs, REFERENCE)
+    return {"kind": "detection", **about, "quick": quick, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
+
+
+def test_report_fills_the_readme_from_the_newest_full_run(tmp_path: Path) -> None:
+    for name, result in {"a": stored("2030-02-01"), "b": stored("2030-01-01"), "c": stored("2031", True)}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(result))
+    readme = tmp_path / "README.md"
+    readme.write_text(f"top\n{report.BEGIN}\nold\n{report.END}\nbottom\n")
+    assert report.main(["--readme", str(readme), "--results", str(tmp_path)]) == 0
+    text = readme.read_text()
+    assert text.startswith(f"top\n{report.BEGIN}\n| JSON files to AP |") and text.endswith(f"{report.END}\nbottom\n")
+    for line in (
+        "| valor_gpu | **0.100 s**, 1 MB |",
+        "| peer | 0.250 s (2.5x), 2 MB (2.5x) |",
+        "| absent | missing |",
+        "| pycocotools | 50 s (500.0x), 500 MB (500.0x) |",
+    ):
+        assert line in text
+    assert "Commit 0123456789, 2030-02-01" in text and "old" not in text
+
+
+def test_report_needs_a_full_run_and_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main(["--results", str(tmp_path)]) == 1
+    assert "no result of a full run" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="once each"):
+        report.put("no markers", "text")
+
+
+# ---------------------------------------------------------------------------------------------------------- gpu_check
+
+
+def test_without_a_gpu_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(gpu_check, "collect", lambda *_: pytest.fail("something ran"))
+    assert gpu_check.main(["--results", str(tmp_path)]) == 0
+    assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_all_checks_pass_on_the_cpu(scene: scenes.Scene) -> None:
+    work = Work("small", scene, whole_target=60, batches_target=60, repeats=2)
+    result = gpu_check.collect(CPU, quick=True, works=[work], copy_size=1 << 16)
+    assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
+    assert {c["name"] for c in result["checks"] if c["outcome"] == "unavailable"} <= {
+        "small: kernels", "torchmetrics on the same device",
+    }  # fmt: skip
+    assert [row["met"] for row in result["timings"][:2]] == [True, True]
+    assert sorted(row["op"] for row in result["ops"]) == sorted(ROWS)
+    assert [row["phase"] for row in result["phases"]][1:4] == ["match", "order and count", "curves"]
+    json.dumps(result)
+
+
+def test_failures_are_kept_and_the_rest_goes_on() -> None:
+    checks = Checks(tell=lambda _: None)
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    for name, error in {"a": Disagreement("1 != 2"), "b": Unavailable("no tool"), "c": RuntimeError("boom")}.items():
+        assert checks.run(name, partial(fail, error)) is None
+    assert checks.run("d", lambda: 5) == 5
+    assert [record["outcome"] for record in checks.records] == ["fail", "unavailable", "fail", "pass"]
+    assert checks.failed == ["a", "c"] and "RuntimeError: boom" in checks.records[2]["detail"]
+
+
+def test_an_op_without_a_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(ROWS, "pack_masks")
+    checks = Checks(tell=lambda _: None)
+    monkeypatch.setattr(gpu_parity, "_check_op", lambda *_: None)
+    gpu_parity.check_ops(checks, CPU, True)
+    assert checks.failed == ["op pack_masks"]
+
+
+def test_what_compute_sanitizer_says() -> None:
+    gpu_check.judge_sanitizer(0, "ERROR SUMMARY: 0 errors")
+    with pytest.raises(Disagreement, match="Invalid __global__ read"):
+        gpu_check.judge_sanitizer(gpu_check.FOUND, "Invalid __global__ read of size 4")
+    with pytest.raises(Unavailable, match="Device not supported"):
+        gpu_check.judge_sanitizer(1, "Error: Device not supported")
+    with pytest.raises(Disagreement, match="exit code 1"):
+        gpu_check.judge_sanitizer(1, "fail  op box_iou")
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1)])
+def test_a_record_is_stored(
+    outcome: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = {
+        "checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}],
+        "timings": [{"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}],
+    }
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(gpu_check, "usual_works", lambda quick: [])
+    monkeypatch.setattr(gpu_check, "device_facts", lambda device: {"name": "NVIDIA H200", "driver": "580"})
+    monkeypatch.setattr(gpu_check, "collect", lambda *_: collected)
+    assert gpu_check.main(["--results", str(tmp_path), "--commit", "abc"]) == code
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith("gpu_nvidia-h200_") and json.loads(path.read_text())["commit"] == "abc"
+    printed = capsys.readouterr().out
+    assert "over its target: val2017" in printed and ("failed: op x" in printed) == bool(code)
+    assert "| val2017 | 2 ms |" in report.gpu_text(json.loads(path.read_text()))
