@@ -106,9 +106,10 @@ class COCO:
         >>> truth.createIndex()
         creating index...
         index created!
-        >>> found = truth.loadRes([{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}])
+        >>> results = [{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}]
+        >>> found = truth.loadRes(results)  # doctest: +ELLIPSIS
         Loading and preparing results...
-        DONE (t=0.00s)
+        DONE (t=...s)
         creating index...
         index created!
         >>> found.columns.annotations.area.tolist()
