@@ -1,0 +1,64 @@
+"""The docs say what the code does."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+import runpy
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tools import make_docs
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+
+def test_pages_made_from_docstrings_are_up_to_date() -> None:
+    assert make_docs.stale(ROOT) == [], "run tools/make_docs.py"
+
+
+def test_a_changed_page_and_a_page_that_nothing_makes_are_found(tmp_path: Path) -> None:
+    for name, text in make_docs.pages().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert make_docs.stale(tmp_path) == []
+    (tmp_path / "docs/cli.md").write_text("old")
+    (tmp_path / "docs/metrics/Gone.md").write_text("left over")
+    assert make_docs.stale(tmp_path) == ["docs/metrics/Gone.md", "docs/cli.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_loop_in_the_readme_is_the_one_that_runs() -> None:
+    example = runpy.run_path(str(ROOT / "examples/training_loop.py"))
+    body = inspect.getsource(example["validate"]).split('"""')[-1].replace("return result", "")
+    shown = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown == [textwrap.dedent(body).strip() + "\n"]
+    assert len(shown[0].splitlines()) <= 10
+
+
+def test_the_example_gives_the_numbers_of_pycocotools() -> None:
+    coco = pytest.importorskip("pycocotools.coco", reason="pycocotools is not installed")
+    cocoeval = pytest.importorskip("pycocotools.cocoeval", reason="pycocotools is not installed")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        runpy.run_path(str(ROOT / "examples/training_loop.py"), run_name="__main__")
+    data = ROOT / "examples" / "data"
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = coco.COCO(str(data / "instances_val2014_100.json"))
+        found = truth.loadRes(str(data / "instances_val2014_fakebbox100_results.json"))
+        evaluator = cocoeval.COCOeval(truth, found, "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    lines = [line.split()[1] for line in shown.getvalue().splitlines()[:12]]
+    assert lines == [f"{value:.4f}" for value in evaluator.stats]

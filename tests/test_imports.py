@@ -1,0 +1,74 @@
+"""What importing costs and loads, and what is public."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import valor_gpu
+from tools import make_api_surface
+
+HEAVY = ("torch", "numpy", "torchmetrics", "triton", "matplotlib", "pycocotools")
+DATA = Path(__file__).parent.parent / "examples" / "data"
+
+
+def loaded_by(program: str) -> set[str]:
+    """Which of the heavy packages a program loads in a process of its own."""
+    program += f"\nimport sys\nprint(*[name for name in {HEAVY} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("program", "allowed"),
+    [
+        ("import valor_gpu; dir(valor_gpu), valor_gpu.__version__, valor_gpu.InputError", set()),
+        ("import valor_gpu; valor_gpu.coco, valor_gpu.detection, valor_gpu.ops, valor_gpu.Result", set()),
+        ("import valor_gpu.cli, valor_gpu.report.doctor, valor_gpu.report.detection", set()),
+        ("from valor_gpu.cli import main, parser\nparser().format_help()", set()),
+        ("from valor_gpu.coco import COCO; COCO()", {"numpy"}),
+        ("from valor_gpu import Ragged", {"torch", "numpy"}),
+        ("from valor_gpu.ops import backends; backends()", {"torch", "numpy"}),
+        ("from valor_gpu.cli import main; main(['doctor'])", {"torch", "numpy"}),
+    ],
+)
+def test_nothing_is_loaded_before_it_is_used(program: str, allowed: set[str]) -> None:
+    assert loaded_by(program) <= allowed
+
+
+def test_detecting_loads_no_torchmetrics_and_no_matplotlib_and_touches_no_cuda() -> None:
+    arguments = ["detect", "--gt", str(DATA / "instances_val2014_100.json"), "--quiet"]
+    arguments += ["--dt", str(DATA / "instances_val2014_fakebbox100_results.json")]
+    program = f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0\n"
+    assert loaded_by(program + "import torch\nassert not torch.cuda.is_initialized()") == {"torch", "numpy"}
+
+
+def test_import_takes_less_than_200_ms() -> None:
+    program = "import time; start = time.perf_counter(); import valor_gpu; print(time.perf_counter() - start)"
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(3)]
+    assert min(float(run.stdout) for run in runs) < 0.2
+
+
+def test_public_names_are_those_in_api_surface_json() -> None:
+    stored = json.loads((Path(__file__).parent / "api_surface.json").read_text())
+    assert make_api_surface.surface() == stored, "look at the difference, then run tools/make_api_surface.py"
+
+
+@pytest.mark.parametrize("name", make_api_surface.PACKAGES)
+def test_packages_list_their_names_and_refuse_others(name: str) -> None:
+    package = sys.modules[name]
+    assert set(package.__all__) <= set(dir(package))
+    assert not [public for public in dir(package) if public.startswith("_") and not public.startswith("__")]
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'no_such_name'"):
+        _ = package.no_such_name
+
+
+def test_errors_are_those_of_python_too() -> None:
+    assert issubclass(valor_gpu.InputError, ValueError)
+    assert issubclass(valor_gpu.MissingExtraError, ImportError)
+    assert issubclass(valor_gpu.NativeError, RuntimeError)
+    assert all(issubclass(e, valor_gpu.ValorError) for e in (valor_gpu.InputError, valor_gpu.SyncError))
