@@ -1,5 +1,6 @@
-// Precision and recall from detection records, sample by sample as pycocotools' COCOeval.accumulate defines them,
-// without curves in memory: only true positives shape a curve, and a recall sample is a maximum over them.
+// Precision and recall from detection records, sample by sample as pycocotools' COCOeval.accumulate defines
+// them, without curves in memory: only true positives shape a curve, and a recall sample is a maximum over
+// them.
 #pragma once
 #include "platform.h"
 
@@ -7,7 +8,8 @@ namespace valor {
 
 constexpr double kEpsilon = 2.220446049250313e-16;  // numpy.spacing(1)
 
-// What a run of accumulation is made of. R recall thresholds are ascending; positives are counting ground truths.
+// What a run of accumulation is made of. R recall thresholds are ascending; positives are counting ground
+// truths.
 struct CurveShape {
   int64_t thresholds, areas, limits, recalls, classes;
 
@@ -24,14 +26,16 @@ VALOR_HD double precision_at(int64_t tp, int64_t fp) {
   return static_cast<double>(tp) / (static_cast<double>(fp) + static_cast<double>(tp) + kEpsilon);
 }
 
-// Index of the true positive that reaches `recall`: numpy.searchsorted(arange(1, most + 1) / positives, recall).
-// `most` exceeds the positives only where a ground truth may be matched twice (DetectionFlag kFree).
+// Index of the true positive that reaches `recall`: numpy.searchsorted(arange(1, most + 1) / positives,
+// recall). `most` exceeds the positives only where a ground truth may be matched twice (DetectionFlag kFree).
 VALOR_HD int64_t reaching_index(int64_t positives, int64_t most, double recall) {
   int64_t low = 0, high = most;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
-    if (static_cast<double>(middle + 1) / static_cast<double>(positives) < recall) low = middle + 1;
-    else high = middle;
+    if (static_cast<double>(middle + 1) / static_cast<double>(positives) < recall)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -53,7 +57,8 @@ VALOR_HD int record_bucket(const uint8_t* row) { return row[12]; }
 // Up to 64 lane bits from bit `first`, a multiple of 8, of a bit field of `bytes` bytes.
 VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) {
   uint64_t word = 0;
-  for (int64_t i = 0; i < 8 && first / 8 + i < bytes; ++i) word |= static_cast<uint64_t>(field[first / 8 + i]) << (8 * i);
+  for (int64_t i = 0; i < 8 && first / 8 + i < bytes; ++i)
+    word |= static_cast<uint64_t>(field[first / 8 + i]) << (8 * i);
   return word;
 }
 

@@ -41,7 +41,8 @@ void sort_keyed(Keyed* items, Keyed* spare, int64_t count) {
   if (from != items) std::copy(from, from + count, items);
 }
 
-// Class index of a label, -1 when it is not one of the ascending `labels`; a table when they lie close together.
+// Class index of a label, -1 when it is not one of the ascending `labels`; a table when they lie close
+// together.
 class ClassIndex {
  public:
   ClassIndex(const int64_t* labels, int64_t count) : labels_(labels), count_(count) {
@@ -97,7 +98,8 @@ class ClassCurve {
         bucket_(shape_.areas),
         area_mask_(shape_.areas) {
     const uint64_t one_area = shape_.thresholds >= 64 ? ~0ull : (1ull << shape_.thresholds) - 1;
-    for (int64_t a = 0; a < shape_.areas && words_ == 1; ++a) area_mask_[a] = one_area << (a * shape_.thresholds);
+    for (int64_t a = 0; a < shape_.areas && words_ == 1; ++a)
+      area_mask_[a] = one_area << (a * shape_.thresholds);
   }
 
   void run(int64_t k) {
@@ -124,7 +126,8 @@ class ClassCurve {
     for (int64_t a = 0; a < shape_.areas; ++a) {
       int64_t* reach = reach_.data() + a * shape_.recalls;
       const int64_t most = std::max(positives(a), rows);
-      for (int64_t r = 0; r < shape_.recalls; ++r) reach[r] = reaching_index(positives(a), most, run_.recall_grid[r]);
+      for (int64_t r = 0; r < shape_.recalls; ++r)
+        reach[r] = reaching_index(positives(a), most, run_.recall_grid[r]);
       bucket_[a].resize(positives(a));
       int32_t r = -1;
       for (int64_t i = 0; i < positives(a); ++i) bucket_[a][i] = r = last_reached(a, r, i);
@@ -185,7 +188,8 @@ class ClassCurve {
       }
     }
     for (int64_t w = 0; w < words_; ++w) {
-      const uint64_t matched = load_bits(field, bytes, 64 * w), ignored = load_bits(field + bytes, bytes, 64 * w);
+      const uint64_t matched = load_bits(field, bytes, 64 * w),
+                     ignored = load_bits(field + bytes, bytes, 64 * w);
       const uint64_t lanes = shape_.lanes() - 64 * w >= 64 ? ~0ull : (1ull << (shape_.lanes() - 64 * w)) - 1;
       if (kFalse) count_false(~matched & ~ignored & lanes, 64 * w);
       if (kTrue) count_true(matched & ~ignored & lanes, 64 * w, record_score(row), bucket);
@@ -278,8 +282,9 @@ class ClassCurve {
 }  // namespace
 }  // namespace valor
 
-// Orders records by (class, score descending, place in the given image order, index in image). `order` has room for
-// all rows; rows beyond every limit, padding and labels that are not wanted are left out. K + 1 offsets.
+// Orders records by (class, score descending, place in the given image order, index in image). `order` has
+// room for all rows; rows beyond every limit, padding and labels that are not wanted are left out. K + 1
+// offsets.
 VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_bytes, int64_t num_limits,
                                           const int64_t* starts, const int64_t* lengths, int64_t num_images,
                                           const int64_t* labels, int64_t num_classes, int64_t agnostic,
@@ -339,17 +344,20 @@ VALOR_API int32_t valor_count_truths_cpu(const uint8_t* truths, int64_t rows, in
   return 0;
 }
 
-// Fills precision [T, R, K, A, M or 1] (and scores, when full) and recall [T, K, A, M], all preset to -1 by the caller.
-VALOR_API int32_t valor_precision_recall_cpu(const uint8_t* records, const int64_t* order, const int64_t* offsets,
-                                             const int64_t* positives, const int64_t* sizes,
-                                             const double* recall_grid, const int64_t* grid_places, int64_t full,
-                                             int64_t ties, double* precision, double* recall, double* scores,
+// Fills precision [T, R, K, A, M or 1] (and scores, when full) and recall [T, K, A, M], all preset to -1 by
+// the caller.
+VALOR_API int32_t valor_precision_recall_cpu(const uint8_t* records, const int64_t* order,
+                                             const int64_t* offsets, const int64_t* positives,
+                                             const int64_t* sizes, const double* recall_grid,
+                                             const int64_t* grid_places, int64_t full, int64_t ties,
+                                             double* precision, double* recall, double* scores,
                                              int64_t threads) {
   using namespace valor;
   const CurveShape shape{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
-  const Accumulation run{shape,       records,     order,     offsets,
-                         positives,   recall_grid, grid_places, full != 0,
-                         static_cast<TieOrder>(ties), precision, recall, scores};
+  const Accumulation run{shape,       records,   order,
+                         offsets,     positives, recall_grid,
+                         grid_places, full != 0, static_cast<TieOrder>(ties),
+                         precision,   recall,    scores};
   auto body = [&](int64_t begin, int64_t end) {
     ClassCurve curve(run);
     for (int64_t k = begin; k < end; ++k) {

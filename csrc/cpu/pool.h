@@ -1,7 +1,9 @@
-// A pool of native threads that help with a loop. The calling thread always works itself and never waits for a
-// helper that has not started. Waking a sleeping thread takes 50 us and more, as long as a batch of 16 images, so a
-// helper looks out for the next loop for kSpin before it sleeps (OpenMP's threads do so for milliseconds).
+// A pool of native threads that help with a loop. The calling thread always works itself and never waits for
+// a helper that has not started. Waking a sleeping thread takes 50 us and more, as long as a batch of 16
+// images, so a helper looks out for the next loop for kSpin before it sleeps (OpenMP's threads do so for
+// milliseconds).
 #pragma once
+#include <pthread.h>
 #include <stdint.h>
 
 #include <algorithm>
@@ -10,10 +12,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
-
-#include <pthread.h>
 
 namespace valor {
 
@@ -67,8 +68,8 @@ class Pool {
     std::atomic<int64_t> next{0};
     std::mutex mutex;
     std::condition_variable idle;
-    int active = 0;   // helpers inside work(), guarded by mutex
-    int wanted = 0;   // helpers that may still join, guarded by the pool's mutex
+    int active = 0;  // helpers inside work(), guarded by mutex
+    int wanted = 0;  // helpers that may still join, guarded by the pool's mutex
   };
 
   static constexpr std::chrono::microseconds kSpin{200};
@@ -83,9 +84,9 @@ class Pool {
     loop->wanted = helpers;
     loops_.push_back(loop);
     waiting_.store(loops_.size(), std::memory_order_release);
-    while (started_ < helpers) {
-      std::thread(&Pool::serve, this).detach();
-      ++started_;
+    try {
+      for (; started_ < helpers; ++started_) std::thread(&Pool::serve, this).detach();
+    } catch (const std::system_error&) {  // no thread to be had: the caller works alone
     }
     if (asleep_ > 0) wake_.notify_all();
   }

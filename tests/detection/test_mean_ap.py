@@ -288,6 +288,7 @@ BAD = {
     "inf_box": ([PRED], [dict(TRUE, boxes=BOX / 0)], r"target\[0\]\['boxes'\]\[0\] must be finite"),
     "half_ids": ([PRED] * 2, [dict(TRUE, image_id=1), TRUE], r"target\[1\] must have key 'image_id'"),
     "float_id": ([PRED], [dict(TRUE, image_id=1.5)], r"target\[0\]\['image_id'\] must be an int"),
+    "huge_id": ([PRED], [dict(TRUE, image_id=2**63)], r"target\[0\]\['image_id'\] must fit in int64"),
     "packed_shape": (PRED, TRUE, r"preds\['boxes'\] must have shape \[B, N, 4\]"),
 }
 

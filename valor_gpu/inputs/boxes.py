@@ -11,11 +11,12 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import BOX_FORMATS, FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops._launch import BOX_FORMATS, FLOAT_TYPES, INT_TYPES, to_device
 from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.matching import DetectionBatch
 
 Item = Mapping[str, Any]
+_INT64 = torch.iinfo(torch.int64)
 _DEVICE, _DTYPE = attrgetter("device"), attrgetter("dtype")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
     "boxes": ("floating point", FLOAT_TYPES),
@@ -63,12 +64,11 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
                 _check_sizes(column, side, key, size)
     for key, column in optional.items():
         _check_sizes(column, "target", key, sizes[1])
-    _check_one_device({name: column[: None if _on_gpu(column) else 1] for name, column in columns.items()})
-    return _batch(columns, optional, torch.tensor(sizes).reshape(2, -1), _image_ids(target), box_format)
-
-
-def _on_gpu(column: list[Tensor]) -> bool:
-    return bool(column) and column[0].is_cuda
+    every = {**columns, **{("target", key): column for key, column in optional.items()}}
+    on_gpu = any(column[0].is_cuda for column in every.values() if column)
+    # On the CPU joining finds a device that differs inside a column, so that one look at each column is enough.
+    _check_one_device(every if on_gpu else {name: column[:1] for name, column in every.items()})
+    return _batch(columns, optional, torch.tensor(sizes).reshape(2, -1), _image_ids(target, on_gpu), box_format)
 
 
 def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:
@@ -131,16 +131,14 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
                 )
 
 
-def _image_ids(target: Sequence[Item]) -> list[Tensor]:
-    """The ids as one CPU tensor, or as one-element device tensors that nobody waits for."""
+def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
+    """The ids as one CPU tensor, or, for a batch on a GPU, as one-element device tensors that nobody waits for."""
     missing = [i for i, item in enumerate(target) if item.get("image_id") is None]
     if len(missing) == len(target):
         return []
     if missing:
         raise InputError(f"target[{missing[0]}] must have key 'image_id' since other images of the batch have one")
     ids = [item["image_id"] for item in target]
-    if set(map(type, ids)) == {int}:
-        return [torch.tensor(ids)]
     for i, value in enumerate(ids):
         one = isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INT_TYPES
         if not one and (isinstance(value, bool) or not isinstance(value, int)):
@@ -148,7 +146,9 @@ def _image_ids(target: Sequence[Item]) -> list[Tensor]:
             raise InputError(
                 f"target[{i}]['image_id'] must be an int or an integer tensor of one element but got {got}"
             )
-    if all(isinstance(value, Tensor) and value.is_cuda for value in ids):
+        if isinstance(value, int) and not _INT64.min <= value <= _INT64.max:
+            raise InputError(f"target[{i}]['image_id'] must fit in int64 but is {value}")
+    if on_gpu and all(isinstance(value, Tensor) and value.is_cuda for value in ids):
         return [value.long() for value in ids]
     return [torch.tensor([int(value) for value in ids])]
 
@@ -166,7 +166,7 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
         if len(rows) != 2 or tuple(tensor.shape) != need:
             raise InputError(f"{side}[{key!r}] must have shape [B, N{', 4' if key == 'boxes' else ''}] = {list(need)}"
                              f" but got {list(tensor.shape)}")  # fmt: skip
-    _check_one_device(columns)
+    _check_one_device({**columns, **{("target", key): column for key, column in optional.items()}})
     counts = [_counts(item, side, images) for item, side in ((preds, "preds"), (target, "target"))]
     padded = [columns[side, "labels"][0].shape[1] for side in ("preds", "target")]
     if not columns["preds", "labels"][0].is_cuda:
@@ -174,10 +174,11 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
     flat = {name: [tensor.flatten(0, 1)] for name, (tensor,) in columns.items()}
     extra = {key: [tensor.flatten(0, 1)] for key, (tensor,) in optional.items()}
     lengths = torch.tensor([[size] * images for size in padded])
-    batch = _batch(flat, extra, lengths, _padded_ids(target, images), box_format)
+    batch = _batch(flat, extra, lengths, _padded_ids(target, images, True), box_format)
     device = columns["preds", "labels"][0].device
     changes = {
-        name: None if count is None else count.to(device) for name, count in zip(("counts", "true_counts"), counts)
+        name: None if count is None else count if count.is_cuda else to_device(count, device)
+        for name, count in zip(("counts", "true_counts"), counts)
     }
     return DetectionBatch(**{**vars(batch), **changes})
 
@@ -193,7 +194,7 @@ def _counts(item: Item, side: str, images: int) -> Tensor | None:
     return counts.long()  # type: ignore[no-any-return]
 
 
-def _padded_ids(target: Item, images: int) -> list[Tensor]:
+def _padded_ids(target: Item, images: int, on_gpu: bool) -> list[Tensor]:
     ids = target.get("image_id")
     if ids is None:
         return []
@@ -201,7 +202,7 @@ def _padded_ids(target: Item, images: int) -> list[Tensor]:
     if ids.dtype not in INT_TYPES or tuple(ids.shape) != (images,):
         raise InputError(f"target['image_id'] must be integers of shape [{images}] but got {ids.dtype}"
                          f" {list(ids.shape)}")  # fmt: skip
-    return [ids.long()]
+    return [ids.long() if on_gpu else ids.long().cpu()]
 
 
 def _cut_padding(
@@ -225,7 +226,7 @@ def _cut_padding(
         lengths.append(length)
     flat = {(side, key): [tensor[kept[side]]] for (side, key), (tensor,) in columns.items()}
     extra = {key: [tensor[kept["target"]]] for key, (tensor,) in optional.items()}
-    return _batch(flat, extra, torch.stack(lengths), _padded_ids(target, images), box_format)
+    return _batch(flat, extra, torch.stack(lengths), _padded_ids(target, images, False), box_format)
 
 
 def _batch(
