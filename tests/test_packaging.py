@@ -1,0 +1,181 @@
+"""Source archive, wheel, in-place build and unbuilt package, each used by a process that finds nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+for _module in ("build", "setuptools", "wheel"):
+    pytest.importorskip(_module, reason=f"{_module} is not installed")
+
+ROOT = Path(__file__).parent.parent
+PACKED = ("valor_gpu", "csrc", "pyproject.toml", "setup.py", "MANIFEST.in", "Makefile")
+PACKED_TEXT = ("README.md", "CHANGELOG.md", "LICENSE")
+
+# One image with the kernels that are there, and what there is.
+PROGRAM = """
+import json, sys, torch, valor_gpu
+from valor_gpu import native
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.inputs.coco import read_results
+from valor_gpu.ops import backends
+metric = MeanAveragePrecision(box_format="xywh")
+box, label = torch.tensor([[0.0, 0.0, 9.0, 8.0]]), torch.tensor([1])
+metric.update([{"boxes": box, "scores": torch.tensor([0.9]), "labels": label}], [{"boxes": box, "labels": label}])
+open("results.json", "w").write('[{"image_id": 1, "category_id": 2, "bbox": [0, 0, 3, 4], "score": 0.5}]')
+print(json.dumps({
+    "file": valor_gpu.__file__,
+    "version": valor_gpu.__version__,
+    "reason": native.reason("valor_cpu"),
+    "kernels": sorted({op.cpu.kind for op in backends()}),
+    "triton": next(op.cuda.kind for op in backends() if op.name == "pack_masks"),
+    "map": metric.result().values["map"],
+    "area": read_results("results.json").area.tolist(),
+}))
+"""
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    """Standard output of a command that must succeed."""
+    environment = {**os.environ, "VALOR_GPU_CUDA": "0", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def used(place: Path, folder: Path) -> dict[str, Any]:
+    """What PROGRAM finds when ``place`` comes first on the path, run in ``folder``."""
+    found: dict[str, Any] = json.loads(run(sys.executable, "-c", PROGRAM, cwd=folder, PYTHONPATH=str(place)))
+    assert found["file"] == str(place / "valor_gpu" / "__init__.py")
+    assert found["map"] == pytest.approx(1.0, abs=1e-12)
+    assert found["area"] == [12.0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The unpacked source archive, made from a copy of the checkout without anything built."""
+    folder = tmp_path_factory.mktemp("packaging")
+    copy = folder / "checkout"
+    unwanted = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+    for name in (*PACKED, *PACKED_TEXT):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=unwanted, symlinks=True)
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ".", cwd=copy)
+    [archive] = folder.glob("valor_gpu-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "source", filter="data")
+    yield folder / "source" / archive.name.removesuffix(".tar.gz")
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def unbuilt(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What serves before anything is compiled."""
+    return used(source, tmp_path_factory.mktemp("unbuilt"))
+
+
+@pytest.fixture(scope="module")
+def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What serves after ``setup.py build_ext --inplace``, the way of a machine without network."""
+    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=source)
+    return used(source, tmp_path_factory.mktemp("in_place"))
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, in_place: dict[str, Any]) -> Path:
+    """The wheel built from the source archive; what in_place compiled is used again."""
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source)
+    [found] = source.parent.glob("*.whl")
+    return found
+
+
+def test_source_archive_holds_what_builds_and_nothing_built(source: Path, unbuilt: dict[str, Any]) -> None:
+    names = {str(path.relative_to(source)) for path in source.rglob("*")}
+    assert names >= {*PACKED_TEXT, "setup.py", "pyproject.toml", "Makefile", "valor_gpu/py.typed"}
+    native = {str(p.relative_to(ROOT)) for p in (ROOT / "csrc").rglob("*") if p.suffix in (".h", ".cpp", ".cu", ".py")}
+    assert names >= native
+    assert (source / "valor_gpu/ops/triton/masks.py").read_text() == (ROOT / "csrc/triton/masks.py").read_text()
+
+
+def test_unbuilt_package_works_by_its_references(unbuilt: dict[str, Any]) -> None:
+    assert unbuilt["kernels"] == ["reference"]
+    assert unbuilt["reason"] == "libvalor_cpu.so was not built"
+
+
+def test_in_place_build_serves_by_kernels(in_place: dict[str, Any]) -> None:
+    assert in_place["kernels"] == ["C++"]
+    assert in_place["reason"] == "libvalor_cpu.so loaded"
+
+
+def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt: dict[str, Any]) -> None:
+    assert wheel.name.startswith(f"valor_gpu-{unbuilt['version']}-py3-none-linux_")
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+        metadata = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/METADATA").decode()
+        entry = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/entry_points.txt").decode()
+    assert names >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"}
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu").rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == sources | {
+        f"valor_gpu/ops/triton/{path.name}" for path in (ROOT / "csrc/triton").glob("*.py")
+    }
+    assert {name.split("/")[0] for name in names} == {"valor_gpu", f"valor_gpu-{unbuilt['version']}.dist-info"}
+    assert "Requires-Dist: torch>=2.11\n" in metadata
+    assert "License-Expression: Apache-2.0\n" in metadata
+    assert "valor-gpu = valor_gpu.cli:main" in entry
+
+
+def test_installed_wheel_serves_by_kernels(wheel: Path, tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+    run(*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel, cwd=tmp_path)
+    installed = used(tmp_path / "site", tmp_path)
+    assert installed["kernels"] == ["C++"]
+    shown = run(
+        sys.executable,
+        "-P",
+        tmp_path / "site/bin/valor-gpu",
+        "--version",
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path / "site"),
+    )
+    assert shown == f"valor_gpu {installed['version']}\n"
+
+
+def test_the_libraries_need_neither_torch_nor_python(in_place: dict[str, Any]) -> None:
+    if shutil.which("ldd") is None:
+        pytest.skip("ldd is not there")
+    needed = run("ldd", Path(in_place["file"]).parent / "libvalor_cpu.so", cwd=ROOT)
+    assert "torch" not in needed
+    assert "python" not in needed
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"VALOR_GPU_CUDA": "yes"}, "VALOR_GPU_CUDA must be auto, 0 or 1 but got 'yes'"),
+        ({"VALOR_GPU_CUDA": "1", "PATH": "", "CUDA_HOME": "/nowhere", "CUDACXX": ""}, "VALOR_GPU_CUDA=1 but no nvcc"),
+    ],
+)
+def test_setup_refuses_what_it_cannot_build(variables: dict[str, str], message: str) -> None:
+    command = [sys.executable, "setup.py", "--version"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
