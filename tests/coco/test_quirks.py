@@ -18,42 +18,23 @@ from tests.coco.sides import (
     THEIRS,
     both,
     boxes_of,
+    corrected,
     dataset_of,
     evaluator,
+    found,
     load,
     quietly,
     random_objects,
     run,
-    same,
     same_arrays,
     same_runs,
+    with_datasets,
 )
 from valor_gpu.coco import COCOeval
 from valor_gpu.errors import InputError
 
 PAGE = Path(__file__).parents[2] / "docs" / "quirks.md"
-
 SQUARE = (0.0, 0.0, 50.0, 50.0)
-
-
-def corrected(objects: Any, **params: Any) -> Any:
-    return run(evaluator(OURS, objects, convention="corrected"), **params)
-
-
-def found(truths: list[dict[str, Any]], **fields: Any) -> list[dict[str, Any]]:
-    """One perfect detection for each ground truth."""
-    keys = ("image_id", "category_id", "bbox")
-    truths = copy.deepcopy(truths)
-    return [{key: t[key] for key in keys} | {"score": 0.9 - n / 100} | fields for n, t in enumerate(truths)]
-
-
-def with_datasets(side: Any, truths: dict[str, Any], detections: list[dict[str, Any]], **options: Any) -> Any:
-    """An evaluator whose detections are a dataset of their own, so that ids and areas are what they say."""
-    found_set = load(side, {**truths, "annotations": detections})
-    return side.COCOeval(load(side, truths), found_set, "bbox", **options)
-
-
-# --- ids
 
 
 def test_annotation_id_0():
@@ -122,62 +103,6 @@ def test_annotation_ids_that_repeat_in_random_scenes():
             annotation["id"] = 1 + n % max(1, len(dataset["annotations"]) - 7)
         for params in ({}, {"imgIds": [3, 10]}, {"catIds": [1, 7]}, {"useCats": 0, "catIds": [7, 1]}):
             same_runs(*both((dataset, results), **params))
-
-
-# --- summary
-
-
-def test_max_detections_other_than_100():
-    objects = random_objects(1)
-    theirs, ours = both(objects, maxDets=[1, 10, 300])
-    same_runs(theirs, ours)
-    assert ours.e.stats[0] == -1 < ours.e.stats[1]
-    mended = corrected(objects, maxDets=[1, 10, 300])
-    assert mended.e.stats[0] == corrected(objects).e.stats[0] > 0
-    assert "area=   all | maxDets=300 ] = " in mended.text
-
-
-@pytest.mark.parametrize("limits", [[100], [10, 100]])
-def test_fewer_than_three_limits(limits):
-    objects = random_objects(1)
-    pair = [evaluator(side, objects) for side in (THEIRS, OURS)]
-    for e in pair:
-        text = run(e, summarize=False, maxDets=limits).text
-        assert text.count("DONE") == 2
-    with pytest.raises(IndexError, match="list index out of range"):
-        quietly(pair[0].summarize)
-    with pytest.raises(IndexError, match=r"params.maxDets must hold at least 3 limits .* but got \[.*100\]"):
-        quietly(pair[1].summarize)
-    same_arrays(pair[0].eval, pair[1].eval)
-    mended = corrected(objects, maxDets=limits)
-    assert mended.text.count("maxDets=100") == (12 if len(limits) == 1 else 11)
-
-
-def test_more_than_three_limits():
-    objects = random_objects(1, most=150)
-    theirs, ours = both(objects, maxDets=[1, 2, 3, 100])
-    same_runs(theirs, ours)
-    assert ours.text.count("maxDets=  3") == 9
-    mended = corrected(objects, maxDets=[1, 2, 3, 100])
-    assert mended.text.count("maxDets=100") == 10
-    assert mended.e.stats[8] > ours.e.stats[8]
-
-
-def test_thresholds_as_a_list():
-    objects = random_objects(1)
-    theirs, ours = both(objects)
-    for e in (corrected(objects, iouThrs=theirs.e.params.iouThrs.tolist()), run(ours.e, iouThrs=[0.5, 0.75])):
-        assert e.e.stats[1] == theirs.e.stats[1] > 0
-
-
-def test_str_gives_the_summary():
-    theirs, ours = both(random_objects(1))
-    with pytest.raises(TypeError, match="__str__ returned non-string"):
-        quietly(str, theirs.e)
-    assert str(ours.e) in ours.text
-
-
-# --- inputs
 
 
 @pytest.mark.parametrize("convention", ["strict", "corrected"])
@@ -329,89 +254,6 @@ def test_annotations_changed_after_loading():
     same_runs(*(run(e) for e in pair))
 
 
-# --- parameters
-
-
-def test_use_cats_0_overwrites_cat_ids():
-    objects = random_objects(4)
-    theirs, ours = both(objects, useCats=0)
-    same_runs(theirs, ours)
-    assert ours.e.params.catIds == [-1]
-    again = [run(one.e) for one in (theirs, ours)]
-    same_runs(*again)
-    assert again[1].e.stats[0] == -1
-    mended = corrected(objects, useCats=0)
-    assert len(mended.e.params.catIds) == 4
-    assert mended.e.stats[0] > 0
-    first = mended.e.stats
-    same(first, run(mended.e).e.stats)
-
-
-def test_accumulate_takes_cells_by_position():
-    objects = random_objects(5, images=6)
-    pair = [evaluator(side, objects) for side in (THEIRS, OURS)]
-    for e in pair:
-        quietly(e.evaluate)
-        p = copy.deepcopy(e.params)
-        p.catIds, p.maxDets = [e.params.catIds[2]], [100, 1]
-        quietly(e.accumulate, p)
-    same_arrays(pair[0].eval, pair[1].eval)
-    whole = run(evaluator(OURS, objects)).e.eval
-    same(
-        np.ascontiguousarray(whole["precision"][:, :, :1, :, ::-2]), pair[1].eval["precision"]
-    )  # that of the first category
-
-
-def test_accumulate_by_value():
-    objects = random_objects(5, images=6)
-    e = corrected(objects).e
-    whole, p = e.eval, copy.deepcopy(e.params)
-    p.catIds, p.maxDets, p.areaRng = [e.params.catIds[2], e.params.catIds[0]], [100, 1], e.params.areaRng[:0:-1]
-    quietly(e.accumulate, p)
-    for name in ("precision", "recall", "scores"):
-        part = whole[name][..., [2, 0], :, :][..., :0:-1, :][..., ::-2]
-        same(np.ascontiguousarray(part), e.eval[name])
-    p = copy.deepcopy(e.params)
-    p.imgIds = e.params.imgIds[3:0:-1]
-    quietly(e.accumulate, p)
-    same_arrays(corrected(objects, imgIds=p.imgIds).e.eval, e.eval)
-    p.imgIds = p.imgIds * 2
-    quietly(e.accumulate, p)
-    same_arrays(corrected(objects, imgIds=p.imgIds).e.eval, e.eval)
-    for name, value in (("catIds", [55]), ("imgIds", [999]), ("maxDets", [7]), ("areaRng", [[1, 2]])):
-        p = copy.deepcopy(e.params)
-        setattr(p, name, value)
-        with pytest.raises(InputError, match=f"params.{name} must hold only what was evaluated but has"):
-            quietly(e.accumulate, p)
-
-
-def test_recall_grid_out_of_order():
-    objects, grid = random_objects(6), np.array([0.9, 0.1, 1.0, 0.3, 0.0])
-    theirs, ours = both(objects, recThrs=grid)
-    same_runs(theirs, ours)
-    mended, ordered = corrected(objects, recThrs=grid), corrected(objects, recThrs=np.sort(grid))
-    for name in ("precision", "scores"):
-        same(np.ascontiguousarray(ordered[name][:, np.argsort(np.argsort(grid))]), mended[name])
-    assert (mended["precision"] > ours["precision"]).any()
-
-
-def test_nothing_to_evaluate_prints_the_reminder():
-    theirs, ours = both(random_objects(1), imgIds=[])
-    same_runs(theirs, ours)
-    assert "Please run evaluate() first" in ours.text
-
-
-def test_accumulate_before_evaluate():
-    objects = random_objects(1)
-    with pytest.raises(AttributeError, match="'dict' object has no attribute"):
-        quietly(evaluator(THEIRS, objects).accumulate)
-    with pytest.raises(InputError, match=r"accumulate\(\) needs evaluate\(\), which has not been run"):
-        quietly(evaluator(OURS, objects).accumulate)
-
-
-# --- agreement
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_without_a_quirk_the_conventions_agree(seed):
     dataset, results = random_objects(seed)
@@ -424,8 +266,11 @@ def test_without_a_quirk_the_conventions_agree(seed):
 def test_the_page_names_every_test():
     named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
     not_quirks = {"test_the_page_names_every_test", "test_without_a_quirk_the_conventions_agree"}
-    here = {name for name in globals() if name.startswith("test_")} - not_quirks
-    loading = set(
-        re.findall(r"def (test_\w+)", Path(__file__).with_name("test_dataset.py").read_text(encoding="utf-8"))
+    here, parameters, loading = (
+        set(
+            re.findall(r"^def (test_\w+)", (PAGE.parents[1] / "tests" / "coco" / name).read_text("utf-8"), re.MULTILINE)
+        )
+        for name in ("test_quirks.py", "test_quirks_of_parameters.py", "test_dataset.py")
     )
-    assert here <= named <= here | loading
+    quirks = (here | parameters) - not_quirks
+    assert quirks <= named <= quirks | loading
