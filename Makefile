@@ -18,7 +18,7 @@ ARGS ?=
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq install
-CUDA = VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -c "import torch; print('auto' if torch.version.cuda else 0)")}
+CUDA = VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; print('auto' if torch.version.cuda else 0)")}
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
@@ -35,7 +35,7 @@ $(VENV)/.installed: pyproject.toml setup.py Makefile
 	@echo "installing into $(VENV) ..."
 	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) "$(TORCH)"
-	@$(PY) -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
+	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
 	@$(CUDA) $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"
 	@$(PY) tools/install_oracle.py $(VENV)/oracle
 	@touch $@
