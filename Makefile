@@ -61,14 +61,17 @@ test: setup
 parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
 
+# Every step runs, so that one run shows all there is to mend.
 check: setup
-	@$(PY) -m ruff check
-	@$(PY) -m ruff format --check
-	@$(PY) -m mypy
-	@$(VENV)/bin/lint-imports
-	@$(VENV)/bin/clang-format --dry-run -Werror $(NATIVE)
-	@$(PY) tools/check_ceilings.py
-	@$(PY) tools/make_docs.py --check
+	@failed=; step() { "$$@" || failed=1; }; \
+	step $(PY) -m ruff check; \
+	step $(PY) -m ruff format --check; \
+	step $(PY) -m mypy; \
+	step $(VENV)/bin/lint-imports; \
+	step $(VENV)/bin/clang-format --dry-run -Werror $(NATIVE); \
+	step $(PY) tools/check_ceilings.py; \
+	step $(PY) tools/make_docs.py --check; \
+	test -z "$$failed"
 
 $(VENV)/.bench: $(VENV)/.installed
 	@$(PIP) -c $(VENV)/constraints.txt -e ".[dev,bench]"

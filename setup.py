@@ -106,8 +106,8 @@ def extensions():
     found = [Extension("valor_gpu.libvalor_cpu", sources("cpu", "cpp"), depends=headers)]
     if sources("cuda", "cu") and cuda_wanted():
         found.append(Extension("valor_gpu.libvalor_cuda", sources("cuda", "cu"), depends=headers))
-    elif not cuda_wanted():
-        print("valor_gpu: no nvcc (or VALOR_GPU_CUDA=0), the CUDA library is not built", file=sys.stderr)
+    elif os.environ.get("VALOR_GPU_CUDA", "auto") == "auto":
+        print("valor_gpu: no nvcc was found, the CUDA library is not built", file=sys.stderr)
     return found
 
 
