@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import child, forms, gpu_check, gpu_parity, machine, registry, report, run, scenes
-from benchmarks.checks import Checks, Disagreement, Unavailable
-from benchmarks.gpu_timing import Work
+from benchmarks import child, forms, machine, registry, report, run, scenes
 from benchmarks.opponents import OURS, TOOLS, Clock, Tool
 from benchmarks.parity import differences
 from benchmarks.registry import ROWS
@@ -330,80 +327,3 @@ def test_report_needs_a_full_run_and_markers(tmp_path: Path, capsys: pytest.Capt
     assert "no result of a full run" in capsys.readouterr().err
     with pytest.raises(ValueError, match="once each"):
         report.put("no markers", "text")
-
-
-# ---------------------------------------------------------------------------------------------------------- gpu_check
-
-
-def test_without_a_gpu_nothing_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(gpu_check, "collect", lambda *_: pytest.fail("something ran"))
-    assert gpu_check.main(["--results", str(tmp_path)]) == 0
-    assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
-
-
-def test_all_checks_pass_on_the_cpu(scene: scenes.Scene) -> None:
-    work = Work("small", scene, whole_target=60, batches_target=60, repeats=2)
-    result = gpu_check.collect(CPU, quick=True, works=[work], copy_size=1 << 16)
-    assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
-    assert {c["name"] for c in result["checks"] if c["outcome"] == "unavailable"} <= {
-        "small: kernels", "torchmetrics on the same device",
-    }  # fmt: skip
-    assert [row["met"] for row in result["timings"][:2]] == [True, True]
-    assert sorted(row["op"] for row in result["ops"]) == sorted(ROWS)
-    assert [row["phase"] for row in result["phases"]][1:4] == ["match", "order and count", "curves"]
-    json.dumps(result)
-
-
-def test_failures_are_kept_and_the_rest_goes_on() -> None:
-    checks = Checks(tell=lambda _: None)
-
-    def fail(error: Exception) -> None:
-        raise error
-
-    for name, error in {"a": Disagreement("1 != 2"), "b": Unavailable("no tool"), "c": RuntimeError("boom")}.items():
-        assert checks.run(name, partial(fail, error)) is None
-    assert checks.run("d", lambda: 5) == 5
-    assert [record["outcome"] for record in checks.records] == ["fail", "unavailable", "fail", "pass"]
-    assert checks.failed == ["a", "c"] and "RuntimeError: boom" in checks.records[2]["detail"]
-
-
-def test_an_op_without_a_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(ROWS, "pack_masks")
-    checks = Checks(tell=lambda _: None)
-    monkeypatch.setattr(gpu_parity, "_check_op", lambda *_: None)
-    gpu_parity.check_ops(checks, CPU, True)
-    assert checks.failed == ["op pack_masks"]
-
-
-def test_what_compute_sanitizer_says() -> None:
-    gpu_check.judge_sanitizer(0, "ERROR SUMMARY: 0 errors")
-    with pytest.raises(Disagreement, match="Invalid __global__ read"):
-        gpu_check.judge_sanitizer(gpu_check.FOUND, "Invalid __global__ read of size 4")
-    with pytest.raises(Unavailable, match="Device not supported"):
-        gpu_check.judge_sanitizer(1, "Error: Device not supported")
-    with pytest.raises(Disagreement, match="exit code 1"):
-        gpu_check.judge_sanitizer(1, "fail  op box_iou")
-
-
-@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1)])
-def test_a_record_is_stored(
-    outcome: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = {
-        "checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}],
-        "timings": [{"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}],
-    }
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(gpu_check, "usual_works", lambda quick: [])
-    monkeypatch.setattr(gpu_check, "device_facts", lambda device: {"name": "NVIDIA H200", "driver": "580"})
-    monkeypatch.setattr(gpu_check, "collect", lambda *_: collected)
-    assert gpu_check.main(["--results", str(tmp_path), "--commit", "abc"]) == code
-    (path,) = tmp_path.iterdir()
-    assert path.name.startswith("gpu_nvidia-h200_") and json.loads(path.read_text())["commit"] == "abc"
-    printed = capsys.readouterr().out
-    assert "over its target: val2017" in printed and ("failed: op x" in printed) == bool(code)
-    assert "| val2017 | 2 ms |" in report.gpu_text(json.loads(path.read_text()))
