@@ -96,7 +96,10 @@ class ClassCurve {
         score_(run.full ? best_.size() : 0),
         reach_(shape_.areas * shape_.recalls),
         bucket_(shape_.areas),
-        area_mask_(shape_.areas) {
+        area_mask_(shape_.areas),
+        area_of_(shape_.lanes()) {
+    for (int64_t lane = 0; lane < shape_.lanes(); ++lane)
+      area_of_[lane] = static_cast<int32_t>(lane / shape_.thresholds);
     const uint64_t one_area = shape_.thresholds >= 64 ? ~0ull : (1ull << shape_.thresholds) - 1;
     for (int64_t a = 0; a < shape_.areas && words_ == 1; ++a)
       area_mask_[a] = one_area << (a * shape_.thresholds);
@@ -208,15 +211,22 @@ class ClassCurve {
   }
 
   void count_true(uint64_t lanes, int64_t first, double score, int bucket) {
+    // Local pointers: a store may not alias the members that hold them.
+    int64_t *tp = tp_.data(), *tp_limit = tp_limit_.data() + bucket;
+    const int64_t *fp = fp_.data(), *fp_area = fp_area_.data();
+    const int32_t* area = area_of_.data();
+    double* best = best_.data();
+    const int64_t recalls = shape_.recalls, limits = shape_.limits;
     for (; lanes; lanes &= lanes - 1) {
-      const int64_t lane = first + __builtin_ctzll(lanes), a = lane / shape_.thresholds;
-      const int64_t index = tp_[lane]++;
-      ++tp_limit_[lane * shape_.limits + bucket];
-      const int32_t r = index < positives(a) ? bucket_[a][index] : last_reached(a, -1, index);
+      const int64_t lane = first + __builtin_ctzll(lanes), a = area[lane], index = tp[lane]++;
+      ++tp_limit[lane * limits];
+      const std::vector<int32_t>& bucket_of = bucket_[a];
+      const bool usual = index < static_cast<int64_t>(bucket_of.size());
+      const int32_t r = usual ? bucket_of[index] : last_reached(a, -1, index);
       if (r < 0) continue;
-      const double value = precision_at(index + 1, fp_area_[a] + fp_[lane]);
-      double& best = best_[lane * shape_.recalls + r];
-      if (value > best) best = value;
+      const double value = precision_at(index + 1, fp_area[a] + fp[lane]);
+      double& top = best[lane * recalls + r];
+      top = value > top ? value : top;
       if (run_.full) note_score(lane, a, r, index, score);
     }
   }
@@ -275,6 +285,7 @@ class ClassCurve {
   std::vector<int64_t> reach_;                // [A, R] true positive index that reaches each sample
   std::vector<std::vector<int32_t>> bucket_;  // [A][positives] last sample that a true positive index reaches
   std::vector<uint64_t> area_mask_;
+  std::vector<int32_t> area_of_;  // [lanes]
   int64_t k_ = 0, seen_ = 0;
   double first_score_ = 0.0;
 };
