@@ -8,6 +8,11 @@
 #else
 #define VALOR_HD inline
 #endif
+#if defined(__CUDACC__) && !defined(VALOR_SIM)
+#define VALOR_ROLLED _Pragma("unroll 1")  // before a loop whose unrolling costs registers and saves nothing
+#else
+#define VALOR_ROLLED
+#endif
 #define VALOR_API extern "C" __attribute__((visibility("default")))
 
 namespace valor {
@@ -20,7 +25,8 @@ struct Serial {
   VALOR_HD void sync() const {}
   VALOR_HD uint32_t ballot(bool yes) const { return yes ? 1u : 0u; }
   VALOR_HD double max(double value) const { return value; }
-  VALOR_HD int64_t max(int64_t value) const { return value; }
+  VALOR_HD int32_t max(int32_t value) const { return value; }
+  VALOR_HD uint32_t sum(uint32_t value) const { return value; }
   VALOR_HD uint64_t sum(uint64_t value) const { return value; }
 };
 
@@ -31,23 +37,25 @@ struct Warp {
   __device__ __forceinline__ int width() const { return 32; }
   __device__ __forceinline__ void sync() const { __syncwarp(); }
   __device__ __forceinline__ uint32_t ballot(bool yes) const { return __ballot_sync(kAll, yes); }
-  __device__ __forceinline__ double max(double value) const {
-    for (int offset = 16; offset; offset >>= 1) {
-      const double other = __shfl_xor_sync(kAll, value, offset);
-      value = other > value ? other : value;
-    }
-    return value;
-  }
-  __device__ __forceinline__ int64_t max(int64_t value) const {
-    for (int offset = 16; offset; offset >>= 1) {
-      const int64_t other = __shfl_xor_sync(kAll, static_cast<long long>(value), offset);
-      value = other > value ? other : value;
-    }
-    return value;
-  }
+  __device__ __forceinline__ double max(double value) const { return max_of(value); }
+  __device__ __forceinline__ int32_t max(int32_t value) const { return max_of(value); }
+  __device__ __forceinline__ uint32_t sum(uint32_t value) const { return sum_of(value); }
   __device__ __forceinline__ uint64_t sum(uint64_t value) const {
-    for (int offset = 16; offset; offset >>= 1)
-      value += __shfl_xor_sync(kAll, static_cast<unsigned long long>(value), offset);
+    return sum_of(static_cast<unsigned long long>(value));
+  }
+
+ private:
+  template <class T>
+  __device__ __forceinline__ T max_of(T value) const {
+    for (int offset = 16; offset; offset >>= 1) {
+      const T other = __shfl_xor_sync(kAll, value, offset);
+      value = other > value ? other : value;
+    }
+    return value;
+  }
+  template <class T>
+  __device__ __forceinline__ T sum_of(T value) const {
+    for (int offset = 16; offset; offset >>= 1) value += __shfl_xor_sync(kAll, value, offset);
     return value;
   }
 };

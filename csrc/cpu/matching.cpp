@@ -10,15 +10,8 @@
 namespace valor {
 namespace {
 
-struct Output {
-  uint8_t* detections;
-  uint8_t* truths;
-  int64_t* images;
-  int32_t* matches;  // [D, L] or null
-};
-
-// Maps labels to small consecutive slots, one image at a time; a change of stamp clears. Small labels have a place of
-// their own, others share an open-addressed table.
+// Maps labels to small consecutive slots, one image at a time; a change of stamp clears. Small labels have a
+// place of their own, others share an open-addressed table.
 class Slots {
  public:
   void begin(int64_t most) {
@@ -33,7 +26,8 @@ class Slots {
     size_t at = static_cast<size_t>(label);
     if (at >= kSmall) {
       at = mix(at) & mask_;
-      while (entries_[kSmall + at].stamp == stamp_ && entries_[kSmall + at].label != label) at = (at + 1) & mask_;
+      while (entries_[kSmall + at].stamp == stamp_ && entries_[kSmall + at].label != label)
+        at = (at + 1) & mask_;
       at += kSmall;
     }
     Entry& entry = entries_[at];
@@ -74,13 +68,8 @@ class Image {
 
   // The code and row of the first problem, kFine when there is none.
   int64_t run(int64_t index) {
-    detections_ = segment_.count_address ? *reinterpret_cast<const int64_t*>(segment_.count_address)
-                                         : segment_.detections;
-    truths_ = segment_.true_count_address ? *reinterpret_cast<const int64_t*>(segment_.true_count_address)
-                                          : segment_.truths;
-    if (detections_ < 0 || detections_ > segment_.detections) return problem_at(index, 0, kCount);
-    if (truths_ < 0 || truths_ > segment_.truths) return problem_at(index, 0, kTrueCount);
-    const int64_t problem = std::min(load_detections(index), load_truths(index));
+    int64_t problem = count_rows(segment_, index, detections_, truths_);
+    if (problem == kFine) problem = std::min(load_detections(index), load_truths(index));
     if (problem != kFine) return problem;
     order_by_score();
     group_truths();
@@ -91,9 +80,7 @@ class Image {
   }
 
  private:
-  uint8_t* detection_row(int64_t row) const {
-    return out_.detections + (segment_.first_detection + row) * rule_.detection_bytes();
-  }
+  uint8_t* detection_row(int64_t row) const { return out_.detection(rule_, segment_.first_detection + row); }
 
   int64_t load_detections(int64_t index) {
     s_.detections.resize(detections_);
@@ -103,10 +90,7 @@ class Image {
       if (d.problem) return problem_at(index, i, d.problem);
       if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
     }
-    for (int64_t i = detections_; i < segment_.detections; ++i) {
-      memset(detection_row(i), 0, rule_.detection_bytes());
-      write_detection(detection_row(i), 0.0, 0, kPaddingBucket);
-    }
+    for (int64_t i = detections_; i < segment_.detections; ++i) write_padding(rule_, detection_row(i));
     return kFine;
   }
 
@@ -116,9 +100,9 @@ class Image {
       LoadedTruth& t = s_.truths[j];
       t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
       if (t.problem) return problem_at(index, j, t.problem);
-      write_truth(rule_, out_.truths + (segment_.first_truth + j) * rule_.truth_bytes(), t.label, t.flags, t.area,
-                  j < truths_);
-      if ((rule_.options & kHashed) && j < truths_) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
+      write_truth(rule_, out_.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area, j < truths_);
+      if ((rule_.options & kHashed) && j < truths_)
+        truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
     }
     return kFine;
   }
@@ -190,9 +174,7 @@ class Image {
     if (size == 0) return Outcome{0, chunk.outside(rule_, area)};
     const Cell cell{s_.boxes.data() + begin, s_.flags.data() + begin, s_.counts.data() + begin,
                     s_.taken.data() + begin, s_.ious.data() + begin,  size};
-    int32_t* matches = out_.matches
-                           ? out_.matches + (segment_.first_detection + i) * rule_.lanes() + chunk.first
-                           : nullptr;
+    int32_t* matches = out_.match(rule_, segment_.first_detection + i, chunk.first);
     return match_detection(Serial(), rule_, chunk, cell, d.box, area, frees(segment_, i), lowest, matches,
                            s_.names.data() + begin);
   }
@@ -210,8 +192,8 @@ class Image {
 
 // Matches a batch. `problem` receives kFine, or the first problem as problem_at packs it.
 VALOR_API int32_t valor_match_boxes_cpu(const int64_t* segments, int64_t num_images, const void* rule_words,
-                                        uint8_t* detections, uint8_t* truths, int64_t* images, int32_t* matches,
-                                        int64_t* problem, int64_t threads) {
+                                        uint8_t* detections, uint8_t* truths, int64_t* images,
+                                        int32_t* matches, int64_t* problem, int64_t threads) {
   using namespace valor;
   const Rule& rule = *static_cast<const Rule*>(rule_words);
   const Output out{detections, truths, images, (rule.options & kWantMatches) ? matches : nullptr};

@@ -11,6 +11,7 @@
 #define __global__ static
 #define __device__
 #define __host__
+#define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __shared__ static __attribute__((section("valor_shared")))
 #define __restrict__

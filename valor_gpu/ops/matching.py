@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _matching_reference
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops import _matching_cuda, _matching_reference
+from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp, cuda
+from valor_gpu.ops._library import register
 
 PADDING_BUCKET = 255
 IMAGE_COLUMNS = ("ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS")
@@ -42,7 +42,9 @@ _PROBLEMS = {
     9: ("target", "counts", "must lie between 0 and the padded length"),
 }
 _ROW_BITS, _CODE_BITS = 28, 4
-_WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of boxes, scores, labels, areas, flags; true boxes, ...
+_LISTS = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas",
+          "counts", "image_ids")  # fmt: skip
+_WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of the first nine
 
 Words = bytes | NDArray[np.int64]
 
@@ -218,6 +220,11 @@ def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, 
     )
 
 
+def _by_value(image_ids: list[Tensor]) -> bool:
+    """Whether the ids are one CPU tensor, to be read here, not tensors whose addresses a kernel reads."""
+    return len(image_ids) == 1 and not image_ids[0].is_cuda
+
+
 def segment_table(
     lists: Sequence[list[Tensor]], image_ids: list[Tensor], counts: Sequence[Tensor | None], lengths: Tensor
 ) -> Words:
@@ -226,7 +233,7 @@ def segment_table(
     Python integers are the fastest way for a batch of a training loop, whose tensors are many and small; numpy for one
     tensor of thousands of images.
     """
-    by_value = len(image_ids) == 1 and not image_ids[0].is_cuda
+    by_value = _by_value(image_ids)
     if any(len(tensors) == lengths.shape[1] > 1 for tensors in lists):
         return _table_of_tensors(lists, image_ids, by_value, lengths)
     sizes = lengths.numpy()
@@ -306,6 +313,20 @@ def _match_boxes_cpu(
     return out
 
 
+def _match_boxes_cuda(*arguments: Any) -> Matched:
+    lists: tuple[list[Tensor], ...] = arguments[:9]
+    image_ids, counts, true_counts, lengths, thresholds, area_ranges, limits, formats, options = arguments[9:]
+    padded = [count for count in (counts, true_counts) if count is not None]
+    ids = [] if _by_value(image_ids) else image_ids
+    _matching_cuda.check_one_device(dict(zip(_LISTS, (*lists, padded, ids))))
+    out = allocate(lists[0][0], lengths, thresholds, area_ranges, options)
+    table = segment_table(lists, image_ids, (counts, true_counts), lengths)
+    numbers = (thresholds, area_ranges, limits)
+    words = rule_words(numbers, formats, options, lists)
+    _matching_cuda.launch(table, address(table), lengths.shape[1], words, numbers, out)
+    return out
+
+
 def _match_boxes_fake(*arguments: object) -> Matched:
     lengths, thresholds, area_ranges = arguments[12:15]
     assert isinstance(lengths, Tensor) and isinstance(thresholds, Tensor) and isinstance(area_ranges, Tensor)
@@ -330,5 +351,5 @@ _OP = register(
     reference=_matching_reference.match_boxes,
     fake=_match_boxes_fake,
     cpu=cpp(_match_boxes_cpu),
-    cuda=by_reference(native.reason("valor_cuda")),
+    cuda=cuda(_match_boxes_cuda),
 )

@@ -1,0 +1,276 @@
+"""match_boxes on CUDA: under the simulator and on a device, equal to the C++ kernel by bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.native.sim import simulated_kernel
+from tests.ops.backends import BACKENDS
+from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
+from tests.ops.test_matching import PROBLEMS, RULES, SQUARE, arguments, one_image
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _library, _matching_cuda, matching
+from valor_gpu.ops.matching import FINE, FREE, HASHED, WANT_MATCHES, DetectionBatch, Matched, MatchRule
+
+COLUMNS = ("boxes", "scores", "labels", "true_boxes", "true_labels", "true_flags", "true_areas")
+Op = Callable[[DetectionBatch, MatchRule], Matched]
+
+
+def on_device(batch: DetectionBatch, rule: MatchRule) -> Matched:
+    def move(value: Any) -> Any:
+        return [t.cuda() for t in value] if isinstance(value, list) else value.cuda()
+
+    names = [*COLUMNS, "areas", "flags", *(["image_ids"] if len(batch.image_ids) > 1 else [])]
+    names += [name for name in ("counts", "true_counts") if getattr(batch, name) is not None]
+    there = replace(batch, **{name: move(getattr(batch, name)) for name in names})
+    out = torch.ops.valor_gpu.match_boxes.default(*arguments(there, rule))
+    return Matched(*(tensor.cpu() for tensor in out))
+
+
+@pytest.fixture(params=[backend for backend in BACKENDS if backend != "cpu"])
+def op(request: pytest.FixtureRequest) -> Op:
+    if request.param != "simulated":
+        return on_device
+    kernel = simulated_kernel(matching._match_boxes_cuda)
+    return lambda batch, rule: kernel(*arguments(batch, rule))
+
+
+@pytest.fixture(params=["", "1", "2"])
+def order_of_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("VALOR_SIM_SEED", request.param)
+    yield
+
+
+def cpu(batch: DetectionBatch, rule: MatchRule) -> Matched:
+    served = next(op for op in _library.backends() if op.name == "match_boxes")
+    assert served.cpu.kind == "C++", served.cpu.reason
+    return Matched(*torch.ops.valor_gpu.match_boxes.default(*arguments(batch, rule)))
+
+
+def assert_same(got: Matched, expected: Matched) -> Matched:
+    for name, mine, other in zip(Matched._fields, got, expected):
+        assert mine.dtype == other.dtype and torch.equal(mine, other), name
+    return got
+
+
+def check(op: Op, batch: DetectionBatch, rule: MatchRule) -> Matched:
+    return assert_same(op(batch, rule), cpu(batch, rule))
+
+
+def sized_scene(sizes: list[tuple[int, int]], classes: int = 3, seed: int = 0) -> Scene:
+    """Images of (detections, ground truths) each; ground truths overlap, so that candidates are many."""
+    rng = np.random.default_rng(seed)
+    scene = Scene([], [], [], [], [], [], [])
+    for found, num in sizes:
+        truths = np.round(np.concatenate([rng.uniform(0, 30, (num, 2)), rng.uniform(10, 40, (num, 2))], 1))
+        boxes = np.round(np.concatenate([rng.uniform(0, 30, (found, 2)), rng.uniform(10, 40, (found, 2))], 1))
+        hits = rng.random(found) < 0.5
+        if num:
+            boxes[hits] = truths[rng.integers(0, num, hits.sum())] + rng.integers(-1, 2, (hits.sum(), 4))
+        scene.boxes.append(torch.tensor(boxes))
+        scene.scores.append(torch.tensor(np.round(rng.random(found), 2)))
+        scene.labels.append(torch.tensor(rng.integers(0, classes, found)))
+        scene.true_boxes.append(torch.tensor(truths))
+        scene.true_labels.append(torch.tensor(rng.integers(0, classes, num)))
+        scene.crowds.append(torch.tensor((rng.random(num) < 0.1).astype(np.int64)))
+        scene.areas.append(torch.tensor(truths[:, 2] * truths[:, 3]))
+    return scene
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("images", [1, 16, 17, 40])
+def test_equals_the_cpu_kernel(op: Op, name: str, images: int) -> None:
+    scene = random_scene(np.random.default_rng([images, 3]), images=images, most=60)
+    check(op, scene.batch(), MatchRule.make(*RULES[name]))
+
+
+@pytest.mark.parametrize("name", ["coco", "agnostic", "many_lanes"])
+def test_the_order_of_lanes_changes_nothing(op: Op, name: str, order_of_lanes: None) -> None:
+    scene = sized_scene([(40, 9), (0, 3), (70, 50), (3, 0), (33, 33)], classes=2)
+    check(op, scene.batch(), MatchRule.make(*RULES[name]))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 40])
+def test_images_and_cells_of_every_size(op: Op, classes: int) -> None:
+    sizes = [(n, m) for n in (0, 1, 31, 32, 33, 65, 129) for m in (0, 1, 31, 32, 33, 66)]
+    check(op, sized_scene(sizes, classes).batch(), MatchRule.make(*RULES["coco"]))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["coco", "agnostic", "many_lanes"])
+def test_images_too_large_for_shared_memory(op: Op, name: str) -> None:
+    scene = sized_scene([(20, 5), (700, 90), (3, 400), (500, 0), (10, 10)])
+    found = check(op, scene.batch(), MatchRule.make(*RULES[name]))
+    assert (found.matches >= 0).sum() > 1000
+
+
+def test_no_capacity_limit_on_ground_truths_of_a_cell(op: Op) -> None:
+    n = 300
+    batch = one_image([SQUARE] * n, [1 - i / n for i in range(n)], [SQUARE] * n)
+    out = op(batch, MatchRule.make([0.5], [[0, 1e10]], [n], WANT_MATCHES))
+    assert out.matches.reshape(-1).tolist() == list(range(n))[::-1]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("areas", [COCO_AREAS, [[0, 1e10]]])
+def test_numbers_that_parameters_have_no_room_for(op: Op, areas: list[list[float]]) -> None:
+    rule = MatchRule.make(np.linspace(0.05, 0.95, 70).tolist(), areas, [1, 10, 100], HASHED | WANT_MATCHES)
+    check(op, random_scene(np.random.default_rng(4), images=5).batch(), rule)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("box_format", [0, 1, 2])
+def test_dtypes_and_formats(op: Op, dtype: torch.dtype, box_format: int) -> None:
+    scene = random_scene(np.random.default_rng(box_format), dtype=dtype)
+    batch = scene.batch(box_format=box_format, true_box_format=(box_format + 1) % 3)
+    check(op, batch, MatchRule.make(*RULES["coco"]))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_label_and_flag_dtypes(op: Op, dtype: torch.dtype) -> None:
+    scene = random_scene(np.random.default_rng(5))
+    changes = {name: [x.to(dtype) for x in getattr(scene.batch(), name)] for name in COLUMNS if "label" in name}
+    flags = [x.to(torch.bool if dtype == torch.uint8 else dtype) for x in scene.crowds]
+    check(op, scene.batch(true_flags=flags, **changes), MatchRule.make(*RULES["coco"]))
+
+
+def test_labels_at_the_ends_of_int32(op: Op) -> None:
+    scene = random_scene(np.random.default_rng(11))
+    far = torch.tensor([-(2**31), 2**31 - 1, -1, 0])
+    batch = scene.batch(labels=[far[x] for x in scene.labels], true_labels=[far[x] for x in scene.true_labels])
+    check(op, batch, MatchRule.make(*RULES["coco"]))
+
+
+@pytest.mark.parametrize("images", [3, 70])
+def test_one_flat_tensor_equals_a_tensor_an_image(op: Op, images: int) -> None:
+    batch = random_scene(np.random.default_rng(9), images=images).batch()
+    rule = MatchRule.make(*RULES["coco"])
+    flat = replace(batch, **{name: [torch.cat(getattr(batch, name))] for name in COLUMNS})
+    assert_same(op(batch, rule), check(op, flat, rule))
+
+
+@pytest.mark.parametrize("images", [1, 5, 20])
+@pytest.mark.parametrize("where", ["by_value", "by_address"])
+def test_image_ids(op: Op, images: int, where: str) -> None:
+    ids = torch.randint(-(2**62), 2**62, (images,), generator=torch.Generator().manual_seed(images))
+    scene = random_scene(np.random.default_rng(images), images=images)
+    batch = scene.batch(image_ids=[ids] if where == "by_value" else list(ids.reshape(-1, 1)))
+    out = check(op, batch, MatchRule.make(*RULES["coco"]))
+    assert out.images[:, 0].tolist() == ids.tolist() and out.images[:, 1].tolist() == [1] * images
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("images", [4, 30])
+def test_padded_batches(op: Op, images: int) -> None:
+    scene = random_scene(np.random.default_rng(13), images=images, most=50, dtype=torch.float32)
+    batch = scene.batch()
+    counts = batch.lengths.clone()
+    wide = (counts.amax(1) + 2).tolist()
+    columns = {}
+    for name in COLUMNS:
+        size = wide[name.startswith("true_")]
+        rows = [torch.cat((x, x.new_full((size - len(x), *x.shape[1:]), 7))) for x in getattr(batch, name)]
+        columns[name] = [torch.cat(rows)]
+    lengths = torch.tensor([[size] * images for size in wide])
+    padded = replace(batch, **columns, lengths=lengths, counts=counts[0], true_counts=counts[1])
+    out = check(op, padded, MatchRule.make(*RULES["coco"]))
+    assert (out.detections[:, 12] == 255).sum() == images * wide[0] - counts[0].sum()
+
+
+def test_flags_and_areas_that_only_coco_gives(op: Op) -> None:
+    scene = sized_scene([(60, 20), (10, 40), (200, 3)], classes=2)
+    rng = np.random.default_rng(1)
+    sizes = [[len(x) for x in side] for side in (scene.labels, scene.true_labels)]
+    batch = scene.batch(
+        true_flags=[torch.tensor(rng.integers(0, 8, m)) for m in sizes[1]],
+        true_areas=[torch.tensor(rng.choice([-5.0, 0.0, 1024.0, 9216.0, 50.5], m)) for m in sizes[1]],
+        areas=[torch.tensor(rng.choice([0.0, 1024.0, 9216.0, 1e5], n)) for n in sizes[0]],
+        flags=[torch.tensor((rng.random(n) < 0.3) * FREE, dtype=torch.uint8) for n in sizes[0]],
+    )
+    check(op, batch, MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [0, 1, 10], WANT_MATCHES))
+
+
+def test_nan_and_infinite_scores_where_allowed(op: Op) -> None:
+    batch = sized_scene([(64, 12), (40, 8)], classes=2).batch()
+    odd = torch.tensor([float("nan"), float("inf"), -0.0, 0.0, -float("inf"), 0.5], dtype=torch.float64)
+    scores = [odd[torch.arange(len(x)) % 6] for x in batch.scores]
+    check(op, replace(batch, scores=scores), MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], WANT_MATCHES))
+
+
+def reference(batch: DetectionBatch, rule: MatchRule) -> Matched:
+    return Matched(*_library.reference("match_boxes")(*arguments(batch, rule)))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_an_image_with_a_problem_counts_as_empty(op: Op, name: str) -> None:
+    batch = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **PROBLEMS[name][0])
+    rule = MatchRule.make(*RULES["coco"])
+    found = assert_same(op(batch, rule), reference(batch, rule))
+    with pytest.raises(InputError, match=PROBLEMS[name][1]):
+        matching.raise_problem(int(found.problem))
+
+
+def test_the_first_problem_of_a_batch_is_reported(op: Op, order_of_lanes: None) -> None:
+    batch = sized_scene([(50, 40), (50, 40), (50, 40), (50, 40)]).batch()
+    for image, row in ((3, 1), (2, 45), (2, 37)):
+        batch.boxes[image][row, 2] = float("inf")
+    batch.true_areas[2][35] = float("nan")
+    batch.scores[2][35] = float("nan")
+    rule = MatchRule.make(*RULES["coco"])
+    found = assert_same(op(batch, rule), reference(batch, rule))
+    with pytest.raises(InputError, match=r"preds\[2\]\['scores'\]\[35\] must not be NaN"):
+        matching.raise_problem(int(found.problem))
+    assert (found.detections[:, 12] == 255).tolist() == [False] * 100 + [True] * 100
+
+
+def test_nothing_found_leaves_the_problem_word(op: Op) -> None:
+    assert int(op(random_scene(np.random.default_rng(2)).batch(), MatchRule.make(*RULES["coco"])).problem) == FINE
+
+
+@pytest.mark.parametrize(("name", "at"), [("scores", 1), ("true_flags", 0), ("counts", 0), ("image_ids", 1)])
+def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
+    batch = random_scene(np.random.default_rng(2), images=2).batch(image_ids=list(torch.arange(2)))
+    elsewhere: Any = batch.lengths[0].to("meta")
+    if name != "counts":
+        elsewhere = list(getattr(batch, name))
+        elsewhere[at] = elsewhere[at].to("meta")
+    kernel = simulated_kernel(matching._match_boxes_cuda)
+    with pytest.raises(InputError, match=rf"{name}\[{at}\] must be on cpu like boxes\[0\] but is on meta"):
+        kernel(*arguments(replace(batch, **{name: elsewhere}), MatchRule.make(*RULES["coco"])))
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"), [("_IMAGES_BY_VALUE", 99), ("_NUMBERS_BY_VALUE", 999), ("_DETECTION_BYTES", 1)]
+)
+def test_the_kernel_refuses_what_it_has_no_room_for(monkeypatch: pytest.MonkeyPatch, constant: str, value: int) -> None:
+    monkeypatch.setattr(_matching_cuda, constant, value)
+    batch = sized_scene([(1000, 1)] + [(1, 1)] * 16).batch()
+    rule = MatchRule.make(np.linspace(0.05, 0.95, 70).tolist(), COCO_AREAS, [100])
+    with pytest.raises(AssertionError, match="valor_match_boxes_cuda failed with status 1"):
+        simulated_kernel(matching._match_boxes_cuda)(*arguments(batch, rule))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("images", [2, 40])
+def test_nothing_waits_for_the_device(images: int) -> None:
+    batch = random_scene(np.random.default_rng(1), images=images).batch()
+    there = {name: [x.cuda() for x in getattr(batch, name)] for name in COLUMNS}
+    ids = torch.arange(images)
+    moved = replace(batch, **there, image_ids=[ids.cuda()])
+    rule = MatchRule.make(*RULES["coco"])
+    for mode in ("default", "error"):  # the first call may load the library
+        torch.cuda.set_sync_debug_mode(mode)
+        try:
+            out = matching.match_boxes(moved, rule)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    expected = cpu(replace(batch, image_ids=[ids]), rule)
+    assert_same(Matched(*(tensor.cpu() for tensor in out)), expected)
