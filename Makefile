@@ -67,8 +67,8 @@ check: setup
 	step $(PY) -m ruff check; \
 	step $(PY) -m ruff format --check; \
 	step $(PY) -m mypy; \
-	step $(VENV)/bin/lint-imports; \
-	step $(VENV)/bin/clang-format --dry-run -Werror $(NATIVE); \
+	step $(PY) -c "from importlinter.cli import lint_imports_command as run; run()" --no-logo; \
+	step $(PY) -c "from clang_format import clang_format as run; run()" --dry-run -Werror $(NATIVE); \
 	step $(PY) tools/check_ceilings.py; \
 	step $(PY) tools/make_docs.py --check; \
 	test -z "$$failed"
