@@ -3,6 +3,7 @@
 // them.
 #pragma once
 #include "platform.h"
+#include "sort.h"
 
 namespace valor {
 
@@ -29,15 +30,9 @@ VALOR_HD double precision_at(int64_t tp, int64_t fp) {
 // Index of the true positive that reaches `recall`: numpy.searchsorted(arange(1, most + 1) / positives,
 // recall). `most` exceeds the positives only where a ground truth may be matched twice (DetectionFlag kFree).
 VALOR_HD int64_t reaching_index(int64_t positives, int64_t most, double recall) {
-  int64_t low = 0, high = most;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (static_cast<double>(middle + 1) / static_cast<double>(positives) < recall)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return partition_point(most, [=](int64_t index) {
+    return static_cast<double>(index + 1) / static_cast<double>(positives) < recall;
+  });
 }
 
 VALOR_HD double record_score(const uint8_t* row) {
@@ -61,5 +56,30 @@ VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) 
     word |= static_cast<uint64_t>(field[first / 8 + i]) << (8 * i);
   return word;
 }
+
+// What all curves share: records in order, where samples lie in the ascending recall grid, where results go.
+struct Accumulation {
+  CurveShape shape;
+  const uint8_t* records;
+  const int64_t *order, *offsets, *positives;
+  const double* recall_grid;   // ascending
+  const int64_t* grid_places;  // place of each ascending sample in the caller's grid
+  bool full;
+  TieOrder ties;
+  double *precision, *recall, *scores;
+
+  VALOR_HD int64_t curves() const { return full ? shape.limits : 1; }
+  VALOR_HD const uint8_t* record(int64_t at) const { return records + order[at] * shape.row_bytes(); }
+  VALOR_HD int64_t positives_of(int64_t k, int64_t a) const { return positives[k * shape.areas + a]; }
+  // Indices into precision and scores: of a curve's sample at place 0 of the caller's grid, and from place to
+  // place.
+  VALOR_HD int64_t first_sample(int64_t t, int64_t k, int64_t a, int64_t curve) const {
+    return ((t * shape.recalls * shape.classes + k) * shape.areas + a) * curves() + curve;
+  }
+  VALOR_HD int64_t sample_stride() const { return shape.classes * shape.areas * curves(); }
+  VALOR_HD int64_t recall_at(int64_t t, int64_t k, int64_t a, int64_t m) const {
+    return ((t * shape.classes + k) * shape.areas + a) * shape.limits + m;
+  }
+};
 
 }  // namespace valor

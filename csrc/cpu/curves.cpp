@@ -67,20 +67,6 @@ class ClassIndex {
   std::vector<int32_t> table_;
 };
 
-// What every class shares: where samples lie in the ascending recall grid, and where results go.
-struct Accumulation {
-  CurveShape shape;
-  const uint8_t* records;
-  const int64_t *order, *offsets, *positives;
-  const double* recall_grid;   // ascending
-  const int64_t* grid_places;  // place of each ascending sample in the caller's grid
-  bool full;
-  TieOrder ties;
-  double *precision, *recall, *scores;
-
-  int64_t curves() const { return full ? shape.limits : 1; }
-};
-
 // One class: counters per lane, and per lane the largest precision of each recall bucket.
 class ClassCurve {
  public:
@@ -121,8 +107,8 @@ class ClassCurve {
   void fetch(int64_t at, int64_t end) const {
     if (at < end) __builtin_prefetch(record(at));
   }
-  int64_t positives(int64_t a) const { return run_.positives[k_ * shape_.areas + a]; }
-  const uint8_t* record(int64_t at) const { return run_.records + run_.order[at] * shape_.row_bytes(); }
+  int64_t positives(int64_t a) const { return run_.positives_of(k_, a); }
+  const uint8_t* record(int64_t at) const { return run_.record(at); }
 
   void prepare() {
     const int64_t rows = run_.offsets[k_ + 1] - run_.offsets[k_];
@@ -252,16 +238,19 @@ class ClassCurve {
       int64_t stop = shape_.recalls;
       for (int64_t r = 0; r < shape_.recalls; ++r)
         if (!reached(lane, a, r)) stop = std::min(stop, run_.grid_places[r]);
-      for (int64_t r = 0; r < shape_.recalls; ++r) write_sample(lane, a, slot, r, run_.grid_places[r] < stop);
+      write_curve(lane, run_.first_sample(lane % shape_.thresholds, k_, a, slot), stop);
     }
   }
 
-  void write_sample(int64_t lane, int64_t a, int64_t slot, int64_t r, bool filled) {
-    const int64_t t = lane % shape_.thresholds, at = lane * shape_.recalls + r;
-    const int64_t row = (t * shape_.recalls + run_.grid_places[r]) * shape_.classes + k_;
-    const int64_t out = (row * shape_.areas + a) * run_.curves() + slot;
-    run_.precision[out] = filled ? best_[at] : 0.0;
-    if (run_.full) run_.scores[out] = !filled ? 0.0 : run_.recall_grid[r] <= 0 ? first_score_ : score_[at];
+  void write_curve(int64_t lane, int64_t first, int64_t stop) {
+    const double *best = best_.data() + lane * shape_.recalls, *score = score_.data() + lane * shape_.recalls;
+    const int64_t stride = run_.sample_stride();
+    for (int64_t r = 0; r < shape_.recalls; ++r) {
+      const int64_t place = run_.grid_places[r], out = first + place * stride;
+      const bool filled = place < stop;
+      run_.precision[out] = filled ? best[r] : 0.0;
+      if (run_.full) run_.scores[out] = !filled ? 0.0 : run_.recall_grid[r] <= 0 ? first_score_ : score[r];
+    }
   }
 
   void write_recall() {
@@ -271,8 +260,8 @@ class ClassCurve {
       int64_t tp = 0;
       for (int64_t m = 0; m < shape_.limits; ++m) {
         tp += tp_limit_[lane * shape_.limits + m];
-        const int64_t out = ((t * shape_.classes + k_) * shape_.areas + a) * shape_.limits + m;
-        run_.recall[out] = static_cast<double>(tp) / static_cast<double>(positives(a));
+        run_.recall[run_.recall_at(t, k_, a, m)] =
+            static_cast<double>(tp) / static_cast<double>(positives(a));
       }
     }
   }

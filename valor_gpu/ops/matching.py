@@ -64,9 +64,6 @@ class MatchRule:
     area_ranges: Tensor
     limits: Tensor
     options: int = 0
-    _on_device: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @classmethod
     def make(
@@ -104,13 +101,6 @@ class MatchRule:
     def truth_bytes(self) -> int:
         """Bytes of a row of ``truths``."""
         return 4 + (self.area_ranges.shape[0] + 2 + 7) // 8
-
-    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Thresholds, area ranges and limits on ``device``, copied once."""
-        if device not in self._on_device:
-            parts = (self.thresholds, self.area_ranges, self.limits)
-            self._on_device[device] = tuple(p.to(device) for p in parts)  # type: ignore[assignment]
-        return self._on_device[device]
 
 
 @dataclass(frozen=True)
