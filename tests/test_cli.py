@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -269,7 +270,7 @@ def test_a_failed_write_leaves_the_old_file(
     out.write_text("old")
 
     def full(self: Path, *args: Any, **kwargs: Any) -> int:
-        self.touch()
+        self.write_bytes(b"")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -330,6 +331,25 @@ def test_progress_shows_step_and_bar_on_a_terminal_only() -> None:
             assert shown.endswith("\r\x1b[K")
         else:
             assert shown == ""
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"]])
+def test_progress_goes_to_standard_error_unless_quiet(
+    options: list[str], detect: Detect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, evaluate = Terminal(), COCOeval.evaluate
+
+    def slow(self: COCOeval) -> None:
+        deadline = time.monotonic() + (0.2 if options else 10.0)
+        while "matching 2 images" not in terminal.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        evaluate(self)
+
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(COCOeval, "evaluate", slow)
+    monkeypatch.setattr("valor_gpu.report.progress.Progress.__init__.__defaults__", (True, 0.0))
+    assert detect(*options) == OK
+    assert ("3/5 matching 2 images" in terminal.getvalue()) == (not options)
 
 
 def test_short_work_shows_no_progress() -> None:
@@ -405,7 +425,8 @@ def test_as_a_process() -> None:
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = [sys.executable, "-m", "valor_gpu", "doctor"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
