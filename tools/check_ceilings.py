@@ -35,7 +35,7 @@ def python_bodies(source: str) -> Iterator[tuple[str, int, int]]:
 
 
 def cpp_bodies(source: str) -> Iterator[tuple[str, int, int]]:
-    """(first line, its number, lines between the braces) of every outermost function."""
+    """(how it begins, line of its brace, lines between the braces) of every outermost function."""
     code = _NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
     code = re.sub(
         r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda match: re.sub(r"[^\n]", " ", match[0]), code, flags=re.MULTILINE
@@ -47,10 +47,11 @@ def cpp_bodies(source: str) -> Iterator[tuple[str, int, int]]:
             depth += 1
             before = code[max(code.rfind(end, 0, at) for end in ";{}") + 1 : at]
             if function is None and _OPENS.search(before) and not _CONTROL.search(before):
-                function = (before.strip().splitlines()[0], code.count("\n", 0, at) + 1, depth)
+                named = next(line.strip() for line in before.splitlines() if "(" in line)
+                function = (named, code.count("\n", 0, at) + 1, depth)
         else:
             if function is not None and depth == function[2]:
-                yield function[0], function[1], code.count("\n", 0, at) - function[1]
+                yield function[0], function[1], max(code.count("\n", 0, at) - function[1], 0)
                 function = None
             depth -= 1
 
