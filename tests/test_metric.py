@@ -300,10 +300,8 @@ def test_gradients_do_not_enter_the_state() -> None:
     assert condition(metric.clone()) == condition(metric)
 
 
-@pytest.mark.filterwarnings("ignore")  # those of Lightning itself
-def test_lightning_logs_and_resets(tmp_path: Any) -> None:
-    lightning = pytest.importorskip("lightning")
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+def lightning_model(lightning: Any) -> Any:
+    """A model whose steps log metrics in the ways that Lightning knows."""
 
     class Model(lightning.LightningModule):
         def __init__(self) -> None:
@@ -330,10 +328,18 @@ def test_lightning_logs_and_resets(tmp_path: Any) -> None:
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), 0.1)
 
+    return Model()
+
+
+@pytest.mark.filterwarnings("ignore")  # those of Lightning itself
+def test_lightning_logs_and_resets(tmp_path: Any) -> None:
+    lightning = pytest.importorskip("lightning")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
     def loader(count: int) -> Any:
         return torch.utils.data.DataLoader(torch.arange(float(count))[:, None], batch_size=2)
 
-    model = Model()
+    model = lightning_model(lightning)
     trainer = lightning.Trainer(
         max_epochs=2,
         accelerator="cpu",

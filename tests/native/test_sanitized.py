@@ -37,7 +37,9 @@ def reports(report: Path) -> str:
 
 def test_smoke_tests_are_clean(tmp_path: Path) -> None:
     options = ["-o", "addopts=--strict-markers --import-mode=importlib -p no:cacheprovider", "-q", "-x"]
-    marked = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.smoke" in path.read_text()]
+    marked = [
+        str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.smoke" in path.read_text()
+    ]
     selection = ["-m", "smoke", "-p", "tests.native.sanitized", *marked]
     run = run_with_sanitizers(tmp_path / "report", "-m", "pytest", *options, *selection)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:] + reports(tmp_path / "report")
