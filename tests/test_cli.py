@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from valor_gpu import __version__, native
+from valor_gpu import NativeError, __version__, native
 from valor_gpu.cli import BAD_INPUT, FAILURE, INTERRUPTED, OK, main
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.report import doctor, files
@@ -394,6 +394,18 @@ def test_doctor_advises_what_would_serve_better(monkeypatch: pytest.MonkeyPatch)
     assert "libvalor_cpu.so was not built" in text
     assert "matplotlib    missing: pip install 'valor_gpu[plot]'" in text
     assert "torchmetrics  missing: pip install 'torchmetrics'" in text
+
+
+def test_doctor_tells_of_a_kernel_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.survey()["devices"][0]["check"] == "fine"
+
+    def broken(*boxes: Any) -> Any:
+        raise NativeError("valor_box_iou_cpu failed with status 7")
+
+    monkeypatch.setattr("valor_gpu.ops.box_iou", broken)
+    assert "FAILS: valor_box_iou_cpu failed with status 7" in doctor.doctor_text(doctor.survey())
+    monkeypatch.setattr("valor_gpu.ops.box_iou", lambda *boxes: np.array(0.5))
+    assert "FAILS: box_iou of a box with itself gives 0.5" in doctor.doctor_text(doctor.survey())
 
 
 def test_doctor_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,11 @@ def _torch_facts() -> dict[str, Any]:
         from valor_gpu import ops
     except (ImportError, OSError) as error:
         return {"devices": [], "cuda": f"torch does not load: {error}", "ops": []}
-    devices = [{"name": "cpu", "model": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}]
+    model = platform.processor() or platform.machine()
+    devices: list[dict[str, Any]] = [{"name": "cpu", "model": model, "threads": torch.get_num_threads()}]
     devices += [_cuda_device(index) for index in range(torch.cuda.device_count())]
+    for device in devices:
+        device["check"] = _check(device["name"])
     kernels = [
         {
             "name": op.name,
@@ -83,6 +86,20 @@ def _torch_facts() -> dict[str, Any]:
         for op in ops.backends()
     ]
     return {"devices": devices, "cuda": _cuda_reason(len(devices) - 1), "ops": kernels}
+
+
+def _check(device: str) -> str:
+    """``fine``, or what happens when a kernel runs on ``device``."""
+    import torch
+
+    from valor_gpu.ops import box_iou
+
+    try:
+        box = torch.tensor([[0.0, 0.0, 2.0, 2.0]], device=device)
+        found = box_iou(box, box).item()
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return "fine" if found == 1.0 else f"box_iou of a box with itself gives {found}"
 
 
 def _cuda_device(index: int) -> dict[str, Any]:
@@ -151,8 +168,12 @@ def _package_text(name: str, version: str | None) -> str:
 
 def _device_text(device: Mapping[str, Any]) -> str:
     if "threads" in device:
-        return f"{device['model']}, {plural(device['threads'], 'thread')}"
-    return f"{device['model']}, compute capability {device['capability']}, {device['memory_bytes'] / 2**30:.0f} GiB"
+        what = plural(device["threads"], "thread")
+    else:
+        what = f"compute capability {device['capability']}, {device['memory_bytes'] / 2**30:.0f} GiB"
+    return f"{device['model']}, {what}, " + (
+        "kernels run" if device["check"] == "fine" else f"FAILS: {device['check']}"
+    )
 
 
 def _kernel_table(facts: Mapping[str, Any]) -> str:
