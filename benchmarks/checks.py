@@ -63,10 +63,16 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "runs": len(values)}
 
 
-def wall_seconds(work: Callable[[], object], device: torch.device, repeats: int) -> dict[str, float]:
-    """Spread of the seconds from an idle device until ``work`` and all that it launched are done."""
+def wall_seconds(
+    work: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
+    """Spread of the seconds from an idle device until ``work`` and all that it launched are done.
+
+    ``before`` runs ahead of every repeat, outside the clock.
+    """
     seconds = []
     for _ in range(repeats):
+        before()
         wait(device)
         start = time.perf_counter()
         work()

@@ -60,34 +60,61 @@ def _targeted(work: str, seconds: dict[str, float], target: float | None, **more
     return {"work": work, "seconds": seconds, "target_seconds": target, "met": met, **more}
 
 
+class Evaluation:
+    """A metric and its batches; a call takes them to AP, after :meth:`reset` once more.
+
+    Args:
+        batches: predictions and targets.
+        device: where the metric lies, and the batches.
+        metric: default: ours.
+    """
+
+    def __init__(self, batches: list[Any], device: torch.device, metric: Any = None) -> None:
+        self._batches = batches
+        self._metric: Any = (MeanAveragePrecision() if metric is None else metric).to(device)
+
+    def __call__(self) -> dict[str, torch.Tensor]:
+        for preds, target in self._batches:
+            self._metric.update(preds, target)
+        return dict(sorted(self._metric.compute().items()))
+
+    def reset(self) -> None:
+        """Forget the batches."""
+        self._metric.reset()
+
+
 def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
     """From tensors on ``device`` to AP: one update with all images, updates of 16 images, and one such update alone."""
-    expected = checks.run(f"{work.name}: AP on the CPU", partial(_evaluate, [forms.padded_tensors(work.scene)], "cpu"))
+    on_the_cpu = Evaluation([forms.padded_tensors(work.scene)], torch.device("cpu"))
+    expected = checks.run(f"{work.name}: AP on the CPU", on_the_cpu)
     if expected is None:
         return []
-    rows = [checks.run(f"{work.name}: one update and compute", partial(_time_whole, work, device, expected))]
+    whole = [forms.padded_tensors(work.scene, device)]
+    named = f"{work.name}: one update with {len(work.scene.image_ids):,} images, and compute"
+    check = partial(_time_evaluation, named, whole, device, expected, work.whole_target, work.repeats)
+    rows = [checks.run(named, check)]
     if work.batches_target is not None:
         preds, target = forms.image_tensors(work.scene, device)
         batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
-        named = f"{work.name}: {len(batches)} updates of {BATCH} images and compute"
-        rows.append(checks.run(named, partial(_time_batches, named, work, batches, device, expected)))
+        named = f"{work.name}: {len(batches)} updates of {BATCH} images, and compute"
+        repeats = max(3, work.repeats // 4)
+        check = partial(_time_evaluation, named, batches, device, expected, work.batches_target, repeats)
+        rows.append(checks.run(named, check))
         named = f"{work.name}: one update of {BATCH} images"
         rows.append(checks.run(named, partial(_time_update, named, batches, device)))
     return [row for row in rows if row is not None]
 
 
-def _evaluate(batches: list[Any], device: torch.device | str) -> dict[str, torch.Tensor]:
-    metric = MeanAveragePrecision().to(device)
-    for preds, target in batches:
-        metric.update(preds, target)
-    return dict(sorted(metric.compute().items()))
-
-
-def _timed(work: Callable[[], dict[str, Any]], expected: dict[str, Any], device: torch.device, repeats: int) -> Timing:
-    """Seconds and peak memory of ``work``, after it has given ``expected``."""
-    if text := differences(work(), expected):
+def _time_evaluation(
+    name: str, batches: list[Any], device: torch.device, expected: dict[str, Any], target: float | None, repeats: int
+) -> Timing:
+    """Seconds and peak memory of an evaluation that has given ``expected``."""
+    evaluation = Evaluation(batches, device)
+    if text := differences(evaluation(), expected):
         raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
-    return {"seconds": wall_seconds(work, device, repeats), "peak_device_mb": _peak_device_mb(work, device)}
+    seconds = wall_seconds(evaluation, device, repeats, before=evaluation.reset)
+    evaluation.reset()
+    return _targeted(name, seconds, target, peak_device_mb=_peak_device_mb(evaluation, device))
 
 
 def _peak_device_mb(work: Callable[[], object], device: torch.device) -> float | None:
@@ -98,19 +125,6 @@ def _peak_device_mb(work: Callable[[], object], device: torch.device) -> float |
     before = torch.cuda.memory_allocated(device)
     work()
     return (torch.cuda.max_memory_allocated(device) - before) / 2**20
-
-
-def _time_whole(work: Work, device: torch.device, expected: dict[str, Any]) -> Timing:
-    sides = forms.padded_tensors(work.scene, device)
-    timed = _timed(lambda: _evaluate([sides], device), expected, device, work.repeats)
-    name = f"{work.name}: one update with {len(work.scene.image_ids):,} images, and compute"
-    more = {"peak_device_mb": timed["peak_device_mb"], "detections": len(work.scene.found_image)}
-    return _targeted(name, timed["seconds"], work.whole_target, **more)
-
-
-def _time_batches(name: str, work: Work, batches: list[Any], device: torch.device, expected: dict[str, Any]) -> Timing:
-    timed = _timed(lambda: _evaluate(batches, device), expected, device, max(3, work.repeats // 4))
-    return _targeted(name, timed["seconds"], work.batches_target, peak_device_mb=timed["peak_device_mb"])
 
 
 def _time_update(name: str, batches: list[Any], device: torch.device) -> Timing:
@@ -176,11 +190,12 @@ def profile(work: Work, device: torch.device) -> list[Timing]:
     """Kernels of one update and ``compute`` by device time: name, calls, microseconds in all."""
     if device.type != "cuda":
         raise Unavailable("kernels are listed on a CUDA device only")
-    sides = forms.padded_tensors(work.scene, device)
-    _evaluate([sides], device)
+    evaluation = Evaluation([forms.padded_tensors(work.scene, device)], device)
+    evaluation()
+    evaluation.reset()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as trace:
-        _evaluate([sides], device)
+        evaluation()
         wait(device)
     events = [event for event in trace.key_averages() if event.self_device_time_total > 0]
     events.sort(key=lambda event: -event.self_device_time_total)
@@ -273,20 +288,16 @@ def _peers() -> dict[str, Callable[[], Any]]:
 def _time_peer(
     name: str, make: Callable[[], Any], batches: list[Any], device: torch.device, tolerance: float
 ) -> Timing:
-    def evaluate(metric: Any) -> dict[str, Any]:
-        metric = metric.to(device)
-        metric.warn_on_many_detections = False
-        for preds, target in batches:
-            metric.update(preds, target)
-        return dict(metric.compute())
-
-    results: list[dict[str, Any]] = []
+    metric = make()
+    metric.warn_on_many_detections = False
+    evaluation, results = Evaluation(batches, device, metric), []
     with contextlib.redirect_stdout(io.StringIO()):
-        seconds = wall_seconds(lambda: results.append(evaluate(make())), device, 1)
-    ours = evaluate(with_float32_grids())
-    gap = max(abs(float(results[0][stat]) - float(ours[stat])) for stat in STATS)
+        seconds = wall_seconds(lambda: results.append(evaluation()), device, 1)
+    expected = Evaluation(batches, device, with_float32_grids())()
+    gap = max(abs(float(results[0][stat]) - float(expected[stat])) for stat in STATS)
     if not gap <= tolerance:
         raise Disagreement(f"{name}: numbers differ from ours with its grids by {gap:.1e}")
-    own = wall_seconds(lambda: evaluate(MeanAveragePrecision()), device, 3)
+    ours = Evaluation(batches, device)
+    own = wall_seconds(ours, device, 3, before=ours.reset)
     times = seconds["median"] / own["median"]
     return {"work": name, "seconds": seconds, "valor_gpu": own, "times_ours": times, "largest_difference": gap}

@@ -8,12 +8,10 @@ outcome.
 from __future__ import annotations
 
 import importlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,11 +211,8 @@ def _start_torchmetrics(backend: str) -> Callable[[], Prepare]:
 
 
 def load_torchvision() -> None:
-    """Make torchvision importable for torchmetrics: beside a CPU torch its CUDA build lies apart and needs a shim."""
-    folder = Path(sys.prefix) / "oracle"
-    if folder.is_dir() and str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    importlib.import_module("tests")  # holds the shim
+    """Import torchvision, for which torchmetrics looks when imported; ``tests`` prepares what a CPU torch needs."""
+    importlib.import_module("tests")
     importlib.import_module("torchvision")
 
 

@@ -19,22 +19,29 @@ _CASES = {"val2017": "COCO val2017 scale", "objects365": "Objects365 scale", "lv
 Row = dict[str, Any]
 
 
-def newest(kind: str, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """The stored result of ``kind`` with the latest date; quick ones do not count."""
+def stored(kind: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """The results of full runs of ``kind``, oldest first; quick ones do not count."""
     found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    wanted = [result for result in found if result["kind"] == kind and not result["quick"]]
-    return max(wanted, key=lambda result: str(result["date"]), default=None)
+    return sorted((r for r in found if r["kind"] == kind and not r["quick"]), key=lambda r: str(r["date"]))
 
 
-def detection_text(result: dict[str, Any]) -> str:
-    """One Markdown table a path (engines by cases), and how it was measured."""
-    parts = [_path_table(result["rows"], path) for path in _WORK]
-    return "\n\n".join([*filter(None, parts), _conditions(result)])
+def newest_of_each_case(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results, oldest first, with only the rows of the cases that no later one has."""
+    latest = {row["case"]: i for i, result in enumerate(results) for row in result["rows"]}
+    cut = [{**r, "rows": [row for row in r["rows"] if latest[row["case"]] == i]} for i, r in enumerate(results)]
+    return [result for result in cut if result["rows"]]
+
+
+def detection_text(results: list[dict[str, Any]]) -> str:
+    """One Markdown table a path (engines by cases), and how the numbers were measured."""
+    rows = [row for result in results for row in result["rows"]]
+    tables = [_path_table(rows, path) for path in _WORK]
+    return "\n\n".join([*filter(None, tables), *map(_conditions, results)])
 
 
 def _path_table(rows: list[Row], path: str) -> str:
     mine = [row for row in rows if row["path"] == path]
-    cases = list(dict.fromkeys(row["case"] for row in mine))
+    cases = [case for case in _CASES if any(row["case"] == case for row in mine)]
     tools = list(dict.fromkeys(row["tool"] for row in mine))
     if not mine:
         return ""
@@ -72,12 +79,13 @@ def _figures(seconds: float) -> str:
 def _conditions(result: dict[str, Any]) -> str:
     machine, versions = result["machine"], result["versions"]
     names = ", ".join(f"{name} {version}" for name, version in versions.items() if version and name != "valor_gpu")
+    cases = ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
     return (
-        f"Medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in a fresh process,"
-        f" engines in turns, {result['threads']} threads, {machine['processor']}, Python {machine['python']}; memory is"
-        f" the peak above the resident size after imports. {names}."
-        f" Commit {result['commit'][:10]}, {result['date'][:10]}."
-        " Every engine's numbers were held against pycocotools' first."
+        f"{cases}: medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in a fresh"
+        f" process, engines in turns, {result['threads']} threads, {machine['processor']}, Python {machine['python']};"
+        " seconds and memory (peak above the resident size) count from after the imports. Every engine's numbers were"
+        " held against those of pycocotools first, in the large cases on a small version of the scene."
+        f" {names}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )
 
 
@@ -113,11 +121,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     parser.add_argument("--print", action="store_true", help="print the tables, write nothing")
     arguments = parser.parse_args(argv)
-    detection, gpu = (newest(kind, arguments.results) for kind in ("detection", "gpu"))
-    if detection is None:
+    detection, gpu = (stored(kind, arguments.results) for kind in ("detection", "gpu"))
+    if not detection:
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
-    text = "\n\n".join([detection_text(detection), *([gpu_text(gpu)] if gpu else [])])
+    text = "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])
     if arguments.print:
         print(text)
         return 0

@@ -204,13 +204,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, store, print; 1 when our own numbers do not agree with the reference."""
     arguments = parse(argv)
     result = benchmark(arguments)
-    default = None if arguments.quick else machine.RESULTS / f"detection_{result['date'][:10]}.json"
+    name = "_".join(["detection", *([] if arguments.case == "all" else [arguments.case]), result["date"][:10]])
+    default = None if arguments.quick else machine.RESULTS / f"{name}.json"
     output = arguments.json or default
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(result, indent=1) + "\n")
         print(f"written to {output}", file=sys.stderr)
-    print(report.detection_text(result))
+    print(report.detection_text([result]))
     return 0 if all(row["status"] == "ok" for row in result["rows"] if row["tool"] == OURS) else 1
 
 

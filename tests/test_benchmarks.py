@@ -296,16 +296,17 @@ def test_results_tell_where_they_come_from() -> None:
 # ------------------------------------------------------------------------------------------------------------- report
 
 
-def stored(date: str, quick: bool = False) -> dict[str, Any]:
+def result_of(date: str, case: scenes.Case = VAL, quick: bool = False) -> dict[str, Any]:
     runs: run.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
     runs[REFERENCE] = [measured(50.0)]
     about = {**machine.describe(["torch"], "0123456789abcdef"), "date": date}
-    rows = run.rows("files", [tool(name) for name in runs], PLAN, runs, REFERENCE)
+    rows = run.rows("files", [tool(name) for name in runs], replace(PLAN, case=case), runs, REFERENCE)
     return {"kind": "detection", **about, "quick": quick, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
 
 
 def test_report_fills_the_readme_from_the_newest_full_run(tmp_path: Path) -> None:
-    for name, result in {"a": stored("2030-02-01"), "b": stored("2030-01-01"), "c": stored("2031", True)}.items():
+    results = [result_of("2030-02-01"), result_of("2030-01-01"), result_of("2029-12-01", LVIS)]
+    for name, result in enumerate([*results, result_of("2031", quick=True)]):
         (tmp_path / f"{name}.json").write_text(json.dumps(result))
     readme = tmp_path / "README.md"
     readme.write_text(f"top\n{report.BEGIN}\nold\n{report.END}\nbottom\n")
@@ -313,13 +314,15 @@ def test_report_fills_the_readme_from_the_newest_full_run(tmp_path: Path) -> Non
     text = readme.read_text()
     assert text.startswith(f"top\n{report.BEGIN}\n| JSON files to AP |") and text.endswith(f"{report.END}\nbottom\n")
     for line in (
-        "| valor_gpu | **0.100 s**, 1 MB |",
+        "| JSON files to AP | COCO val2017 scale, 200 images | LVIS scale, 200 images |",
+        "| valor_gpu | **0.100 s**, 1 MB | **0.100 s**, 1 MB |",
         "| peer | 0.250 s (2.5x), 2 MB (2.5x) |",
-        "| absent | missing |",
+        "| absent | missing | missing |",
         "| pycocotools | 50 s (500.0x), 500 MB (500.0x) |",
     ):
         assert line in text
-    assert "Commit 0123456789, 2030-02-01" in text and "old" not in text
+    assert text.count("Commit 0123456789, 2030-02-01") == 1 and text.count("LVIS scale: medians of 5 runs") == 1
+    assert "2030-01-01" not in text and "2031" not in text and "old" not in text
 
 
 def test_report_needs_a_full_run_and_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
