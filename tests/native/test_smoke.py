@@ -12,7 +12,7 @@ import torch
 from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library, matching
-from valor_gpu.ops.curves import RecordShape, order_records, precision_recall
+from valor_gpu.ops.curves import RecordShape, count_truths, order_records, precision_recall
 
 pytestmark = pytest.mark.smoke
 
@@ -26,7 +26,7 @@ def test_matching_and_curves_run_on_a_scene() -> None:
     starts = batch.lengths[0].cumsum(0) - batch.lengths[0]
     labels = torch.arange(4)
     ordered = order_records(matched.detections, starts, batch.lengths[0], labels, limits=3)
-    positives = torch.full((len(labels), len(COCO_AREAS)), len(matched.truths))
+    positives = count_truths(matched.truths, labels, len(COCO_AREAS))
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
     curves = precision_recall(matched.detections, ordered, positives, grid, shape, full=True)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_choice
-from valor_gpu.ops._launch import cpp
+from valor_gpu.ops import _curves_cuda
+from valor_gpu.ops._launch import cpp, cuda, to_device
 from valor_gpu.ops._library import by_reference, register
 
 TIE_ORDERS = ("given", "highest", "lowest")
@@ -149,7 +150,8 @@ def _order_reference(
 ) -> Ordered:
     device, total = detections.device, int(lengths.sum())
     before = lengths.cumsum(0) - lengths
-    shift = torch.repeat_interleave((starts - before).to(device), lengths.to(device), output_size=total)
+    shift, repeats = to_device(torch.stack((starts - before, lengths)), device)
+    shift = torch.repeat_interleave(shift, repeats, output_size=total)
     rows = torch.arange(total, device=device) + shift
     records = detections[rows, :13]
     names = torch.zeros_like(rows) if agnostic else detection_labels(records)
@@ -159,7 +161,9 @@ def _order_reference(
         classes = torch.searchsorted(labels, names).clamp(max=len(labels) - 1)
         kept = kept & (labels[classes] == names)
     classes = torch.where(kept & bool(len(labels)), classes, len(labels))
-    by_score = torch.sort(-record_scores(records) + 0.0, stable=True).indices
+    scores = record_scores(records)
+    keys = torch.where(scores.isnan(), torch.nan, 0.0 - scores)  # a NaN with its sign bit set may sort first on CUDA
+    by_score = torch.sort(keys, stable=True).indices
     by_class = torch.sort(classes[by_score], stable=True)
     offsets = torch.searchsorted(by_class.values, torch.arange(len(labels) + 1, device=device))
     return Ordered(rows[by_score[by_class.indices]][: int(offsets[-1])], offsets)
@@ -305,5 +309,5 @@ _CURVES = register(
     reference=_curves_reference,
     fake=_curves_fake,
     cpu=cpp(_curves_cpu),
-    cuda=by_reference(native.reason("valor_cuda")),
+    cuda=cuda(_curves_cuda.precision_recall),
 )

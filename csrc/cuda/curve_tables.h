@@ -1,0 +1,91 @@
+// Working memory of precision-recall accumulation on CUDA, and how kernels find their way in it.
+#pragma once
+#include "../core/curves.h"
+
+namespace valor {
+
+constexpr int kGroups = 8;           // groups of 32 records in a tile
+constexpr int kTile = 32 * kGroups;  // threads of a block, too
+constexpr int kPass = 64;            // lanes that one pass takes
+
+// `lanes` are those of one pass.
+struct CurveTables {
+  int64_t* reach;    // [K, A, R] index of the true positive that reaches each sample
+  int32_t* totals;   // [K, M, L] true positives within each limit
+  int32_t* classes;  // [tiles] the class of the tile's records, -1: none
+  int32_t* counts;  // [tiles, M + C, lanes] true, then false positives; after scanning, those of tiles before
+  uint32_t* masks;  // [tiles, groups, 2, lanes] true, then false positives
+  uint32_t* kept;   // [tiles, groups, M] records within each limit
+  uint32_t* starts;  // [tiles, groups] records whose score differs from the one before
+};
+
+struct CurveTask {
+  Accumulation run;
+  CurveTables tables;
+  const int64_t* stops;   // [R + 1] by samples reached: first place of the caller's grid that is not filled
+  int64_t unconditional;  // samples at recall 0 or below, which the first record within the limit reaches
+  int64_t tiles;          // no more than these are in use
+  int32_t first, lanes;   // of this pass
+
+  // Tiles of class k begin here: never fewer than its records need lie before the next class.
+  VALOR_HD int64_t first_tile(int64_t k) const { return run.offsets[k] / kTile + k; }
+  VALOR_HD int64_t records_of(int64_t k) const { return run.offsets[k + 1] - run.offsets[k]; }
+  VALOR_HD int64_t tiles_of(int64_t k) const { return (records_of(k) + kTile - 1) / kTile; }
+  VALOR_HD int64_t limits() const { return run.shape.limits; }
+  VALOR_HD int64_t slots() const { return limits() + run.curves(); }
+  VALOR_HD int64_t limit_of(int64_t curve) const { return run.full ? curve : limits() - 1; }
+
+  VALOR_HD int32_t& count(int64_t tile, int64_t slot, int64_t lane) const {
+    return tables.counts[(tile * slots() + slot) * lanes + lane];
+  }
+  VALOR_HD uint32_t& mask(int64_t group, int kind, int64_t lane) const {
+    return tables.masks[(group * 2 + kind) * lanes + lane];
+  }
+  VALOR_HD uint32_t& kept(int64_t group, int64_t m) const { return tables.kept[group * limits() + m]; }
+  VALOR_HD int64_t* reach(int64_t k, int64_t a) const {
+    return tables.reach + (k * run.shape.areas + a) * run.shape.recalls;
+  }
+  VALOR_HD int32_t& total(int64_t k, int64_t m, int64_t lane) const {
+    return tables.totals[(k * limits() + m) * run.shape.lanes() + lane];
+  }
+};
+
+// Lays tables out one after another, each aligned to 8 bytes; from a null base it only measures.
+class TableLayout {
+ public:
+  explicit TableLayout(void* base) : base_(static_cast<unsigned char*>(base)) {}
+  template <class T>
+  void place(T*& table, int64_t count) {
+    table = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 7) / 8 * 8;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  unsigned char* base_;
+  int64_t bytes_ = 0;
+};
+
+// Numbers of one call: T, A, M, R, K, and how many records `order` has.
+struct CurveSizes {
+  int64_t thresholds, areas, limits, recalls, classes, records;
+
+  CurveShape shape() const { return {thresholds, areas, limits, recalls, classes}; }
+  int64_t tiles() const { return records / kTile + classes; }
+};
+
+// Places the tables of a call; returns the bytes that they take.
+inline int64_t place_tables(const CurveSizes& sizes, bool full, bool ties, void* base, CurveTables& tables) {
+  const int64_t lanes = sizes.shape().lanes(), pass = lanes < kPass ? lanes : kPass, tiles = sizes.tiles();
+  TableLayout layout(base);
+  layout.place(tables.reach, sizes.classes * sizes.areas * sizes.recalls);
+  layout.place(tables.totals, sizes.classes * sizes.limits * lanes);
+  layout.place(tables.classes, tiles);
+  layout.place(tables.counts, tiles * (sizes.limits + (full ? sizes.limits : 1)) * pass);
+  layout.place(tables.masks, tiles * kGroups * 2 * pass);
+  layout.place(tables.kept, tiles * kGroups * sizes.limits);
+  layout.place(tables.starts, ties ? tiles * kGroups : 0);
+  return layout.bytes();
+}
+
+}  // namespace valor
