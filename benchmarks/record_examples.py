@@ -128,6 +128,17 @@ def count_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     yield "class-agnostic", (_truths(rng, 1000, 4), labels()[:1], 4, True)
 
 
+def census_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``census``."""
+    rng = np.random.default_rng(17)
+    for count in (0, 1, 31, 33, 1000, 20_000 if quick else 1_000_000):
+        yield f"{count} rows", (records(rng, count, COCO), _truths(rng, count, 4), 4)
+    yield "13 area ranges", (records(rng, 50), _truths(rng, 1000, 13), 13)
+    far = records(rng, 9000, COCO)
+    far[:, 8:12] = torch.from_numpy(rng.integers(0, 256, (9000, 4), np.uint8))
+    yield "9,000 labels of any size", (far, _truths(rng, 33, 4), 4)
+
+
 # --------------------------------------------------------------------------------------------- at the scale of a scene
 
 
@@ -157,6 +168,12 @@ def curve_load(scene: Scene) -> Arguments:
     positives = count_truths(rows.truths, names, COCO[1])
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     return rows.detections, *ordered, positives, grid, list(COCO), False, 0
+
+
+def census_load(scene: Scene) -> Arguments:
+    """Arguments of ``census`` for all rows of ``scene``."""
+    rows = matched(scene)[0]
+    return rows.detections, rows.truths, COCO[1]
 
 
 def count_load(scene: Scene) -> Arguments:

@@ -297,6 +297,7 @@ ROWS = {
             *("match_boxes", _match_examples, _match_load),
             host=frozenset({"lengths", "thresholds", "area_ranges", "limits"}),
         ),
+        Row("census", _named(hand_made.census_examples), hand_made.census_load),
         Row("count_truths", _named(hand_made.count_examples), hand_made.count_load),
         Row(
             *("order_records", _named(hand_made.order_examples), hand_made.order_load),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,9 +17,19 @@ from valor_gpu.errors import InputError, SyncError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+
+def _concatenate(parts: Sequence[Tensor]) -> Tensor:
+    """The rows of all parts; on the CPU by numpy, since torch's threads stall where all cores are busy."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(part.is_cpu and part.dtype != torch.bfloat16 for part in parts):
+        return torch.from_numpy(np.concatenate([part.detach().numpy() for part in parts]))
+    return torch.cat(list(parts))
+
+
 _MERGE: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
     "sum": lambda parts: functools.reduce(torch.add, parts),
-    "cat": lambda parts: parts[0] if len(parts) == 1 else torch.cat(list(parts)),
+    "cat": _concatenate,
     "min": lambda parts: functools.reduce(torch.minimum, parts),
 }
 

@@ -187,21 +187,61 @@ class Image {
   uint64_t record_hash_ = 0, truth_hash_ = 0;
 };
 
+// A batch whose fields are one array each for all images: where the arrays begin, and how many bytes a row
+// takes.
+struct FlatBatch {
+  int64_t fields[9], strides[9];  // boxes, scores, labels, areas, flags; true boxes, labels, flags, areas
+  int64_t lengths, ids;           // int64 [2, I]; 0, or int64 [I]
+  int64_t count_address, true_count_address;  // 0, or int64 [I]
+};
+
+// First output row of every image, detections then ground truths.
+std::vector<int64_t> first_rows(const FlatBatch& batch, int64_t images) {
+  const int64_t* lengths = reinterpret_cast<const int64_t*>(batch.lengths);
+  std::vector<int64_t> firsts(2 * images);
+  for (int64_t side = 0; side < 2; ++side)
+    for (int64_t i = 0, total = 0; i < images; ++i) {
+      firsts[side * images + i] = total;
+      total += lengths[side * images + i];
+    }
+  return firsts;
+}
+
+Segment segment_of(const FlatBatch& batch, const std::vector<int64_t>& firsts, int64_t images, int64_t i) {
+  const int64_t* lengths = reinterpret_cast<const int64_t*>(batch.lengths);
+  const int64_t first_detection = firsts[i], first_truth = firsts[images + i];
+  int64_t at[9];
+  for (int f = 0; f < 9; ++f)
+    at[f] =
+        batch.fields[f] ? batch.fields[f] + batch.strides[f] * (f < 5 ? first_detection : first_truth) : 0;
+  const auto place = [i](int64_t base) { return base ? base + 8 * i : 0; };
+  Segment s{};
+  memcpy(&s, at, sizeof at);
+  s.id_address = place(batch.ids);
+  s.has_id = batch.ids != 0;
+  s.detections = lengths[i], s.truths = lengths[images + i];
+  s.count_address = place(batch.count_address), s.true_count_address = place(batch.true_count_address);
+  s.first_detection = first_detection, s.first_truth = first_truth;
+  return s;
+}
+
 }  // namespace
 }  // namespace valor
 
 // Matches a batch. `problem` receives kFine, or the first problem as problem_at packs it.
-VALOR_API int32_t valor_match_boxes_cpu(const int64_t* segments, int64_t num_images, const void* rule_words,
+VALOR_API int32_t valor_match_boxes_cpu(const void* batch_words, int64_t num_images, const void* rule_words,
                                         uint8_t* detections, uint8_t* truths, int64_t* images,
                                         int32_t* matches, int64_t* problem, int64_t threads) {
   using namespace valor;
+  const FlatBatch& batch = *static_cast<const FlatBatch*>(batch_words);
   const Rule& rule = *static_cast<const Rule*>(rule_words);
   const Output out{detections, truths, images, (rule.options & kWantMatches) ? matches : nullptr};
+  const std::vector<int64_t> firsts = first_rows(batch, num_images);
   std::atomic<int64_t> first{kFine};
   auto body = [&](int64_t begin, int64_t end) {
     thread_local Scratch scratch;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t found = Image(rule, Segment::at(segments, num_images, i), out, scratch).run(i);
+      const int64_t found = Image(rule, segment_of(batch, firsts, num_images, i), out, scratch).run(i);
       int64_t seen = first.load();
       while (found < seen && !first.compare_exchange_weak(seen, found)) {
       }

@@ -12,6 +12,7 @@ import torch
 from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library, matching
+from valor_gpu.ops.census import census
 from valor_gpu.ops.curves import RecordShape, count_truths, order_records, precision_recall
 
 pytestmark = pytest.mark.smoke
@@ -34,6 +35,13 @@ def test_matching_and_curves_run_on_a_scene() -> None:
     expected = _library.reference("precision_recall")(matched.detections, *ordered, positives, grid, sizes, True, 0)
     assert all(torch.equal(got, want) for got, want in zip(curves, expected))
     assert 0 < curves.precision.max() <= 1
+
+
+def test_census_of_a_scene() -> None:
+    batch = random_scene(np.random.default_rng(6), images=9).batch()
+    matched = matching.match_boxes(batch, matching.MatchRule.make([0.5], COCO_AREAS, [100]))
+    labels, totals = census(matched.detections, matched.truths, len(COCO_AREAS))
+    assert labels.tolist() == [0, 1, 2, 3] and totals[:2].tolist() == batch.lengths.sum(1).tolist()
 
 
 def test_json_is_read_from_a_file(tmp_path: Path) -> None:

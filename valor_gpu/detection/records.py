@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.errors import InputError
+from valor_gpu.ops.census import census
 from valor_gpu.ops.curves import (
     Curves,
     Ordered,
@@ -20,9 +21,8 @@ from valor_gpu.ops.curves import (
     count_truths,
     order_records,
     precision_recall,
-    record_labels,
 )
-from valor_gpu.ops.matching import IMAGE_COLUMNS, PADDING_BUCKET, Matched, MatchRule
+from valor_gpu.ops.matching import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.state import State, joined
 
 _ID, _HAS_ID, _TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _TRUTHS = range(len(IMAGE_COLUMNS))
@@ -117,19 +117,6 @@ def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.setdiff1d(np.arange(len(table)), order[again])
 
 
-def _distinct(values: Tensor) -> Tensor:
-    """Ascending distinct values of int64 ``[N]``: a table where they lie close together, else a sort."""
-    if values.numel() == 0:
-        return values
-    low, high = (int(v) for v in values.aminmax())
-    if high - low >= 4 * values.numel() + 4096:
-        by_sort: Tensor = torch.unique(values)
-        return by_sort
-    present = torch.zeros(high - low + 1, dtype=torch.bool, device=values.device)
-    present[values - low] = True
-    return present.nonzero().reshape(-1) + low
-
-
 @dataclass(frozen=True)
 class Tally:
     """What a state comes to: labels, ordered records and counts, from which curves are read.
@@ -160,17 +147,13 @@ class Tally:
         shape = RecordShape(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
         images = ImageOrder.of(records.images, by_key)
         truths = images.select(records.truths, _TRUTHS)
-        truths = truths[_truth_bit(truths, shape.areas)]
-        found = images.select(records.detections[:, 8:13], _DETECTIONS)
-        padding = found[:, 4] == PADDING_BUCKET
-        found = found[~padding] if bool(padding.any()) else found
-        labels = _distinct(torch.cat((record_labels(found), record_labels(truths))))
+        labels, totals = census(images.select(records.detections, _DETECTIONS), truths, shape.areas)
         classes = labels[:1] if agnostic else labels
         starts, lengths = images.rows(_DETECTIONS)
         ordered = order_records(records.detections, starts, lengths, classes, shape.limits, agnostic)
         positives = count_truths(truths, classes, shape.areas, agnostic)
-        ignored = int(_truth_bit(truths, shape.areas + 1).sum())
-        counts = (len(images.kept), images.repeated, len(truths), ignored, len(found))
+        found, true, ignored = totals.tolist()
+        counts = (len(images.kept), images.repeated, true, ignored, found)
         return cls(records, ordered, labels, positives, shape, *counts)
 
     def curves(self, recall_thresholds: Tensor, full: bool = False, ties: str = "given") -> Curves:
@@ -178,7 +161,3 @@ class Tally:
         return precision_recall(
             self.records.detections, self.ordered, self.positives, recall_thresholds, self.shape, full, ties
         )
-
-
-def _truth_bit(truths: Tensor, bit: int) -> Tensor:
-    return (truths[:, 4 + bit // 8] >> bit % 8 & 1).bool()

@@ -68,7 +68,13 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
     on_gpu = any(column[0].is_cuda for column in every.values() if column)
     # On the CPU joining finds a device that differs inside a column, so that one look at each column is enough.
     _check_one_device(every if on_gpu else {name: column[:1] for name, column in every.items()})
-    return _batch(columns, optional, torch.tensor(sizes).reshape(2, -1), _image_ids(target, on_gpu), box_format)
+    return _batch(
+        columns,
+        optional,
+        torch.tensor(sizes[0] + sizes[1], dtype=torch.int64).view(2, -1),
+        _image_ids(target, on_gpu),
+        box_format,
+    )
 
 
 def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:

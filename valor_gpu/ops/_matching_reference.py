@@ -211,6 +211,14 @@ def _truth_rows(rule: _Rule, image: _Image, device: torch.device) -> Tensor:
     return torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, 4 + (len(rule.areas) + 9) // 8)
 
 
+def _no_rows(rule: _Rule, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Detections, truths, images and matches of no image."""
+    sizes = (13 + 2 * ((len(rule.lanes) + 7) // 8), 4 + (len(rule.areas) + 9) // 8)
+    rows, truths = (torch.empty((0, size), dtype=torch.uint8, device=device) for size in sizes)
+    matches = torch.empty((0, len(rule.lanes)), dtype=torch.int32, device=device)
+    return rows, truths, torch.empty(0, dtype=torch.int64, device=device), matches
+
+
 def _padding(rows: Tensor, length: int, bucket: int | None) -> Tensor:
     """``rows`` followed by padding rows up to ``length``."""
     pad = rows.new_zeros((length - len(rows), rows.shape[1]))
@@ -270,6 +278,7 @@ def match_boxes(
             _padding(rows, sizes[0][i], 255), _padding(_truth_rows(rule, image, device), sizes[1][i], None),
             _image_row(image, image_ids, i, sizes, options), torch.nn.functional.pad(matches, pad, value=-1),
         ))  # fmt: skip
+    parts.append(_no_rows(rule, device))
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
     if not options & _WANT_MATCHES:
         out[3] = out[3][:0]

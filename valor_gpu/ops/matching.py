@@ -195,7 +195,7 @@ def raise_problem(problem: int) -> None:
 
 def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, options: int) -> Matched:
     """Output tensors of a batch on the device of ``boxes``."""
-    rows, truths = (int(n) for n in lengths.sum(1).tolist())
+    rows, truths = (int(n) for n in lengths.numpy().sum(1))
     lanes = thresholds.shape[0] * areas.shape[0]
 
     def table(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -205,8 +205,8 @@ def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, 
         table((rows, 13 + 2 * ((lanes + 7) // 8)), torch.uint8),
         table((truths, 4 + (areas.shape[0] + 9) // 8), torch.uint8),
         table((lengths.shape[1], len(IMAGE_COLUMNS)), torch.int64),
-        torch.full((rows, lanes) if options & WANT_MATCHES else (0, lanes), -1, dtype=torch.int32, device=boxes.device),
-        torch.full((), FINE, dtype=torch.int64, device=boxes.device),
+        table((rows, lanes), torch.int32).fill_(-1) if options & WANT_MATCHES else table((0, lanes), torch.int32),
+        table((), torch.int64).fill_(FINE),
     )
 
 
@@ -291,16 +291,26 @@ def _match_boxes_cpu(
     image_ids: list[Tensor], counts: Tensor | None, true_counts: Tensor | None, lengths: Tensor,
     thresholds: Tensor, area_ranges: Tensor, limits: Tensor, formats: list[int], options: int,
 ) -> Matched:  # fmt: skip
-    lists = (boxes, scores, labels, areas, flags, true_boxes, true_labels, true_flags, true_areas)
+    lists = [_whole(x) for x in (boxes, scores, labels, areas, flags, true_boxes, true_labels, true_flags, true_areas)]
+    ids = _whole([x.reshape(-1) for x in image_ids]) if len(image_ids) > 1 else image_ids
     out = allocate(lengths, lengths, thresholds, area_ranges, options)
-    table = segment_table(lists, image_ids, (counts, true_counts), lengths)
-    words = rule_words((thresholds, area_ranges, limits), formats, options, lists)
+    lengths = lengths.contiguous()
+    batch = [x[0].data_ptr() if x else 0 for x in lists]
+    batch += [x[0].element_size() * width if x else 0 for x, width in zip(lists, _WIDTHS)]
+    batch += [lengths.data_ptr(), ids[0].data_ptr() if ids else 0]
+    batch += [0 if count is None else count.data_ptr() for count in (counts, true_counts)]
     native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")(
-        address(table), lengths.shape[1], words, out.detections.data_ptr(),
+        struct.pack("22q", *batch), lengths.shape[1],
+        rule_words((thresholds, area_ranges, limits), formats, options, lists), out.detections.data_ptr(),
         out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.problem.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
     return out
+
+
+def _whole(tensors: list[Tensor]) -> list[Tensor]:
+    """One tensor for all images, or none."""
+    return [torch.cat([t.reshape(-1, 4) if t.ndim == 2 else t for t in tensors])] if len(tensors) > 1 else tensors
 
 
 def _match_boxes_cuda(*arguments: Any) -> Matched:
