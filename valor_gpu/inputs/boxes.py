@@ -55,26 +55,23 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
                              f" but got {type(value).__name__}")  # fmt: skip
     if len(preds) != len(target):
         raise InputError(f"target must have one dict an image like preds, {len(preds)} but has {len(target)}")
-    columns = {(side, key): _column(items, side, key) for side, items, keys in _required(preds, target) for key in keys}
-    sizes = [list(map(Tensor.numel, columns[side, "labels"])) for side in ("preds", "target")]
+    columns: dict[tuple[str, str], list[Tensor]] = {}
+    sizes = []
+    for side, items, keys in _required(preds, target):
+        for key in keys:
+            columns[side, key] = _column(items, side, key)
+        sizes.append(list(map(Tensor.numel, columns[side, "labels"])))
+        for key in keys[:-1]:
+            _check_sizes(columns[side, key], side, key, sizes[-1])
     optional = {key: _optional_column(target, key, sizes[1]) for key in ("iscrowd", "area")}
-    for side, size in zip(("preds", "target"), sizes):
-        for (owner, key), column in columns.items():
-            if owner == side:
-                _check_sizes(column, side, key, size)
     for key, column in optional.items():
         _check_sizes(column, "target", key, sizes[1])
     every = {**columns, **{("target", key): column for key, column in optional.items()}}
     on_gpu = any(column[0].is_cuda for column in every.values() if column)
     # On the CPU joining finds a device that differs inside a column, so that one look at each column is enough.
     _check_one_device(every if on_gpu else {name: column[:1] for name, column in every.items()})
-    return _batch(
-        columns,
-        optional,
-        torch.tensor(sizes[0] + sizes[1], dtype=torch.int64).view(2, -1),
-        _image_ids(target, on_gpu),
-        box_format,
-    )
+    lengths = torch.tensor(sizes[0] + sizes[1], dtype=torch.int64).view(2, -1)
+    return _batch(columns, optional, lengths, _image_ids(target, on_gpu), box_format)
 
 
 def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:
@@ -139,12 +136,15 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
 
 def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     """The ids as one CPU tensor, or, for a batch on a GPU, as one-element device tensors that nobody waits for."""
-    missing = [i for i, item in enumerate(target) if item.get("image_id") is None]
-    if len(missing) == len(target):
+    ids: list[Any] = [item.get("image_id") for item in target]
+    kinds = set(map(type, ids))
+    if kinds == {type(None)}:
         return []
+    if kinds == {int} and all(_INT64.min <= value <= _INT64.max for value in ids):
+        return [torch.tensor(ids)]
+    missing = [i for i, value in enumerate(ids) if value is None]
     if missing:
         raise InputError(f"target[{missing[0]}] must have key 'image_id' since other images of the batch have one")
-    ids = [item["image_id"] for item in target]
     for i, value in enumerate(ids):
         one = isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INT_TYPES
         if not one and (isinstance(value, bool) or not isinstance(value, int)):

@@ -193,20 +193,18 @@ def raise_problem(problem: int) -> None:
         raise InputError(describe_problem(problem))
 
 
-def allocate(boxes: Tensor, lengths: Tensor, thresholds: Tensor, areas: Tensor, options: int) -> Matched:
-    """Output tensors of a batch on the device of ``boxes``."""
-    rows, truths = (int(n) for n in lengths.numpy().sum(1))
-    lanes = thresholds.shape[0] * areas.shape[0]
-
-    def table(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device=boxes.device)
-
+def _allocate(like: Tensor, rows: tuple[Any, Any, int], thresholds: int, areas: int, options: int) -> Matched:
+    """Output tensors on the device of ``like`` for so many detections, truths and images; problem is not set."""
+    detections, truths, images = rows
+    lanes = thresholds * areas
+    new, byte = like.new_empty, torch.uint8
+    matches = new((detections if options & WANT_MATCHES else 0, lanes), dtype=torch.int32)
     return Matched(
-        table((rows, 13 + 2 * ((lanes + 7) // 8)), torch.uint8),
-        table((truths, 4 + (areas.shape[0] + 9) // 8), torch.uint8),
-        table((lengths.shape[1], len(IMAGE_COLUMNS)), torch.int64),
-        table((rows, lanes), torch.int32).fill_(-1) if options & WANT_MATCHES else table((0, lanes), torch.int32),
-        table((), torch.int64).fill_(FINE),
+        new((detections, 13 + 2 * ((lanes + 7) // 8)), dtype=byte),
+        new((truths, 4 + (areas + 9) // 8), dtype=byte),
+        new((images, len(IMAGE_COLUMNS)), dtype=torch.int64),
+        matches.fill_(-1) if options & WANT_MATCHES else matches,
+        new((), dtype=torch.int64),
     )
 
 
@@ -293,8 +291,9 @@ def _match_boxes_cpu(
 ) -> Matched:  # fmt: skip
     lists = [_whole(x) for x in (boxes, scores, labels, areas, flags, true_boxes, true_labels, true_flags, true_areas)]
     ids = _whole([x.reshape(-1) for x in image_ids]) if len(image_ids) > 1 else image_ids
-    out = allocate(lengths, lengths, thresholds, area_ranges, options)
     lengths = lengths.contiguous()
+    rows = (sum(map(len, lists[2])), sum(map(len, lists[6])), lengths.shape[1])
+    out = _allocate(lengths, rows, thresholds.shape[0], area_ranges.shape[0], options)
     batch = [x[0].data_ptr() if x else 0 for x in lists]
     batch += [x[0].element_size() * width if x else 0 for x, width in zip(lists, _WIDTHS)]
     batch += [lengths.data_ptr(), ids[0].data_ptr() if ids else 0]
@@ -319,7 +318,9 @@ def _match_boxes_cuda(*arguments: Any) -> Matched:
     padded = [count for count in (counts, true_counts) if count is not None]
     ids = [] if _by_value(image_ids) else image_ids
     _matching_cuda.check_one_device(dict(zip(_LISTS, (*lists, padded, ids))))
-    out = allocate(lists[0][0], lengths, thresholds, area_ranges, options)
+    rows = (sum(map(len, lists[2])), sum(map(len, lists[6])), lengths.shape[1])
+    out = _allocate(lists[0][0], rows, thresholds.shape[0], area_ranges.shape[0], options)
+    out.problem.fill_(FINE)
     table = segment_table(lists, image_ids, (counts, true_counts), lengths)
     numbers = (thresholds, area_ranges, limits)
     words = rule_words(numbers, formats, options, lists)
@@ -330,17 +331,10 @@ def _match_boxes_cuda(*arguments: Any) -> Matched:
 def _match_boxes_fake(*arguments: object) -> Matched:
     lengths, thresholds, area_ranges = arguments[12:15]
     assert isinstance(lengths, Tensor) and isinstance(thresholds, Tensor) and isinstance(area_ranges, Tensor)
+    assert isinstance(arguments[17], int)
     context = torch.library.get_ctx()
-    rows, truths = context.new_dynamic_size(), context.new_dynamic_size()
-    lanes = thresholds.shape[0] * area_ranges.shape[0]
-    like = lengths.new_empty
-    return Matched(
-        like((rows, 13 + 2 * ((lanes + 7) // 8)), dtype=torch.uint8),
-        like((truths, 4 + (area_ranges.shape[0] + 9) // 8), dtype=torch.uint8),
-        like((lengths.shape[1], len(IMAGE_COLUMNS))),
-        like((context.new_dynamic_size(), lanes), dtype=torch.int32),
-        like(()),
-    )
+    rows = (context.new_dynamic_size(), context.new_dynamic_size(), lengths.shape[1])
+    return _allocate(lengths, rows, thresholds.shape[0], area_ranges.shape[0], arguments[17])
 
 
 _OP = register(
