@@ -174,7 +174,7 @@ def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]
     curves = tally.curves(grid)
     names = tuple(AREA_RANGES)
     limits = metric.max_detection_thresholds
-    yield "numbers", lambda: Summary.of(curves, metric.iou_thresholds, limits, names).scalars()
+    yield "numbers", lambda: Summary(curves, metric.iou_thresholds, limits, names).scalars()
 
 
 def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:

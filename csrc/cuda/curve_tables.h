@@ -1,6 +1,7 @@
 // Working memory of precision-recall accumulation on CUDA, and how kernels find their way in it.
 #pragma once
 #include "../core/curves.h"
+#include "table_layout.h"
 
 namespace valor {
 
@@ -48,22 +49,6 @@ struct CurveTask {
   VALOR_HD int32_t& total(int64_t k, int64_t m, int64_t lane) const {
     return tables.totals[(k * limits() + m) * run.shape.lanes() + lane];
   }
-};
-
-// Lays tables out one after another, each aligned to 8 bytes; from a null base it only measures.
-class TableLayout {
- public:
-  explicit TableLayout(void* base) : base_(static_cast<unsigned char*>(base)) {}
-  template <class T>
-  void place(T*& table, int64_t count) {
-    table = reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += (count * static_cast<int64_t>(sizeof(T)) + 7) / 8 * 8;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  unsigned char* base_;
-  int64_t bytes_ = 0;
 };
 
 // Numbers of one call: T, A, M, R, K, and how many records `order` has.

@@ -240,7 +240,7 @@ class Walk {
 
 // One block a tile: samples become the largest precision of the true positives that fall to them.
 template <bool kTied>
-__global__ void __launch_bounds__(kTile, 3) raise_kernel(const __grid_constant__ CurveTask task) {
+__global__ void __launch_bounds__(kTile, kTied ? 2 : 3) raise_kernel(const __grid_constant__ CurveTask task) {
   const int64_t tile = blockIdx.x, k = task.tables.classes[tile];
   if (k < 0) return;
   for (int i = threadIdx.x; i < kGroups * task.lanes; i += kTile)

@@ -77,7 +77,7 @@ def _summary(arrays: Mapping[str, Any], p: Any) -> Summary:
     last = arrays.last_precision if isinstance(arrays, EvalDict) else None
     precision = torch.from_numpy(arrays["precision"] if last is None else last)
     curves = Curves(precision, torch.from_numpy(arrays["recall"]), torch.empty(0))
-    return Summary.of(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
+    return Summary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 
 def _by_category(summary: Summary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:

@@ -177,7 +177,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
 
     def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> Summary:
         curves = tally.curves(torch.tensor(self.rec_thresholds, dtype=torch.float64), full, ties)
-        return Summary.of(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
+        return Summary(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
 
     def _class_tally(self, state: DetectionRecords, tally: Tally) -> Tally:
         """The tally whose classes are the labels."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.ops.curves import Curves
-from valor_gpu.reduce.averages import ABSENT, mean_present, mean_present_rows
+from valor_gpu.ops.means import Pick, present_means
+from valor_gpu.reduce.averages import ABSENT, mean_present_rows
 from valor_gpu.result import Result
 
 _NO_TRUTH = "no ground truth counts for it"
@@ -22,53 +24,50 @@ class Summary:
     """Precision and recall arrays with the names of their axes.
 
     Attributes:
-        precision: float64 ``[T, R, K, A]`` at the last max-detection limit, -1 where nothing counts.
-        recall: float64 ``[T, K, A, M]``.
+        full: the arrays as accumulated, wherever they lie; -1 where nothing counts.
         iou_thresholds: T numbers.
         limits: M max-detection limits.
         areas: A names of area ranges, ``all`` first.
-        full: the arrays as accumulated, wherever they lie.
     """
 
-    precision: NDArray[np.float64]
-    recall: NDArray[np.float64]
+    full: Curves
     iou_thresholds: Sequence[float]
     limits: Sequence[int]
     areas: Sequence[str]
-    full: Curves
 
-    @classmethod
-    def of(
-        cls, curves: Curves, iou_thresholds: Sequence[float], limits: Sequence[int], areas: Sequence[str]
-    ) -> Summary:
-        """Summary of what :func:`valor_gpu.ops.curves.precision_recall` gave."""
-        precision, recall = curves.precision.cpu().numpy(), curves.recall.cpu().numpy()
-        return cls(precision[..., -1], recall, iou_thresholds, limits, areas, curves)
+    @cached_property
+    def precision(self) -> NDArray[np.float64]:
+        """float64 ``[T, R, K, A]`` at the last max-detection limit."""
+        array: NDArray[np.float64] = self.full.precision[..., -1].cpu().numpy()
+        return array
 
-    def mean_ap(self, area: str = "all", iou: float | None = None) -> float:
-        """Mean precision over IoU thresholds (or at ``iou`` alone), recall samples, classes; NaN if there is none."""
-        values = self.precision[..., self.areas.index(area)]
-        return mean_present(self._at(values, iou))
+    @cached_property
+    def recall(self) -> NDArray[np.float64]:
+        """float64 ``[T, K, A, M]``."""
+        array: NDArray[np.float64] = self.full.recall.cpu().numpy()
+        return array
 
     def _at(self, values: NDArray[np.float64], iou: float | None) -> NDArray[np.float64]:
         """Of ``[T, ...]`` what belongs to one IoU threshold, or all."""
         return values if iou is None else values[np.asarray(self.iou_thresholds) == iou]
 
-    def mean_ar(self, area: str = "all", limit: int = -1) -> float:
-        """Mean final recall over IoU thresholds and classes at a place in the limits; NaN if there is none."""
-        return mean_present(self.recall[:, :, self.areas.index(area), limit])
-
     def scalars(self) -> dict[str, float]:
-        """``map``, ``map_50``, ``map_75``, by area, then ``mar`` by limit and by area: the names of torchmetrics."""
-        sizes = self.areas[1:]
-        return {
-            "map": self.mean_ap(),
-            "map_50": self.mean_ap(iou=0.5),
-            "map_75": self.mean_ap(iou=0.75),
-            **{f"map_{area}": self.mean_ap(area) for area in sizes},
-            **{f"mar_{limit}": self.mean_ar(limit=m) for m, limit in enumerate(self.limits)},
-            **{f"mar_{area}": self.mean_ar(area) for area in sizes},
+        """``map``, ``map_50``, ``map_75``, by area, then ``mar`` by limit and by area: the names of torchmetrics.
+
+        Means of precision over IoU thresholds (or at one alone), recall samples and classes, and of final recall over
+        thresholds and classes; NaN where nothing counts.
+        """
+        every = range(len(self.iou_thresholds))
+        at = {name: [t for t in every if self.iou_thresholds[t] == iou] for name, iou in (("50", 0.5), ("75", 0.75))}
+        sizes = dict(enumerate(self.areas[1:], 1))
+        picks = {
+            "map": Pick("precision", 0, -1, every),
+            **{f"map_{name}": Pick("precision", 0, -1, rows) for name, rows in at.items()},
+            **{f"map_{name}": Pick("precision", a, -1, every) for a, name in sizes.items()},
+            **{f"mar_{limit}": Pick("recall", 0, m, every) for m, limit in enumerate(self.limits)},
+            **{f"mar_{name}": Pick("recall", a, -1, every) for a, name in sizes.items()},
         }
+        return dict(zip(picks, present_means(self.full, list(picks.values())).tolist()))
 
     def average_precision(self, iou: float | None = None) -> NDArray[np.float64]:
         """float64 ``[K]``: AP of every class (at ``iou`` alone if given), NaN where no ground truth counts."""

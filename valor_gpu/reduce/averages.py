@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,6 @@ from numpy.typing import NDArray
 
 ABSENT = -1.0
 """What COCO's arrays hold where no ground truth counts."""
-
-
-def mean_present(values: NDArray[np.float64]) -> float:
-    """Mean of all values above -1, NaN when there is none.
-
-    The order of summation is that of ``numpy.mean(s[s > -1])`` in pycocotools' ``COCOeval.summarize``, so that the
-    result has the same bits.
-
-    Args:
-        values: float64, any shape, -1 where nothing counts.
-
-    Example:
-        >>> mean_present(np.array([[0.5, -1.0], [1.0, -1.0]]))
-        0.75
-    """
-    present = values[values > ABSENT]
-    return float(np.mean(present)) if present.size else math.nan
 
 
 def mean_present_rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
