@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import time
 from collections.abc import Callable, Iterator
@@ -275,8 +276,7 @@ def _peers() -> dict[str, Callable[[], Any]]:
     metric = importlib.import_module("torchmetrics.detection.mean_ap").MeanAveragePrecision
     makers: dict[str, Callable[[], Any]] = {}
     for backend in ("faster_coco_eval", "pycocotools"):
-        with contextlib.suppress(ImportError):
-            metric(backend=backend)
+        if importlib.util.find_spec(backend):  # torchmetrics looks for it only when it computes
             makers[f"torchmetrics + {backend}"] = partial(metric, backend=backend)
     if not makers:
         plain = importlib.import_module("torchmetrics.detection._mean_ap").MeanAveragePrecision

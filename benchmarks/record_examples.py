@@ -139,6 +139,19 @@ def census_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     yield "9,000 labels of any size", (far, _truths(rng, 33, 4), 4)
 
 
+def means_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``present_means``."""
+    rng = np.random.default_rng(19)
+    for classes in (0, 1, 31, 33, 200 if quick else 1203):
+        recalls = 7 if classes else 1
+        precision, recall = rng.random((3, recalls, classes, 2, 1)), rng.random((3, classes, 2, 3))
+        absent = rng.random((classes, 2)) < 0.25
+        precision[:, :, absent] = recall[:, absent] = -1.0
+        picks = torch.tensor([[0, 0, 0, 0, 3], [0, 1, 0, 3, 1], [1, 0, 2, 0, 3], [1, 1, 0, 0, 0]])
+        arrays = torch.from_numpy(precision), torch.from_numpy(recall)
+        yield f"{classes} classes", (*arrays, picks, torch.tensor([0, 1, 2, 1]))
+
+
 # --------------------------------------------------------------------------------------------- at the scale of a scene
 
 
@@ -179,3 +192,10 @@ def census_load(scene: Scene) -> Arguments:
 def count_load(scene: Scene) -> Arguments:
     """Arguments of ``count_truths`` for all ground truths of ``scene``."""
     return matched(scene)[0].truths, torch.from_numpy(scene.category_ids), COCO[1], False
+
+
+def means_load(scene: Scene) -> Arguments:
+    """Arguments of ``present_means`` for the summary of ``scene``."""
+    precision, recall, _ = torch.ops.valor_gpu.precision_recall(*curve_load(scene))
+    rows = [[0, area, 0, 0, COCO[0]] for area in range(COCO[1])] + [[1, 0, m, 0, COCO[0]] for m in range(COCO[2])]
+    return precision, recall, torch.tensor(rows), torch.arange(COCO[0])

@@ -308,6 +308,10 @@ ROWS = {
             host=frozenset({"recall_thresholds"}),
         ),
         Row("pack_masks", _mask_examples, _mask_load),
+        Row(
+            *("present_means", _named(hand_made.means_examples), hand_made.means_load),
+            host=frozenset({"picks", "thresholds"}),
+        ),
     )
 }
 """Every registered op must have a row here: ``tests/test_benchmarks.py`` looks."""

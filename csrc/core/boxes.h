@@ -16,13 +16,21 @@ enum BoxFormat : int { kXyxy = 0, kXywh = 1, kCxcywh = 2 };
 VALOR_HD double min_number(double a, double b) { return (a < b || b != b) ? a : b; }
 VALOR_HD double max_number(double a, double b) { return (a > b || b != b) ? a : b; }
 
-// Operations and their order are those of bbIou in pycocotools' maskApi.c, so that no bit differs.
+// Length that [a, a + size_a] and [b, b + size_b] share; negative when they are apart.
+template <bool kFinite>
+VALOR_HD double overlap(double a, double size_a, double b, double size_b) {
+  const double end_a = size_a + a, end_b = size_b + b;
+  if (kFinite) return (end_a < end_b ? end_a : end_b) - (a > b ? a : b);
+  return min_number(end_a, end_b) - max_number(a, b);
+}
+
+// Operations and their order are those of bbIou in pycocotools' maskApi.c, so that no bit differs. kFinite
+// promises boxes without NaN and infinity, for which two instructions fewer a comparison give the same.
+template <bool kFinite = false>
 VALOR_HD double box_iou(const Box& detection, const Box& truth, bool crowd) {
-  const double w =
-      min_number(detection.w + detection.x, truth.w + truth.x) - max_number(detection.x, truth.x);
+  const double w = overlap<kFinite>(detection.x, detection.w, truth.x, truth.w);
   if (w <= 0) return 0;
-  const double h =
-      min_number(detection.h + detection.y, truth.h + truth.y) - max_number(detection.y, truth.y);
+  const double h = overlap<kFinite>(detection.y, detection.h, truth.y, truth.h);
   if (h <= 0) return 0;
   const double intersection = w * h;
   const double area = detection.w * detection.h;

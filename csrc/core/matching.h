@@ -130,7 +130,7 @@ VALOR_HD Outcome match_detection(const Group& group, const Rule& rule, const Chu
                                  const int32_t* names) {
   uint32_t candidates = 0;
   VALOR_ROLLED for (int32_t j = group.lane(); j < cell.size; j += group.width()) {
-    cell.ious[j] = box_iou(box, cell.boxes[j], cell.flags[j] & kCrowd);
+    cell.ious[j] = box_iou<true>(box, cell.boxes[j], cell.flags[j] & kCrowd);
     candidates += cell.ious[j] >= lowest;
   }
   candidates = group.sum(candidates);
@@ -149,7 +149,16 @@ VALOR_HD uint64_t counting_lanes(const Rule& rule, const Chunk& chunk, int64_t f
   return (flags & (kCrowd | kIgnored)) ? 0 : chunk.all() & ~chunk.outside(rule, area);
 }
 
+// The low `count` bytes of a word, 8 at most; rows are not aligned.
 VALOR_HD void store_bits(uint8_t* bytes, uint64_t word, int64_t count) {
+#if !defined(__CUDA_ARCH__)
+  if (count >= 4) {  // two stores that overlap
+    const uint32_t low = static_cast<uint32_t>(word), high = static_cast<uint32_t>(word >> (8 * (count - 4)));
+    memcpy(bytes, &low, 4);
+    memcpy(bytes + count - 4, &high, 4);
+    return;
+  }
+#endif
   VALOR_ROLLED for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<uint8_t>(word >> (8 * i));
 }
 

@@ -242,7 +242,7 @@ class ImageWarp {
     write_unmatched(chunk, item.row, d.box, within);
     if (!within) return false;
     for (int32_t j = first_truth(item.label); j < truths_ && s_.labels()[j] == item.label; ++j)
-      if (box_iou(d.box, s_.boxes()[j], s_.flags()[j] & kCrowd) >= lowest_) return true;
+      if (box_iou<true>(d.box, s_.boxes()[j], s_.flags()[j] & kCrowd) >= lowest_) return true;
     return false;
   }
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
+from benchmarks.registry import ROWS, Example, place
 from tests.native.sim import simulated_kernel
 from valor_gpu.ops import _library
 
@@ -40,6 +41,8 @@ def kernel(backend: str, name: str, cuda_kernel: Callable[..., Any]) -> Callable
     assert served.cuda.kernel is not None, served.cuda.reason
 
     def on_device(*args: Any) -> Any:
-        return tree_map_only(torch.Tensor, torch.Tensor.cpu, op(*tree_map_only(torch.Tensor, torch.Tensor.cuda, args)))
+        row = ROWS[name]
+        placed = place(row, Example("", args), torch.device("cuda"))
+        return tree_map_only(torch.Tensor, torch.Tensor.cpu, op(*placed))
 
     return on_device

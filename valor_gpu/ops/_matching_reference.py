@@ -280,9 +280,8 @@ def match_boxes(
         ))  # fmt: skip
     parts.append(_no_rows(rule, device))
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
-    if not options & _WANT_MATCHES:
-        out[3] = out[3][:0]
-    return out[0], out[1], out[2].reshape(-1, 6), out[3], torch.tensor(problem, device=device)
+    matches = out[3] if options & _WANT_MATCHES else out[3][:0]
+    return out[0], out[1], out[2].reshape(-1, 6), matches, torch.tensor(problem, device=device)
 
 
 def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:
