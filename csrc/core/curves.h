@@ -51,6 +51,17 @@ VALOR_HD int record_bucket(const uint8_t* row) { return row[12]; }
 
 // Up to 64 lane bits from bit `first`, a multiple of 8, of a bit field of `bytes` bytes.
 VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) {
+#if !defined(__CUDA_ARCH__)
+  const int64_t left = bytes - first / 8;
+  if (left >= 4) {  // two loads that overlap
+    const uint8_t* from = field + first / 8;
+    const int64_t last = left < 8 ? left - 4 : 4;
+    uint32_t low, high;
+    memcpy(&low, from, 4);
+    memcpy(&high, from + last, 4);
+    return low | static_cast<uint64_t>(high) << (8 * last);
+  }
+#endif
   uint64_t word = 0;
   for (int64_t i = 0; i < 8 && first / 8 + i < bytes; ++i)
     word |= static_cast<uint64_t>(field[first / 8 + i]) << (8 * i);

@@ -138,6 +138,9 @@ def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     """The ids as one CPU tensor, or, for a batch on a GPU, as one-element device tensors that nobody waits for."""
     ids: list[Any] = [item.get("image_id") for item in target]
     kinds = set(map(type, ids))
+    usual = kinds == {Tensor} and not on_gpu and set(map(_DTYPE, ids)) == {torch.int64}
+    if usual and set(map(Tensor.dim, ids)) == {1} and set(map(Tensor.numel, ids)) == {1}:
+        return [torch.cat(ids)]
     if kinds == {type(None)}:
         return []
     if kinds == {int} and all(_INT64.min <= value <= _INT64.max for value in ids):
