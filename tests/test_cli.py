@@ -219,7 +219,7 @@ def test_bad_detections_are_refused_with_their_place(
 
 def test_corrected_refuses_unknown_categories(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
     assert detect("--convention", "corrected", found=with_first(category_id=4)) == BAD_INPUT
-    assert "dt.json: [0].category_id must be one of" in capsys.readouterr().err
+    assert "dt.json: [0].category_id must be an id that " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

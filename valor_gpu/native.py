@@ -45,6 +45,14 @@ def reason(name: str) -> str:
     return _load(name)[1]
 
 
+def _status_text(library: ctypes.CDLL, status: int) -> str:
+    """What CUDA says of a status, for the library that launches kernels."""
+    if not hasattr(library, "valor_status_text"):
+        return ""
+    library.valor_status_text.restype = ctypes.c_char_p
+    return f": {library.valor_status_text(ctypes.c_int32(status)).decode()}"
+
+
 @functools.cache
 def function(library: str, symbol: str, signature: str) -> Function:
     """A C function, checked: raises :class:`NativeError` when it returns a status other than 0.
@@ -65,7 +73,7 @@ def function(library: str, symbol: str, signature: str) -> Function:
 
     def check(status: int, *_: object) -> int:
         if status != 0:
-            raise NativeError(f"{symbol} failed with status {status}")
+            raise NativeError(f"{symbol} failed with status {status}{_status_text(loaded, status)}")
         return status
 
     entry.errcheck = check

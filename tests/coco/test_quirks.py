@@ -165,7 +165,7 @@ def test_missing_keys(convention, key):
         run(evaluator(OURS, (dataset, results), convention=convention))
     del results[3]["score"]
     dataset = random_objects(2)[0]
-    with pytest.raises(InputError, match=r"results\[3\] must have score but has only"):
+    with pytest.raises(InputError, match=r"results\[3\] must have score but has only image_id, category_id, bbox$"):
         run(evaluator(OURS, (dataset, results), convention=convention))
 
 
@@ -233,7 +233,7 @@ def test_detections_of_unknown_images_and_categories(kind):
     dataset, detections = _unknown(kind)
     theirs, ours = (run(with_datasets(side, dataset, detections)) for side in (THEIRS, OURS))
     same_runs(theirs, ours)
-    with pytest.raises(InputError, match=rf"annotations\[4\]\.{kind}_id must be one of dataset but got 999"):
+    with pytest.raises(InputError, match=rf"annotations\[4\]\.{kind}_id must be an id that dataset lists but got 999"):
         run(with_datasets(OURS, dataset, detections, convention="corrected"))
 
 
@@ -241,7 +241,7 @@ def test_ground_truth_of_unknown_categories():
     dataset, results = random_objects(3)
     dataset["annotations"][2]["category_id"] = 999
     same_runs(*both((dataset, results)))
-    with pytest.raises(InputError, match=r"annotations\[2\]\.category_id must be one of dataset but got 999"):
+    with pytest.raises(InputError, match=r"annotations\[2\]\.category_id must be an id that dataset lists but got 999"):
         corrected((dataset, results))
 
 

@@ -107,14 +107,14 @@ def source_of_records(
     names = sorted(set(selection.categories))
     labels = torch.tensor(names, dtype=torch.int64, device=device)
     starts = lengths.cumsum(1) - lengths
-    places, keep = records.places, torch.ones(len(records.truths), dtype=torch.bool, device=device)
+    places, truths = records.places, records.truths
     if selection.images is not None:
         places = places[torch.tensor(selection.images, dtype=torch.int64)]
         wanted = torch.zeros(lengths.shape[1], dtype=torch.bool)
         wanted[places] = True
-        keep = torch.repeat_interleave(wanted, lengths[1]).to(device)
+        truths = truths[torch.repeat_interleave(wanted, lengths[1]).to(device)]
     ordered = order_records(records.detections, starts[0, places], lengths[0, places], labels, shape.limits)
-    positives = count_truths(records.truths[keep], labels, shape.areas)
+    positives = count_truths(truths, labels, shape.areas)
     take = (
         _unless_all([names.index(k) for k in selection.categories], len(names)),
         _unless_all(selection.areas, shape.areas),

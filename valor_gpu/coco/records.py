@@ -32,6 +32,7 @@ from valor_gpu.ops.matching import (
 )
 
 _XYWH = BOX_FORMATS.index("xywh")
+_MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not tell of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ def layout_of(truths: Dataset, detections: Dataset, params: Params, strict: bool
     layout = lay_out(truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict)
     _check_present(layout.truths, ("bbox", "iscrowd"))
     _check_present(layout.truths, ("area",), layout.truths.take("iscrowd"))
-    _check_present(layout.detections, ("bbox", "score", "area"))
+    _check_present(layout.detections, ("bbox", "score", "area"), made=_MADE)
     return layout
 
 
@@ -107,11 +108,13 @@ def _check_known(columns: Annotations, name: str, known: Ids, where: str) -> Non
     if unknown.any():
         row = int(unknown.argmax())
         value = int(getattr(columns, name)[row])
-        raise InputError(f"{columns.place(row)}.{name} must be one of {where} but got {value}")
+        raise InputError(f"{columns.place(row)}.{name} must be an id that {where} lists but got {value}")
 
 
-def _check_present(side: Side, names: Sequence[str], excused: NDArray[np.bool_] | None = None) -> None:
-    """Raise for the first row of ``side`` that lacks one of ``names`` and is not ``excused``."""
+def _check_present(
+    side: Side, names: Sequence[str], excused: NDArray[np.bool_] | None = None, made: Sequence[str] = ()
+) -> None:
+    """Raise for the first row of ``side`` that lacks one of ``names`` and is not ``excused``; see ``_MADE``."""
     present = side.columns.present
     bits = np.uint16(sum(int(BIT[name]) for name in names))
     if not len(present) or np.bitwise_and.reduce(present) & bits == bits:
@@ -122,7 +125,8 @@ def _check_present(side: Side, names: Sequence[str], excused: NDArray[np.bool_] 
             lacking &= ~excused
         if lacking.any():
             row = side.row(int(lacking.argmax()))
-            raise missing_field(side.columns.where, row, name, int(present[row]))
+            has = int(present[row]) & ~sum(int(BIT[name]) for name in made)
+            raise missing_field(side.columns.where, row, name, has)
 
 
 def true_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
