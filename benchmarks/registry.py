@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from benchmarks import class_examples_labels as labels
 from benchmarks import forms
 from benchmarks import record_examples as hand_made
 from benchmarks.parity import differences
@@ -312,6 +313,11 @@ ROWS = {
             *("present_means", _named(hand_made.means_examples), hand_made.means_load),
             host=frozenset({"picks", "thresholds"}),
         ),
+        Row("count_top", _named(labels.count_top_examples), labels.count_top_load),
+        Row("top_classes", _named(labels.top_examples), labels.top_load),
+        Row("count_labels", _named(labels.pair_examples), labels.pair_load),
+        Row("count_pairs", _named(labels.pair_examples), labels.pair_load),
+        Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
     )
 }
 """Every registered op must have a row here: ``tests/test_benchmarks.py`` looks."""

@@ -1,0 +1,246 @@
+"""Counts of hard labels: of each class, of pairs of classes, and from scores in one read of them.
+
+Definitions in plain torch: ``valor_gpu/ops/_labels_reference.py``. Design: docs/design/003-classification.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _labels_reference as reference
+from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._targets import check_labels, check_scores, check_target, check_weight
+
+TRUE_POSITIVES, PREDICTED, TRUE = 0, 1, 2
+"""Rows of the counts by class."""
+
+
+class Counts(NamedTuple):
+    """``counts`` ``[3, C]``, int64 or with weights float64: rows ``TRUE_POSITIVES``, ``PREDICTED`` and ``TRUE``;
+    ``problem`` int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Rows with a problem count nowhere.
+    """
+
+    counts: Tensor
+    problem: Tensor
+
+
+class Pairs(NamedTuple):
+    """``matrix`` ``[C, C]``, int64 or with weights float64, rows are true classes; ``problem`` as in Counts."""
+
+    matrix: Tensor
+    problem: Tensor
+
+
+class TopClasses(NamedTuple):
+    """``classes`` int32 ``[N, k]`` by descending score, -1 in rows with NaN; ``problem`` as in Counts."""
+
+    classes: Tensor
+    problem: Tensor
+
+
+def count_top(
+    scores: Tensor, target: Tensor, k: int = 1, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> Counts:
+    """True positives, predicted and true rows of each class, in one read of the scores.
+
+    The prediction of a row is its target if that is among the ``k`` largest scores, else the class of the largest:
+    the rule of torchmetrics' ``top_k``. Of equal scores that of the lower class is larger; -0.0 equals 0.0.
+
+    Args:
+        scores: float16, bfloat16, float32 or float64 ``[N, C]``.
+        target: any integer dtype ``[N]``, class indices.
+        k: how many of the largest scores may hold the target, 1 to C.
+        ignore_index: rows with this target are left out, whatever else they hold.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        Counts. Sums of weights run in row order within each of at most 64 blocks of rows, then over the blocks, so that
+        they have the same bits on every device and with any number of threads.
+
+    Raises:
+        InputError: on another shape, dtype or device, or a k out of range. A bad value is in ``problem``, so that
+            nothing waits on CUDA.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]])
+        >>> count_top(scores, torch.tensor([1, 2])).counts
+        tensor([[0, 1, 0],
+                [1, 1, 0],
+                [0, 1, 1]])
+        >>> count_top(scores, torch.tensor([1, 2]), 2).counts[TRUE_POSITIVES]
+        tensor([0, 1, 1])
+    """
+    check_scores(scores)
+    check_target(target, scores, per_element=False)
+    check_weight(weight, ("scores", scores))
+    _check_k(k, scores.shape[1])
+    return Counts(*_COUNT_TOP(scores, target, k, ignore_index, weight))
+
+
+def count_labels(
+    preds: Tensor, target: Tensor, num_classes: int, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> Counts:
+    """True positives, predicted and true rows of each class.
+
+    Args:
+        preds: any integer dtype ``[N]``, class indices.
+        target: likewise; the dtype may differ.
+        num_classes: C, at least 1.
+        ignore_index: rows with this target are left out, whatever else they hold.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        Counts, summed as in :func:`count_top`.
+
+    Raises:
+        InputError: on another shape, dtype or device. A bad value is in ``problem``.
+
+    Example:
+        >>> import torch
+        >>> count_labels(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2).counts
+        tensor([[1, 1],
+                [1, 2],
+                [2, 1]])
+    """
+    _check_pairs(preds, target, num_classes, weight)
+    return Counts(*_COUNT_LABELS(preds, target, num_classes, ignore_index, weight))
+
+
+def count_pairs(
+    preds: Tensor, target: Tensor, num_classes: int, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> Pairs:
+    """The confusion matrix: rows of each pair of true and predicted class.
+
+    Args:
+        preds: any integer dtype ``[N]``, class indices.
+        target: likewise; the dtype may differ.
+        num_classes: C, at least 1; the matrix takes 8 C^2 bytes.
+        ignore_index: rows with this target are left out, whatever else they hold.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        Pairs. Sums of weights run over blocks of rows as in :func:`count_top`, of at least C^2 rows.
+
+    Raises:
+        InputError: on another shape, dtype or device. A bad value is in ``problem``.
+
+    Example:
+        >>> import torch
+        >>> count_pairs(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2).matrix
+        tensor([[1, 1],
+                [0, 1]])
+    """
+    _check_pairs(preds, target, num_classes, weight)
+    return Pairs(*_COUNT_PAIRS(preds, target, num_classes, ignore_index, weight))
+
+
+def top_classes(scores: Tensor, k: int = 1) -> TopClasses:
+    """Classes of the ``k`` largest scores of each row.
+
+    Args:
+        scores: float16, bfloat16, float32 or float64 ``[N, C]``.
+        k: 1 to C.
+
+    Returns:
+        Classes by descending score; of equal scores the lower class comes first, and -0.0 equals 0.0.
+
+    Raises:
+        InputError: on another shape or dtype, or a k out of range. A NaN score is in ``problem``.
+
+    Example:
+        >>> import torch
+        >>> top_classes(torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.1, 0.4]]), 2).classes
+        tensor([[1, 2],
+                [0, 2]], dtype=torch.int32)
+    """
+    check_scores(scores)
+    _check_k(k, scores.shape[1])
+    return TopClasses(*_TOP_CLASSES(scores, k))
+
+
+def first_in_cells(cells: Tensor, num_cells: int, k: int) -> Tensor:
+    """The first ``k`` rows of each cell, in input order: examples to show for each pair of classes.
+
+    Args:
+        cells: any integer dtype ``[N]``; rows with a cell outside ``[0, num_cells)`` belong to none.
+        num_cells: how many cells there are.
+        k: how many rows to keep of each.
+
+    Returns:
+        int64 ``[num_cells, k]``, -1 where a cell has fewer rows.
+
+    Raises:
+        InputError: on another shape or dtype, or a negative number.
+
+    Example:
+        >>> import torch
+        >>> first_in_cells(torch.tensor([1, 0, 1, 1, -1]), 2, 2)
+        tensor([[ 1, -1],
+                [ 0,  2]])
+    """
+    check_labels(cells, "cells")
+    for name, value in (("num_cells", num_cells), ("k", k)):
+        _check_count(name, value, 0)
+    rows: Tensor = _FIRST_IN_CELLS(cells, num_cells, k)
+    return rows
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    check_type(name, value, int)
+    if value < least:
+        raise InputError(f"{name} must be at least {least} but is {value}")
+
+
+def _check_k(k: int, classes: int) -> None:
+    check_type("k", k, int)
+    if not 1 <= k <= classes:
+        raise InputError(f"k must lie between 1 and the {classes} columns of scores but is {k}")
+
+
+def _check_pairs(preds: Tensor, target: Tensor, num_classes: int, weight: Tensor | None) -> None:
+    check_labels(preds, "preds")
+    check_labels(target, "target", like=("preds", preds))
+    _check_count("num_classes", num_classes, 1)
+    check_weight(weight, ("preds", preds))
+
+
+_COUNT_TOP = register(
+    "count_top(Tensor scores, Tensor target, int k, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
+    reference=reference.count_top,
+    fake=reference.count_top_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
+_COUNT_LABELS = register(
+    "count_labels(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
+    reference=reference.count_labels,
+    fake=reference.count_labels_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
+_COUNT_PAIRS = register(
+    "count_pairs(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
+    reference=reference.count_pairs,
+    fake=reference.count_pairs_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
+_TOP_CLASSES = register(
+    "top_classes(Tensor scores, int k) -> (Tensor, Tensor)",
+    reference=reference.top_classes,
+    fake=reference.top_classes_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
+_FIRST_IN_CELLS = register(
+    "first_in_cells(Tensor cells, int num_cells, int k) -> Tensor",
+    reference=reference.first_in_cells,
+    fake=reference.first_in_cells_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
