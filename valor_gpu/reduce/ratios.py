@@ -1,0 +1,166 @@
+"""Ratios of class counts and their averages over classes: float64 in, float64 out, on any device.
+
+A ratio is a function of :class:`Outcomes` that gives a :class:`Ratio`; a new one needs nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+AVERAGES = ("micro", "macro", "weighted", "none", None)
+_ROUNDING = 1e-12
+
+
+class Ratio(NamedTuple):
+    """A numerator and a denominator, float64 of one shape."""
+
+    numerator: Tensor
+    denominator: Tensor
+
+    def value(self, zero_division: float = math.nan) -> Tensor:
+        """The quotient, ``zero_division`` where the denominator is 0.
+
+        Example:
+            >>> Ratio(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0])).value()
+            tensor([0.5000,    nan])
+        """
+        return torch.where(self.denominator != 0, self.numerator / self.denominator, zero_division)
+
+
+class Outcomes(NamedTuple):
+    """What a classifier did with each class, all float64 ``[C]`` or all ``[]``; counts or sums of weights.
+
+    Attributes:
+        tp: true positives.
+        predicted: true and false positives.
+        true: true positives and false negatives, the support.
+        total: everything that counts for the class.
+    """
+
+    tp: Tensor
+    predicted: Tensor
+    true: Tensor
+    total: Tensor
+
+    @property
+    def fp(self) -> Tensor:
+        """False positives."""
+        return self._rest(self.predicted, self.tp)
+
+    @property
+    def fn(self) -> Tensor:
+        """False negatives."""
+        return self._rest(self.true, self.tp)
+
+    @property
+    def negatives(self) -> Tensor:
+        """False positives and true negatives."""
+        return self._rest(self.total, self.true)
+
+    @property
+    def tn(self) -> Tensor:
+        """True negatives."""
+        return self._rest(self.negatives, self.fp)
+
+    def _rest(self, whole: Tensor, part: Tensor) -> Tensor:
+        """``whole - part``; sums of weights in different orders differ by rounding, which must not count as a sample.
+
+        Counts up to 1e12 are not touched.
+        """
+        rest = whole - part
+        return torch.where(rest > _ROUNDING * self.total, rest, 0.0)
+
+    def pooled(self) -> Outcomes:
+        """All classes as one."""
+        return Outcomes(*(counts.sum() for counts in self))
+
+
+def precision(o: Outcomes) -> Ratio:
+    """``tp / (tp + fp)``: how much of what was predicted is right."""
+    return Ratio(o.tp, o.predicted)
+
+
+def recall(o: Outcomes) -> Ratio:
+    """``tp / (tp + fn)``: how much of what is true was predicted."""
+    return Ratio(o.tp, o.true)
+
+
+def specificity(o: Outcomes) -> Ratio:
+    """``tn / (tn + fp)``: the recall of the negatives."""
+    return Ratio(o.tn, o.negatives)
+
+
+def negative_predictive_value(o: Outcomes) -> Ratio:
+    """``tn / (tn + fn)``: the precision of the negatives."""
+    return Ratio(o.tn, o.tn + o.fn)
+
+
+def f_beta(o: Outcomes, beta: float = 1.0) -> Ratio:
+    """``(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp)``: recall counts beta times as much as precision."""
+    return Ratio((1 + beta**2) * o.tp, beta**2 * o.true + o.predicted)
+
+
+def jaccard(o: Outcomes) -> Ratio:
+    """``tp / (tp + fp + fn)``: intersection over union."""
+    return Ratio(o.tp, o.tp + o.fp + o.fn)
+
+
+def agreement(o: Outcomes) -> Ratio:
+    """``(tp + tn) / (tp + fp + fn + tn)``: the share of elements that are right."""
+    return Ratio(o.tp + o.tn, o.total)
+
+
+def disagreement(o: Outcomes) -> Ratio:
+    """``(fp + fn) / (tp + fp + fn + tn)``: the share of elements that are wrong."""
+    return Ratio(o.fp + o.fn, o.total)
+
+
+def miss_rate(o: Outcomes) -> Ratio:
+    """``fn / (tp + fn)``: how much of what is true was not predicted."""
+    return Ratio(o.fn, o.true)
+
+
+def mean(scores: Tensor, weights: Tensor, empty: float = math.nan) -> Tensor:
+    """Weighted mean of the scores ``[C]`` that are numbers, ``[]``; ``empty`` where the weights sum to 0.
+
+    Example:
+        >>> mean(torch.tensor([0.5, 1.0, torch.nan]), torch.tensor([1.0, 3.0, 1.0]))
+        tensor(0.8750)
+    """
+    exists = ~scores.isnan()
+    weights = torch.where(exists, weights, 0.0)
+    return Ratio((weights * torch.where(exists, scores, 0.0)).sum(), weights.sum()).value(empty)
+
+
+def average_ratio(
+    ratio: Callable[[Outcomes], Ratio],
+    outcomes: Outcomes,
+    average: str | None,
+    counted: Tensor,
+    zero_division: float = 0.0,
+    empty: float | None = None,
+) -> Tensor:
+    """One number of all classes, ``[]``, or with average ``none`` (or None) one of each, ``[C]``.
+
+    ``micro`` pools the counts; ``macro`` is the mean over the counted classes, ``weighted`` that by support.
+
+    Args:
+        ratio: one of this module.
+        outcomes: of C classes.
+        average: ``micro``, ``macro``, ``weighted``, ``none`` or None.
+        counted: bool ``[C]``, the classes that ``macro`` takes.
+        zero_division: the score of a class whose denominator is 0; NaN leaves it out of means.
+        empty: the value when nothing counts at all; default: ``zero_division``.
+    """
+    empty = zero_division if empty is None else empty
+    if average == "micro":
+        return ratio(outcomes.pooled()).value(empty)
+    scores = ratio(outcomes).value(zero_division)
+    if average in ("none", None):
+        return scores
+    return mean(scores, outcomes.true if average == "weighted" else counted.to(scores.dtype), empty)
