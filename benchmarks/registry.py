@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from benchmarks import class_examples_labels as labels
+from benchmarks import class_examples_ranks as ranked
 from benchmarks import forms
 from benchmarks import record_examples as hand_made
 from benchmarks.parity import differences
@@ -318,6 +319,8 @@ ROWS = {
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),
         Row("count_pairs", _named(labels.pair_examples), labels.pair_load),
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
+        Row("rank_areas", _named(ranked.examples), ranked.load),
+        Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }
 """Every registered op must have a row here: ``tests/test_benchmarks.py`` looks."""

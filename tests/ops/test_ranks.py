@@ -1,0 +1,231 @@
+"""rank_areas and rank_curves: kernels equal the reference by bytes, the reference scikit-learn and brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks import class_examples_ranks as made
+from benchmarks.parity import differences
+from tests.ops.backends import BACKENDS, kernel
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _library, _targets, ranks
+from valor_gpu.ops.ranks import rank_areas, rank_curves
+
+Op = Callable[..., Any]
+EXAMPLES = dict(made.examples(quick=True))
+INF = float("inf")
+
+
+def column(values: list[float], dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.tensor(values, dtype=dtype)[:, None]
+
+
+# -------------------------------------------------------------------------------------------------------- definitions
+
+
+def brute_areas(scores: Tensor, positive: Tensor) -> tuple[Fraction, Fraction]:
+    """By the pairs of a positive and a negative, and by the rank of every positive."""
+    ups, downs = scores[positive].tolist(), scores[~positive].tolist()
+    pairs = sum((2 * (u > d) + (u == d)) for u in ups for d in downs)
+    precisions = [
+        Fraction(sum(v >= u for v in ups), sum(v >= u for v in ups) + sum(d >= u for d in downs)) for u in ups
+    ]
+    return Fraction(pairs, 2 * len(ups) * len(downs)), sum(precisions, Fraction(0)) / len(ups)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_areas_are_those_of_all_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, target = made.scores(rng, 40, 3, made.FLOATS[seed % 4]), made.indices(rng, 40, 3)
+    found = rank_areas(scores, target)
+    for c in range(3):
+        expected = brute_areas(scores[:, c].double(), target == c)
+        assert np.abs(found.areas[:, c].numpy() - np.array([float(e) for e in expected])).max() < 1e-15
+    assert found.totals[0].tolist() == torch.bincount(target, minlength=3).tolist()
+    assert found.totals.sum(0).tolist() == [40] * 3 and int(found.problem) == _targets.FINE
+
+
+def weight_of(kind: str, rng: np.random.Generator, rows: int) -> Tensor | None:
+    return {"none": None, "random": made.weights(rng, rows), "large": made.weights(rng, rows) * 1e12}[kind]
+
+
+@pytest.mark.parametrize("weighted", ["none", "random", "large"])
+@pytest.mark.parametrize("seed", range(10))
+def test_areas_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(5, 2000))
+    scores = torch.from_numpy(rng.integers(0, 2 + seed * 40, (rows, 4)) / 8)
+    target, weight = made.multi_hot(rng, rows, 4), weight_of(weighted, rng, rows)
+    target[:2] = torch.tensor([[0], [1]])
+    if weight is not None:
+        weight[:2] = 1.0
+    found = rank_areas(scores, target, weight=weight)
+    for c in range(4):
+        case = (target[:, c].numpy(), scores[:, c].numpy())
+        auc = metrics.roc_auc_score(*case, sample_weight=weight)
+        average = metrics.average_precision_score(*case, sample_weight=weight)
+        assert np.abs(found.areas[:, c].numpy() - np.array([auc, average])).max() < 1e-12
+
+
+@pytest.mark.parametrize("weighted", ["none", "random"])
+@pytest.mark.parametrize("seed", range(5))
+def test_curves_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(5, 1000))
+    scores = torch.from_numpy(rng.integers(0, 2 + seed * 40, (rows, 3)) / 8)
+    target, weight = made.indices(rng, rows, 3), weight_of(weighted, rng, rows)
+    target[:3] = torch.arange(3)
+    if weight is not None:
+        weight[:3] = 1.0
+    found = rank_curves(scores, target, weight=weight)
+    assert found.offsets[0] == 0 and found.offsets[-1] == len(found.thresholds)
+    for c in range(3):
+        fpr, tpr, thresholds = metrics.roc_curve(
+            (target == c).numpy(), scores[:, c].numpy(), sample_weight=weight, drop_intermediate=False
+        )
+        points = slice(*found.offsets[c : c + 2].tolist())
+        tp, fp = found.tp[points].numpy(), found.fp[points].numpy()
+        assert np.array_equal(found.thresholds[points].numpy(), thresholds[1:])
+        assert np.abs(tp / tp[-1] - tpr[1:]).max() < 1e-12 and np.abs(fp / fp[-1] - fpr[1:]).max() < 1e-12
+
+
+def test_a_side_that_is_missing() -> None:
+    scores = column([0.1, 0.5, 0.3])
+    only_negatives, only_positives = (rank_areas(scores, torch.full((3, 1), y)) for y in (0, 1))
+    assert only_negatives.areas.isnan().all() and only_negatives.totals.tolist() == [[0], [3]]
+    assert only_positives.areas[0].isnan().all() and only_positives.areas[1].tolist() == [1.0]
+    empty = rank_areas(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), weight=torch.zeros(0).double())
+    assert empty.areas.isnan().all() and empty.totals.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    none = rank_curves(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64))
+    assert none.offsets.tolist() == [0, 0, 0] and none.thresholds.shape == (0,)
+
+
+# ------------------------------------------------------------------------------------------------------------ kernels
+
+
+@pytest.fixture(params=BACKENDS)
+def areas(request: pytest.FixtureRequest) -> Op:
+    return kernel(request.param, "rank_areas", ranks._areas_cuda)
+
+
+def check(areas: Op, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    found: tuple[Tensor, Tensor, Tensor] = areas(*arguments)
+    assert differences(found, _library.reference("rank_areas")(*arguments)) == ""
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_areas_equal_the_reference(areas: Op, name: str) -> None:
+    check(areas, *EXAMPLES[name])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_curves_equal_the_reference(name: str) -> None:
+    found = torch.ops.valor_gpu.rank_curves(*EXAMPLES[name])
+    assert differences(found, _library.reference("rank_curves")(*EXAMPLES[name])) == ""
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", ["33 x 37, indices", "33 x 37, multi-hot", "33 x 37, weights"])
+def test_small_cases(areas: Op, name: str) -> None:
+    check(areas, *EXAMPLES[name])
+    torch.ops.valor_gpu.rank_curves(*EXAMPLES[name])
+
+
+@pytest.mark.parametrize("dtype", made.FLOATS)
+def test_scores_in_any_layout(areas: Op, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(3)
+    wide, target = made.scores(rng, 70, 12, dtype), made.multi_hot(rng, 70, 12)
+    check(areas, wide[::2, 1::3], target[::2, 1::3], None, made.weights(rng, 70)[::2])
+    check(areas, wide.t().contiguous().t(), made.indices(rng, 140, 12)[::2], 0, None)
+
+
+def test_the_order_of_rows_changes_no_bit(areas: Op) -> None:
+    rng = np.random.default_rng(4)
+    scores = torch.from_numpy(rng.integers(0, 300, (3000, 5)) / 1e3).float()
+    for target in (made.indices(rng, 3000, 5), made.multi_hot(rng, 3000, 5)):
+        first = check(areas, scores, target, 3, None)
+        order = torch.from_numpy(rng.permutation(3000))
+        assert differences(areas(scores[order], target[order], 3, None), first) == ""
+
+
+def test_ties(areas: Op) -> None:
+    target = torch.tensor([1, 0, 1, 0, 0])[:, None]
+    assert check(areas, column([7.0] * 5), target, None, None)[0].tolist() == [[0.5], [0.4]]
+    signed = check(areas, column([0.0, -0.0, -0.0, 0.0, -0.0]), target, None, None)
+    assert signed[0].tolist() == [[0.5], [0.4]]
+
+
+@pytest.mark.parametrize("dtype", made.FLOATS)
+def test_infinite_scores_rank_first_and_last(areas: Op, dtype: torch.dtype) -> None:
+    target = torch.tensor([1, 0, 1, 0])[:, None]
+    assert check(areas, column([INF, -INF, 3.0, 1.0], dtype), target, None, None)[0].tolist() == [[1.0], [1.0]]
+    assert check(areas, column([-INF, INF, -INF, 1.0], dtype), target, None, None)[0].tolist() == [[0.0], [0.5]]
+
+
+def test_scores_that_are_ignored_are_not_looked_at(areas: Op) -> None:
+    scores = torch.tensor([[0.5, torch.nan], [0.25, 0.75], [torch.nan, torch.nan]])
+    per_element = check(areas, scores, torch.tensor([[1, 9], [0, 1], [9, 9]]), 9, None)
+    assert per_element[1].tolist() == [[1, 1], [1, 0]] and per_element[2] == _targets.FINE
+    by_row = check(areas, torch.nan_to_num(scores, 0.5).index_fill(0, torch.tensor(2), torch.nan),
+                   torch.tensor([0, 1, -1]), -1, None)  # fmt: skip
+    assert by_row[1].tolist() == [[1, 1], [1, 1]] and by_row[2] == _targets.FINE
+
+
+def told(found: Any, names: _targets.Names) -> str:
+    return _targets.describe(int(found[-1]), names)
+
+
+def test_the_first_bad_value_is_told(areas: Op) -> None:
+    scores, target = torch.rand(50, 3), torch.randint(0, 3, (50,))
+    names = _targets.Names(classes=3)
+    scores[40, 1] = scores[31, 2] = scores[31, 0] = torch.nan
+    assert told(areas(scores, target, None, None), names) == "preds[31, 0] must not be NaN"
+    target[29] = 3
+    assert told(areas(scores, target, None, None), names) == "target[29] must be a class index from 0 to 2"
+    assert told(areas(scores, target, 3, None), names) == "preds[31, 0] must not be NaN"
+    weight = torch.ones(50).double()
+    weight[30], weight[7] = torch.nan, -1
+    assert told(areas(scores, target, 3, weight), names) == "sample_weight[7] must be finite and not negative"
+    many_hot = torch.zeros(50, 3, dtype=torch.int64)
+    many_hot[31, 1], many_hot[31, 2] = 7, -1
+    expected = "target[31, 1] must be 0 or 1"
+    assert told(areas(torch.rand(50, 3), many_hot, None, None), names._replace(per_element=True)) == expected
+    for op in (areas, torch.ops.valor_gpu.rank_curves):
+        assert int(op(scores, target, 3, weight)[-1]) == int(
+            _library.reference("rank_areas")(scores, target, 3, weight)[-1]
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ op, API
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_opcheck(weighted: bool) -> None:
+    rng = np.random.default_rng(5)
+    weight = made.weights(rng, 40) if weighted else None
+    for target in (made.indices(rng, 40, 2), made.multi_hot(rng, 40, 2)):
+        for op in (torch.ops.valor_gpu.rank_areas, torch.ops.valor_gpu.rank_curves):
+            torch.library.opcheck(op.default, (made.scores(rng, 40, 2), target, None, weight))
+
+
+@pytest.mark.parametrize("function", [rank_areas, rank_curves])
+def test_errors_name_the_argument(function: Op) -> None:
+    scores, target = torch.rand(4, 3), torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(InputError, match=r"scores must have shape \[N, N\] but got \[4\]"):
+        function(scores[:, 0], target)
+    with pytest.raises(InputError, match=r"scores must have dtype torch.float16 or .* but got torch.int64"):
+        function(scores.long(), target)
+    with pytest.raises(InputError, match=r"target must have shape \[4, 3\] but got \[4, 2\]"):
+        function(scores, torch.zeros(4, 2, dtype=torch.int64))
+    with pytest.raises(InputError, match=r"weight must have dtype torch.float64 but got torch.float32"):
+        function(scores, target, weight=torch.ones(4))

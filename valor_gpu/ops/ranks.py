@@ -1,0 +1,267 @@
+"""Exact areas and curves of ranked scores: ROC AUC, average precision, and the counts behind their curves.
+
+Ties are merged: elements of equal score, -0.0 and 0.0 among them, are one point of a curve. Elements whose weight is 0
+are left out, as in scikit-learn. Unweighted results are whole numbers to the end, so that no order and no split of the
+rows changes a bit. How weighted sums are ordered: :func:`running_sums` and :func:`lane_sum`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from valor_gpu.ops import _targets
+from valor_gpu.ops._library import by_reference, register
+
+LANES = 256
+"""Parts of a sum; kLanes in csrc/core/ranks.h."""
+
+
+class RankAreas(NamedTuple):
+    """Areas of every class.
+
+    Attributes:
+        areas: float64 ``[2, C]``: ROC AUC, NaN without positives or without negatives; average precision, NaN without
+            positives.
+        totals: ``[2, C]`` positives and negatives: int64 counts, or float64 weights.
+        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Unless it is ``FINE`` the rest means nothing.
+    """
+
+    areas: Tensor
+    totals: Tensor
+    problem: Tensor
+
+
+class RankCurves(NamedTuple):
+    """Points of the curves of every class, one a distinct score, the largest first.
+
+    Attributes:
+        thresholds: ``[P]`` in the dtype of the scores.
+        tp: ``[P]`` positives at or above the threshold: int64 counts, or float64 weights.
+        fp: ``[P]`` likewise negatives.
+        offsets: int64 ``[C + 1]``: the points of class c are ``offsets[c]`` to ``offsets[c + 1]``.
+        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Unless it is ``FINE`` the rest means nothing.
+    """
+
+    thresholds: Tensor
+    tp: Tensor
+    fp: Tensor
+    offsets: Tensor
+    problem: Tensor
+
+
+def rank_areas(
+    scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> RankAreas:
+    """Exact area under the ROC curve and average precision of every class against the rest.
+
+    ROC AUC is the share of pairs of a positive and a negative in which the positive has the larger score, a tie being
+    half a pair (Hanley and McNeil, 1982). Average precision is the mean over positives of the precision among all that
+    score at least as high, which is scikit-learn's ``sum (R_n - R_{n-1}) P_n`` over distinct scores.
+
+    Args:
+        scores: floating ``[N, C]``, any value but NaN.
+        target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
+        ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        Areas and totals on the device of ``scores``; on CUDA nothing waits.
+
+    Raises:
+        InputError: shapes, dtypes or devices that do not fit.
+
+    Example:
+        >>> scores = torch.tensor([[0.9], [0.8], [0.8], [0.1]])
+        >>> found = rank_areas(scores, torch.tensor([[1], [1], [0], [0]]))
+        >>> found.areas[:, 0].tolist()
+        [0.875, 0.8333333333333333]
+        >>> found.totals.tolist()
+        [[2], [2]]
+    """
+    _check(scores, target, weight)
+    return RankAreas(*_AREAS(scores, target, ignore_index, weight))
+
+
+def rank_curves(
+    scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> RankCurves:
+    """What is at or above each distinct score of every class: the points of exact ROC and precision-recall curves.
+
+    The size of the result depends on the scores, so that on CUDA the host waits for the device.
+
+    Args:
+        scores: floating ``[N, C]``, any value but NaN.
+        target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
+        ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        The points of all classes, on the device of ``scores``.
+
+    Raises:
+        InputError: shapes, dtypes or devices that do not fit.
+
+    Example:
+        >>> scores = torch.tensor([[0.75], [0.5], [0.5], [0.25]])
+        >>> found = rank_curves(scores, torch.tensor([[1], [1], [0], [0]]))
+        >>> found.thresholds.tolist(), found.tp.tolist(), found.fp.tolist()
+        ([0.75, 0.5, 0.25], [1, 2, 2], [0, 1, 2])
+    """
+    _check(scores, target, weight)
+    return RankCurves(*_CURVES(scores, target, ignore_index, weight))
+
+
+def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    _targets.check_scores(scores)
+    _targets.check_target(target, scores)
+    _targets.check_weight(weight, ("scores", scores))
+
+
+# ------------------------------------------------------------------------------------------------------- definitions
+
+
+class _Ranked(NamedTuple):
+    """Elements of one class by descending score, equal ones in input order; tp and fp up to each, and its tie group."""
+
+    scores: Tensor
+    positive: Tensor
+    weight: Tensor
+    tp: Tensor
+    fp: Tensor
+    first: Tensor
+    last: Tensor
+
+
+def running_sums(values: Tensor) -> Tensor:
+    """Sums up to each value. float64 ones go in ``LANES`` parts of ``ceil(n / LANES)`` values.
+
+    Each is the sum of the whole parts before plus the sum in its own part, which keeps them from falling.
+    """
+    if not values.is_floating_point() or values.numel() == 0:
+        return values.cumsum(0)
+    size = -(-values.numel() // LANES)
+    parts = values.new_zeros(LANES * size)
+    parts[: values.numel()] = values
+    inside = parts.reshape(LANES, size).cumsum(1)
+    before = inside[:, -1].cumsum(0)
+    return (torch.cat((before.new_zeros(1), before[:-1]))[:, None] + inside).reshape(-1)[: values.numel()]
+
+
+def lane_sum(values: Tensor) -> Tensor:
+    """float64 sum: lane k adds values k, k + LANES and so on, then the upper half of the lanes joins the lower."""
+    rows = -(-values.numel() // LANES)
+    lanes = values.new_zeros(rows * LANES)
+    lanes[: values.numel()] = values
+    total = values.new_zeros(LANES)
+    for row in lanes.reshape(rows, LANES):
+        total = total + row
+    while total.numel() > 1:
+        half = total.numel() // 2
+        total = total[:half] + total[half:]
+    return total[0]
+
+
+def _rank(scores: Tensor, positive: Tensor, weight: Tensor | None) -> _Ranked:
+    weights = positive.new_ones(positive.shape, dtype=torch.int64) if weight is None else weight
+    counts = weights > 0
+    scores, positive, weights = scores[counts], positive[counts], weights[counts]
+    keys = scores.double() + 0.0  # makes -0.0 0.0
+    order = keys.argsort(descending=True, stable=True)
+    positive, weights = positive[order], weights[order]
+    _, group, sizes = keys[order].unique_consecutive(return_inverse=True, return_counts=True)
+    ends = sizes.cumsum(0)
+    zero = torch.zeros_like(weights)
+    tp, fp = (running_sums(torch.where(side, weights, zero)) for side in (positive, ~positive))
+    return _Ranked(scores[order] + 0.0, positive, weights, tp, fp, (ends - sizes)[group], ends[group] - 1)
+
+
+def _areas_of(ranked: _Ranked) -> tuple[list[Tensor], list[Tensor]]:
+    """ROC AUC and average precision, then weight of positives and negatives."""
+    zero, nan = ranked.weight.new_zeros(1), ranked.scores.new_full((), torch.nan, dtype=torch.float64)
+    total_tp, total_fp = (torch.cat((zero, sums))[-1] for sums in (ranked.tp, ranked.fp))
+    last, first, weight = (x[ranked.positive] for x in (ranked.last, ranked.first, ranked.weight))
+    tp, fp, above = ranked.tp[last], ranked.fp[last], torch.cat((zero, ranked.fp))[first]
+    wins = weight * ((total_fp - fp) + (total_fp - above))  # twice the pairs won, a tie once
+    sum_wins = lane_sum(wins) if wins.is_floating_point() else wins.sum()
+    precision = tp.double() / (tp + fp).double()
+    average = lane_sum(weight * precision) / total_tp.double()
+    auc = sum_wins.double() / (2 * total_tp * total_fp).double()
+    some, both = total_tp > 0, (total_tp > 0) & (total_fp > 0)
+    return [torch.where(both, auc, nan), torch.where(some, average, nan)], [total_tp, total_fp]
+
+
+def _classes(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[list[_Ranked], Tensor]:
+    """Every class, ranked, and the problem word."""
+    truths = _targets.read_target(target, scores.shape[1], ignore_index)
+    kept = truths.kept if target.ndim == 2 else truths.kept[:, None].expand(scores.shape)
+    nan = scores.isnan()
+    masks = [(truths.bad, _targets.TARGET), (nan & kept, _targets.NAN_SCORE)]
+    if weight is not None:
+        masks.append((_targets.bad_weights(weight), _targets.WEIGHT))
+    found = []
+    for c in range(scores.shape[1]):
+        rows = kept[:, c] & ~nan[:, c]
+        positive = truths.values[:, c] == 1 if target.ndim == 2 else truths.values == c
+        found.append(_rank(scores[rows, c], positive[rows], None if weight is None else weight[rows]))
+    return found, _targets.first_problem(masks)
+
+
+def _areas_reference(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    ranked, problem = _classes(scores, target, ignore_index, weight)
+    found = [_areas_of(one) for one in ranked]
+    areas, totals = (torch.stack([torch.stack(pair[i]) for pair in found], 1) for i in (0, 1))
+    return areas, totals, problem
+
+
+def _areas_fake(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    areas = scores.new_empty((2, scores.shape[1]), dtype=torch.float64)
+    totals = torch.empty_like(areas, dtype=torch.int64 if weight is None else torch.float64)
+    return areas, totals, scores.new_empty((), dtype=torch.int64)
+
+
+def _curves_reference(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    ranked, problem = _classes(scores, target, ignore_index, weight)
+    points = [one.last.unique_consecutive() for one in ranked]
+    thresholds, tp, fp = (
+        torch.cat([getattr(one, name)[at] for one, at in zip(ranked, points)]) for name in ("scores", "tp", "fp")
+    )
+    ends = torch.tensor([0, *(len(at) for at in points)], device=scores.device).cumsum(0)
+    return thresholds, tp, fp, ends, problem
+
+
+def _curves_fake(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    size = torch.library.get_ctx().new_dynamic_size()
+    tp, fp = (scores.new_empty(size, dtype=torch.int64 if weight is None else torch.float64) for _ in range(2))
+    offsets = scores.new_empty(scores.shape[1] + 1, dtype=torch.int64)
+    return scores.new_empty(size), tp, fp, offsets, scores.new_empty((), dtype=torch.int64)
+
+
+_ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"
+
+_AREAS = register(
+    f"rank_areas{_ARGUMENTS} -> (Tensor, Tensor, Tensor)",
+    reference=_areas_reference,
+    fake=_areas_fake,
+    cpu=by_reference("torch sorts every class"),
+    cuda=by_reference("torch sorts every class on the device"),
+)
+_CURVES = register(
+    f"rank_curves{_ARGUMENTS} -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reference=_curves_reference,
+    fake=_curves_fake,
+    cpu=by_reference("torch sorts every class"),
+    cuda=by_reference("torch sorts every class on the device"),
+)
