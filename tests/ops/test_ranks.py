@@ -13,9 +13,8 @@ from torch import Tensor
 
 from benchmarks import class_examples_ranks as made
 from benchmarks.parity import differences
-from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _targets, ranks
+from valor_gpu.ops import _library, _targets
 from valor_gpu.ops.ranks import rank_areas, rank_curves
 
 Op = Callable[..., Any]
@@ -112,9 +111,9 @@ def test_a_side_that_is_missing() -> None:
 # ------------------------------------------------------------------------------------------------------------ kernels
 
 
-@pytest.fixture(params=BACKENDS)
-def areas(request: pytest.FixtureRequest) -> Op:
-    return kernel(request.param, "rank_areas", ranks._areas_cuda)
+@pytest.fixture
+def areas() -> Op:
+    return torch.ops.valor_gpu.rank_areas.default  # type: ignore[no-any-return]
 
 
 def check(areas: Op, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
