@@ -111,6 +111,15 @@ def test_nothing_counts(average: str) -> None:
     assert math.isnan(float(average_ratio(ratios.recall, o, average, none, 1.0, math.nan)))
 
 
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_no_class_that_counts_has_a_denominator(average: str) -> None:
+    """Labels that were never predicted have no precision, whatever stands for it in means."""
+    o, every = outcomes([0, 0], [0, 0], [1, 2], [5, 4]), torch.ones(2, dtype=torch.bool)
+    assert float(average_ratio(ratios.precision, o, average, every, 1.0)) == 1
+    assert math.isnan(float(average_ratio(ratios.precision, o, average, every, 1.0, math.nan)))
+    assert float(average_ratio(ratios.recall, o, average, every, 1.0, math.nan)) == 0
+
+
 def test_mean_leaves_out_what_does_not_exist() -> None:
     nan = torch.nan
     assert float(mean(torch.tensor([0.25, nan]), torch.tensor([1.0, 1.0]))) == 0.25

@@ -54,8 +54,8 @@ def describe(problem: int, names: Names) -> str:
     first = f"{row}" if row < LAST_ROW else f"{row} or later"
     element = f"{first}, {column}" if names.classes > 1 else first
     index = f"must be a class index from 0 to {names.classes - 1}"
-    if code == TARGET and names.per_element:
-        return f"{names.target}[{element}] must be 0 or 1"
+    if code in (TARGET, PREDICTION) and names.per_element:
+        return f"{names.target if code == TARGET else names.scores}[{element}] must be 0 or 1"
     return {
         TARGET: f"{names.target}[{first}] {index}",
         NAN_SCORE: f"{names.scores}[{element}] must not be NaN",

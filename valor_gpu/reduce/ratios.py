@@ -155,12 +155,15 @@ def average_ratio(
         average: ``micro``, ``macro``, ``weighted``, ``none`` or None.
         counted: bool ``[C]``, the classes that ``macro`` takes.
         zero_division: the score of a class whose denominator is 0; NaN leaves it out of means.
-        empty: the value when nothing counts at all; default: ``zero_division``.
+        empty: the value when no class that counts has a denominator; default: ``zero_division``.
     """
     empty = zero_division if empty is None else empty
     if average == "micro":
         return ratio(outcomes.pooled()).value(empty)
-    scores = ratio(outcomes).value(zero_division)
+    found = ratio(outcomes)
+    scores = found.value(zero_division)
     if average in ("none", None):
         return scores
-    return mean(scores, outcomes.true if average == "weighted" else counted.to(scores.dtype), empty)
+    weights = outcomes.true if average == "weighted" else counted.to(scores.dtype)
+    exists = ((found.denominator != 0) & (weights > 0)).any()
+    return torch.where(exists, mean(scores, weights, empty), empty)
