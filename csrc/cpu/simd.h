@@ -1,4 +1,5 @@
-// VALOR_CLONES compiles a function for AVX2 as well; the loader picks by the processor it finds.
+// VALOR_CLONES compiles a function for AVX2 as well; the loader picks by the processor it finds. What it
+// calls becomes part of the clones where it is VALOR_INLINE.
 #pragma once
 #include <stdint.h>
 
@@ -7,3 +8,4 @@
 #else
 #define VALOR_CLONES
 #endif
+#define VALOR_INLINE inline __attribute__((always_inline))

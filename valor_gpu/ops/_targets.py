@@ -117,6 +117,18 @@ def target_words(target: Tensor, classes: int, ignore_index: int | None) -> byte
     return struct.pack("6q", target.data_ptr(), code, per_element, classes, ignores, ignore_index or 0)
 
 
+def pair_words(
+    preds: Tensor, target: Tensor, classes: int, ignore_index: int | None, weight: Tensor | None, left_out: bool
+) -> bytes:
+    """The PairRows of csrc/core/labels.h; all tensors must be contiguous and outlive the words.
+
+    With ``left_out``, -1 among ``preds`` stands for rows to leave out.
+    """
+    address = 0 if weight is None else weight.data_ptr()
+    rows = struct.pack("5q", preds.data_ptr(), INT_TYPES[preds.dtype], left_out, address, target.shape[0])
+    return rows + target_words(target, classes, ignore_index)
+
+
 # ------------------------------------------------------------------------------------------------------- definitions
 
 

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_reference as reference
+from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp
 from valor_gpu.ops._library import by_reference, register
-from valor_gpu.ops._targets import check_labels, check_scores, check_target, check_weight
+from valor_gpu.ops._targets import (
+    FINE,
+    check_labels,
+    check_scores,
+    check_target,
+    check_weight,
+    pair_words,
+    target_words,
+)
 
 TRUE_POSITIVES, PREDICTED, TRUE = 0, 1, 2
 """Rows of the counts by class."""
@@ -209,38 +220,110 @@ def _check_pairs(preds: Tensor, target: Tensor, num_classes: int, weight: Tensor
     check_weight(weight, ("preds", preds))
 
 
+# ------------------------------------------------------------------------------------------------------------ kernels
+
+
+def _tabulate(
+    count: native.Function, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
+    rows: int, classes: int, left_out: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The table ``[rows, classes]`` that ``count`` fills, and the first problem.
+
+    With ``left_out``, -1 among ``preds`` stands for rows to leave out.
+    """
+    preds, target = preds.contiguous(), target.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    table, problem = reference.empty_table(preds, rows, classes, weight)
+    count(
+        pair_words(preds, target, classes, ignore_index, weight, left_out),
+        reference.block_rows(target.shape[0], table.numel()),
+        table.zero_().data_ptr(), problem.fill_(FINE).data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return table, problem
+
+
+def _count_top_cpu(
+    scores: Tensor, target: Tensor, k: int, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    scores, target = scores.contiguous(), target.contiguous()
+    rows, classes = scores.shape
+    predicted = scores.new_empty(rows, dtype=torch.int32)
+    found = torch.tensor(FINE)
+    native.function("valor_cpu", "valor_predict_top_cpu", "pqqpqppq")(
+        scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
+        predicted.data_ptr(), found.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    count = native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
+    counts, problem = _tabulate(count, predicted, target, ignore_index, weight, 3, classes, left_out=True)
+    return counts, torch.minimum(problem, found)
+
+
+def _count_labels_cpu(
+    preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    count = native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
+    return _tabulate(count, preds, target, ignore_index, weight, 3, num_classes)
+
+
+def _count_pairs_cpu(
+    preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    count = native.function("valor_cpu", "valor_count_pairs_cpu", "pqppq")
+    return _tabulate(count, preds, target, ignore_index, weight, num_classes, num_classes)
+
+
+def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    scores = scores.contiguous()
+    classes, problem = reference.top_classes_fake(scores, k)
+    problem.fill_(FINE)
+    native.function("valor_cpu", "valor_top_classes_cpu", "pqqqqppq")(
+        scores.data_ptr(), FLOAT_TYPES[scores.dtype], *scores.shape, k, classes.data_ptr(), problem.data_ptr(),
+        torch.get_num_threads(),
+    )  # fmt: skip
+    return classes, problem
+
+
+def _first_in_cells_cpu(cells: Tensor, num_cells: int, k: int) -> Tensor:
+    cells = cells.contiguous()
+    rows = cells.new_full((num_cells, k), -1, dtype=torch.int64)
+    native.function("valor_cpu", "valor_first_in_cells_cpu", "pqqqqp")(
+        cells.data_ptr(), INT_TYPES[cells.dtype], cells.shape[0], num_cells, k, rows.data_ptr()
+    )
+    return rows
+
+
 _COUNT_TOP = register(
     "count_top(Tensor scores, Tensor target, int k, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=reference.count_top,
     fake=reference.count_top_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_count_top_cpu),
     cuda=by_reference("no kernel yet"),
 )
 _COUNT_LABELS = register(
     "count_labels(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=reference.count_labels,
     fake=reference.count_labels_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_count_labels_cpu),
     cuda=by_reference("no kernel yet"),
 )
 _COUNT_PAIRS = register(
     "count_pairs(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=reference.count_pairs,
     fake=reference.count_pairs_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_count_pairs_cpu),
     cuda=by_reference("no kernel yet"),
 )
 _TOP_CLASSES = register(
     "top_classes(Tensor scores, int k) -> (Tensor, Tensor)",
     reference=reference.top_classes,
     fake=reference.top_classes_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_top_classes_cpu),
     cuda=by_reference("no kernel yet"),
 )
 _FIRST_IN_CELLS = register(
     "first_in_cells(Tensor cells, int num_cells, int k) -> Tensor",
     reference=reference.first_in_cells,
     fake=reference.first_in_cells_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_first_in_cells_cpu),
     cuda=by_reference("no kernel yet"),
 )
