@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,3 +79,8 @@ def function(library: str, symbol: str, signature: str) -> Function:
 
     entry.errcheck = check
     return entry  # type: ignore[no-any-return]
+
+
+def threads() -> int:
+    """How many CPUs this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

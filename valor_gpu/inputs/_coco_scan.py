@@ -44,11 +44,6 @@ _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 
 
-def default_threads() -> int:
-    """The CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class JsonFile:
     """A JSON file in memory as the system maps it, and places in it."""
 

@@ -149,7 +149,7 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
     """
     if not native.available("valor_cpu"):
         return columns_from_dataset(load_json(path), f"{os.fspath(path)}: ")
-    file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
+    file = _coco_scan.JsonFile(path, threads=threads or native.threads())
     return _scan_dataset(file)
 
 
@@ -172,7 +172,7 @@ def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
     """As :func:`read_results`, but any key may be absent."""
     if not native.available("valor_cpu"):
         return result_rows(load_json(path), f"{os.fspath(path)}: ")
-    file = _coco_scan.JsonFile(path, threads=threads or _coco_scan.default_threads())
+    file = _coco_scan.JsonFile(path, threads=threads or native.threads())
     return _scan_results(file)
 
 

@@ -20,7 +20,7 @@ EXTRAS = {
     "vision": ("torchvision",),
     "plot": ("matplotlib",),
     "arrow": ("pyarrow",),
-    "text": ("PyStemmer",),
+    "text": ("nltk",),
     "llm": ("openai", "httpx"),
     "web": ("jinja2",),
 }

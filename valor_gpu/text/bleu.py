@@ -1,0 +1,259 @@
+"""BLEU of sentences (as NLTK and Valor compute it) and of corpora (as sacreBLEU does), and GLEU. No torch."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu._version import __version__
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.text.statistics import ngram_matches
+from valor_gpu.text.words import Ints, Rows, Split, first_best, split_rows, texts_of
+
+Floats = NDArray[np.float64]
+SMOOTHING = ("none", "exp", "floor", "add-k")
+_USUAL = {"floor": 0.1, "add-k": 1.0}  # sacreBLEU's values
+_LEAST = 1e-9  # Valor calls a BLEU below this 0
+
+
+class BleuCounts(NamedTuple):
+    """What BLEU is made of; sums over rows are the counts of a corpus.
+
+    Attributes:
+        matches: int64 ``[rows, N]`` clipped n-gram matches.
+        totals: int64 ``[rows, N]`` n-grams of the predictions.
+        predicted: int64 ``[rows]`` words of the predictions.
+        true: int64 ``[rows]`` words of the reference whose length is nearest, the shorter of two.
+    """
+
+    matches: Ints
+    totals: Ints
+    predicted: Ints
+    true: Ints
+
+
+def bleu_counts(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    most: int = 4,
+    splitter: str | Split = "clauses",
+) -> BleuCounts:
+    """Whole-number statistics of every row for n-grams of 1 to ``most`` words.
+
+    Raises:
+        InputError: rows that are no texts.
+    """
+    rows = split_rows(*texts_of(predictions, references), splitter)
+    predicted = rows.predicted
+    totals = np.maximum(predicted[:, None] - np.arange(most), 0)
+    return BleuCounts(ngram_matches(rows, most).clipped, totals, predicted, _nearest_lengths(rows))
+
+
+def _nearest_lengths(rows: Rows) -> Ints:
+    true, references = rows.true, rows.references
+    apart = np.abs(true - np.repeat(rows.predicted, references))
+    # nearness first, then shortness: both in one number that first_best can compare
+    return true[first_best(-(apart * (true.max(initial=0) + 1.0) + true), references)]
+
+
+def sentence_bleu(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    weights: Sequence[float] = (0.25, 0.25, 0.25, 0.25),
+    splitter: str | Split = "clauses",
+) -> Floats:
+    """float64 ``[rows]``: BLEU of every row in [0, 1], that of ``nltk.translate.bleu_score`` without smoothing.
+
+    A precision without any match counts as the smallest normal float64, and a result below 1e-9 as 0, so that a short
+    text without a common 4-gram has 0 (Valor's rule; NLTK gives numbers like 1e-155).
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        weights: of the precisions of n = 1, 2, ...; not negative, and their sum is 1.
+        splitter: how texts become words, see ``valor_gpu.text.words.SPLITTERS``; the default is Valor's.
+
+    Raises:
+        InputError: rows that are no texts, or weights that are no weights.
+
+    Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
+
+    Example:
+        >>> sentence_bleu(["the cat sat on the mat"], [["the cat sat on the mat and slept all day"]]).round(4)
+        array([0.5134])
+    """
+    if not weights or min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
+        raise InputError(f"weights must be numbers that are not negative and sum to 1 but got {list(weights)}")
+    counts = bleu_counts(predictions, references, len(weights), splitter)
+    precisions = counts.matches / np.maximum(counts.totals, 1)
+    logs = np.log(np.where(counts.matches > 0, precisions, sys.float_info.min))
+    value = _brevity(counts.predicted, counts.true) * np.exp(logs @ np.asarray(weights, np.float64))
+    return np.where((counts.matches[:, 0] > 0) & (value >= _LEAST), value, 0.0)
+
+
+def _brevity(predicted: Ints | np.int64, true: Ints | np.int64) -> Floats:
+    """The brevity penalty: 1 for predictions longer than their reference, 0 for empty ones."""
+    size = np.maximum(predicted, 1)
+    return np.where(predicted == 0, 0.0, np.exp(np.minimum(0.0, 1.0 - true / size)))
+
+
+@dataclass(frozen=True)
+class CorpusBleu:
+    """BLEU of a corpus.
+
+    Attributes:
+        value: in [0, 1]; sacreBLEU's score is 100 times as much.
+        precisions: smoothed, of n = 1 to N.
+        brevity_penalty: in [0, 1].
+        predicted: words of all predictions; ``true`` those of the nearest references.
+        signature: the choices that made the number, in sacreBLEU's words.
+    """
+
+    value: float
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    predicted: int
+    true: int
+    signature: str
+
+
+def corpus_bleu(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    splitter: str | Split = "13a",
+    smoothing: str = "exp",
+    smoothing_value: float | None = None,
+    lowercase: bool = False,
+    effective_order: bool = False,
+    most: int = 4,
+) -> CorpusBleu:
+    """BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        splitter: ``13a`` (mteval-v13a, sacreBLEU's default), a name of ``valor_gpu.text.words.SPLITTERS``, a function.
+        smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
+            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none``.
+        smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
+        lowercase: compare in lower case.
+        effective_order: leave out sizes of n-grams that the predictions do not have: for single sentences.
+        most: N, the longest n-gram.
+
+    Raises:
+        InputError: rows that are no texts, no row at all, or an unknown smoothing.
+
+    Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
+
+    Example:
+        >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"]).signature
+        'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.1.0'
+    """
+    check_choice("smoothing", smoothing, SMOOTHING)
+    if not predictions:
+        raise InputError("predictions must have at least one row")
+    name = splitter if isinstance(splitter, str) else getattr(splitter, "__name__", "custom")
+    split: str | Split = split_13a if splitter == "13a" else splitter
+    if lowercase:
+        predictions, references = _lower(predictions, references)
+    counts = bleu_counts(predictions, references, most, split)
+    matches, totals = counts.matches.sum(0), counts.totals.sum(0)
+    predicted, true = counts.predicted.sum(), counts.true.sum()
+    given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
+    precisions = _smoothed(matches, totals, smoothing, given)
+    penalty = float(_brevity(predicted, true))
+    order = max(1, int((totals > 0).sum())) if effective_order else most
+    used = precisions[:order]
+    value = penalty * math.exp(sum(map(math.log, used)) / order) if matches.any() and min(used) > 0 else 0.0
+    sizes = {1 if isinstance(row, str) else len(row) for row in references}
+    several = str(sizes.pop()) if len(sizes) == 1 else "var"
+    words = (f"nrefs:{several}", f"case:{'lc' if lowercase else 'mixed'}", f"eff:{'yes' if effective_order else 'no'}",
+             f"tok:{name}", f"smooth:{smoothing}{f'[{given:.2f}]' if given else ''}",
+             f"version:valor_gpu {__version__}")  # fmt: skip
+    return CorpusBleu(value, tuple(precisions), penalty, int(predicted), int(true), "|".join(words))
+
+
+def _lower(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]]
+) -> tuple[list[str], list[str | Sequence[str]]]:
+    lists: list[str | Sequence[str]] = [
+        row.lower() if isinstance(row, str) else [text.lower() for text in row] for row in references
+    ]
+    return [text.lower() for text in predictions], lists
+
+
+def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> list[float]:
+    """Precisions by n; 0 from the first size on that the predictions do not have."""
+    precisions = [0.0] * len(totals)
+    missing = 0
+    for n, (match, total) in enumerate(zip(matches.tolist(), totals.tolist())):
+        if total == 0:
+            break
+        if smoothing == "add-k" and n:
+            match, total = match + value, total + value
+        if match:
+            precisions[n] = match / total
+        elif smoothing == "exp":
+            missing += 1
+            precisions[n] = 1 / (2**missing * total)
+        elif smoothing == "floor":
+            precisions[n] = value / total
+    return precisions
+
+
+def gleu(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    splitter: str | Split = "spaces",
+    most: int = 4,
+) -> Floats:
+    """float64 ``[rows]``: Google-BLEU of every row in [0, 1], as ``nltk.translate.gleu_score.sentence_gleu``.
+
+    Shared n-grams of 1 to ``most`` words, divided by those of the longer of the two texts; the best reference counts;
+    0 where neither text has a word.
+
+    Raises:
+        InputError: rows that are no texts.
+
+    Source: Wu et al., "Google's neural machine translation system" (2016), section 6.
+
+    Example:
+        >>> gleu(["the cat sat"], [["the cat sat down", "a cat"]])
+        array([0.6])
+    """
+    rows = split_rows(*texts_of(predictions, references), splitter)
+    shared = ngram_matches(rows, most).matches.sum(1)
+
+    def grams(words: Ints) -> Ints:
+        found: Ints = np.maximum(words[:, None] - np.arange(most), 0).sum(1)
+        return found
+
+    longer = np.maximum(np.repeat(grams(rows.predicted), rows.references), grams(rows.true))
+    value = shared / np.maximum(longer, 1)
+    best: Floats = value[first_best(value, rows.references)]
+    return best
+
+
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+_SIGNS = re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])")
+_AFTER = re.compile(r"([^0-9])([.,])")
+_BEFORE = re.compile(r"([.,])([^0-9])")
+_DASH = re.compile(r"([0-9])(-)")
+
+
+def split_13a(text: str) -> list[str]:
+    """Words as NIST's mteval-v13a cuts them: signs apart, points and commas too unless between digits."""
+    text = text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
+    for name, sign in _ENTITIES:
+        text = text.replace(name, sign)
+    text = _SIGNS.sub(r" \1 ", f" {text} ")
+    text = _BEFORE.sub(r" \1 \2", _AFTER.sub(r"\1 \2 ", text))
+    return _DASH.sub(r"\1 \2 ", text).split()

@@ -1,0 +1,114 @@
+"""chrF: F-score of shared character n-grams. No torch."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.text.statistics import ngram_matches
+from valor_gpu.text.words import Ints, first_best, split_rows, texts_of
+
+Floats = NDArray[np.float64]
+_LEAST = 1e-16  # sacreBLEU's stand-in for a share of nothing
+
+
+class ChrfCounts(NamedTuple):
+    """n-grams of prediction, reference and both, int64 ``[rows, orders]``; sums over rows are those of a corpus."""
+
+    predicted: Ints
+    true: Ints
+    matches: Ints
+
+
+def chrf_counts(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    char_order: int = 6,
+    word_order: int = 0,
+    beta: float = 2.0,
+    lowercase: bool = False,
+) -> ChrfCounts:
+    """Whole-number statistics of every row against its best reference; see :func:`chrf`."""
+    if char_order < 0 or word_order < 0 or char_order + word_order == 0:
+        raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
+    texts, rows = texts_of(predictions, references)
+    if lowercase:
+        texts = [text.lower() for text in texts]
+    parts = []
+    for most, splitter in ((char_order, "marks"), (word_order, _words)):
+        if most:
+            counted = split_rows(texts, rows, splitter)  # type: ignore[arg-type]
+            sizes = np.arange(most)
+            predicted, true = (np.maximum(n[:, None] - sizes, 0) for n in (counted.predicted, counted.true))
+            parts.append((predicted, true, ngram_matches(counted, most).matches))
+    predicted, true, matches = (np.concatenate(columns, axis=1) for columns in zip(*parts))
+    several = np.diff(rows) - 1
+    predicted = np.where(true > 0, np.repeat(predicted, several, axis=0), 0)  # sacreBLEU's rule
+    best = first_best(chrf_value(ChrfCounts(predicted, true, matches), beta), several)
+    return ChrfCounts(predicted[best], true[best], matches[best])
+
+
+def chrf_value(counts: ChrfCounts, beta: float = 2.0) -> Floats:
+    """float64 ``[rows]``: chrF of statistics, in [0, 1]; 0 where no order of n-grams is in both texts."""
+    predicted, true, matches = (np.asarray(x, np.float64) for x in counts)
+    both = (predicted > 0) & (true > 0)
+    orders = np.maximum(both.sum(-1), 1)
+    precision, recall = (
+        np.where(both, np.divide(matches, n, out=np.full_like(n, _LEAST), where=n > 0), 0.0).sum(-1) / orders
+        for n in (predicted, true)
+    )
+    below = beta**2 * precision + recall
+    value: Floats = np.divide((1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=below > 0)
+    return value
+
+
+def chrf(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    char_order: int = 6,
+    word_order: int = 0,
+    beta: float = 2.0,
+    lowercase: bool = False,
+) -> Floats:
+    """float64 ``[rows]``: chrF of every row in [0, 1]; sacreBLEU's sentence score is 100 times as much.
+
+    The F-score, with recall ``beta`` times as important, of the mean precision and mean recall over n-grams of 1 to
+    ``char_order`` characters (white space left out) and 1 to ``word_order`` words (chrF++ has 2). The first of the best
+    references counts. For a corpus sum :func:`chrf_counts` over rows and read :func:`chrf_value`.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        char_order: longest character n-gram.
+        word_order: longest word n-gram, 0 for none.
+        beta: weight of recall.
+        lowercase: compare in lower case.
+
+    Raises:
+        InputError: rows that are no texts, or no n-gram at all.
+
+    Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
+
+    Example:
+        >>> chrf(["the cat sat"], ["the cat sits"]).round(4)
+        array([0.6103])
+    """
+    return chrf_value(chrf_counts(predictions, references, char_order, word_order, beta, lowercase), beta)
+
+
+def _words(text: str) -> list[str]:
+    """Words at white space, a sign at their end or else at their beginning set apart."""
+    words: list[str] = []
+    for word in text.split():
+        if len(word) > 1 and word[-1] in string.punctuation:
+            words += (word[:-1], word[-1])
+        elif len(word) > 1 and word[0] in string.punctuation:
+            words += (word[0], word[1:])
+        else:
+            words.append(word)
+    return words

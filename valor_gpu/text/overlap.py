@@ -1,0 +1,131 @@
+"""Agreement of answers: shared words, equality, edit distance and error rates. No torch."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.text.statistics import edit_distances, ngram_matches
+from valor_gpu.text.words import Ints, Split, first_best, split_rows, texts_of
+
+Floats = NDArray[np.float64]
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_SIGNS = str.maketrans("", "", string.punctuation)
+
+
+def plain_answer(text: str) -> str:
+    """Lower case without ASCII punctuation, the words a, an, the, and superfluous white space (SQuAD's rule).
+
+    Example:
+        >>> plain_answer("The  Eiffel Tower, an icon!")
+        'eiffel tower icon'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_SIGNS)).split())
+
+
+class TokenScores(NamedTuple):
+    """Shared words, float64 ``[rows]`` each, in [0, 1]."""
+
+    precision: Floats
+    recall: Floats
+    f1: Floats
+
+
+def token_f1(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    normalize: Callable[[str], str] | None = plain_answer,
+) -> TokenScores:
+    """Precision, recall and F1 of the words that prediction and reference share, each as often as both have it.
+
+    Two texts without any word agree: 1. The first of the best references by F1 counts.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        normalize: applied to every text before it is split at white space; None for nothing.
+
+    Raises:
+        InputError: rows that are no texts.
+
+    Source: Rajpurkar et al., "SQuAD: 100,000+ questions for machine comprehension of text" (2016).
+
+    Example:
+        >>> token_f1(["the red cat"], [["a cat", "a dog"]]).f1.round(3)
+        array([0.667])
+    """
+    texts, firsts = texts_of(predictions, references)
+    rows = split_rows(texts if normalize is None else [normalize(text) for text in texts], firsts, "spaces")
+    shared = ngram_matches(rows, 1).matches[:, 0]
+    predicted, true = np.repeat(rows.predicted, rows.references), rows.true
+    same = (predicted == 0) & (true == 0)
+    precision, recall = (np.where(same, 1.0, shared / np.maximum(n, 1)) for n in (predicted, true))
+    f1 = np.where(same, 1.0, 2 * shared / np.maximum(predicted + true, 1))
+    best = first_best(f1, rows.references)
+    return TokenScores(precision[best], recall[best], f1[best])
+
+
+def exact_match(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    normalize: Callable[[str], str] | None = plain_answer,
+) -> Floats:
+    """float64 ``[rows]``: 1 where the prediction equals a reference, after ``normalize``, else 0.
+
+    Raises:
+        InputError: rows that are no texts.
+
+    Example:
+        >>> exact_match(["The cat.", "dog"], ["cat", ["a cat", "dogs"]])
+        array([1., 0.])
+    """
+    texts, rows = texts_of(predictions, references)
+    plain = texts if normalize is None else [normalize(text) for text in texts]
+    ends = rows.tolist()
+    return np.array([float(plain[a] in plain[a + 1 : b]) for a, b in pairwise(ends)])
+
+
+class EditCounts(NamedTuple):
+    """Edits and length of the nearest reference, int64 ``[rows]`` each; sums over rows are those of a corpus."""
+
+    edits: Ints
+    true: Ints
+
+    @property
+    def rate(self) -> Floats:
+        """Edits by the length of the reference: 0 of none by nothing, NaN of some by nothing."""
+        edits, true = np.asarray(self.edits, np.float64), np.asarray(self.true, np.float64)
+        nothing = np.where(edits == 0, 0.0, np.nan)
+        return np.where(true > 0, edits / np.maximum(true, 1), nothing)
+
+
+def edit_counts(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], splitter: str | Split = "spaces"
+) -> EditCounts:
+    """Edits (insertions, deletions, replacements) of every row, from the reference that needs the fewest.
+
+    ``splitter="spaces"`` counts words, so that ``rate`` is the word error rate; ``"characters"`` counts code points, so
+    that it is the character error rate and ``edits`` the Levenshtein distance. A rate may exceed 1. That of a corpus
+    divides the sums: ``counts.edits.sum() / counts.true.sum()``.
+
+    Raises:
+        InputError: rows that are no texts.
+
+    Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
+
+    Example:
+        >>> edit_counts(["the cat sat"], ["the cat sat down"]).rate
+        array([0.25])
+        >>> edit_counts(["kitten"], ["sitting"], "characters").edits
+        array([3])
+    """
+    rows = split_rows(*texts_of(predictions, references), splitter)
+    edits = edit_distances(rows)
+    best = first_best(-edits.astype(np.float64), rows.references)
+    return EditCounts(edits[best], rows.true[best])

@@ -1,0 +1,109 @@
+"""ROUGE: overlap of n-grams and of longest common subsequences with reference summaries. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.text.statistics import common_lengths, ngram_matches, union_common
+from valor_gpu.text.stemmer import stem
+from valor_gpu.text.words import SPLITTERS, Ints, Rows, Split, first_best, split_rows, texts_of
+
+Floats = NDArray[np.float64]
+TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+
+
+class Rouge(NamedTuple):
+    """Scores of one kind of ROUGE, float64 ``[rows]`` each, in [0, 1]."""
+
+    precision: Floats
+    recall: Floats
+    fmeasure: Floats
+
+
+def rouge(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    rouge_types: Sequence[str] = TYPES,
+    use_stemmer: bool = False,
+) -> dict[str, Rouge]:
+    """ROUGE of every row, with the numbers of the package rouge_score.
+
+    Words are runs of a-z and 0-9 of the text in lower case. ``rougeN`` (N from 1 to 9) counts shared n-grams,
+    ``rougeL`` the longest common subsequence of the texts, ``rougeLsum`` that of their lines (a line break ends a
+    sentence, a full stop does not). Precision divides by what the prediction has, recall by what the reference has,
+    the F-measure is their harmonic mean; where either text has none of them, all three are 0. Of several references the
+    first with the best F-measure counts, for each kind on its own.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        rouge_types: of ``rouge1`` to ``rouge9``, ``rougeL``, ``rougeLsum``.
+        use_stemmer: compare Porter stems of words longer than three letters.
+
+    Raises:
+        InputError: rows that are no texts, or an unknown kind.
+
+    Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
+
+    Example:
+        >>> found = rouge(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
+        >>> found["rouge1"].recall, found["rougeL"].fmeasure.round(3)
+        (array([0.5]), array([0.667]))
+    """
+    kinds = [(kind, _size(kind)) for kind in rouge_types]
+    texts, rows = texts_of(predictions, references)
+    splitter = _stems if use_stemmer else "runs"
+    counted = split_rows(texts, rows, splitter)
+    grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
+    found = {}
+    for kind, n in kinds:
+        if n:
+            found[kind] = _scores(counted, grams.matches[:, n - 1], n)
+        else:
+            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, rows, splitter)
+            found[kind] = _scores(counted, common, 1)
+    return found
+
+
+def _size(kind: str) -> int:
+    """N of ``rougeN``, 0 for the kinds of common subsequences."""
+    check_type("rouge_types", kind, str)
+    if kind in ("rougeL", "rougeLsum"):
+        return 0
+    if len(kind) == 6 and kind.startswith("rouge") and kind[5] in "123456789":
+        return int(kind[5])
+    raise InputError(f"rouge_types must be of rouge1 to rouge9, rougeL and rougeLsum but got {kind!r}")
+
+
+def _stems(text: str) -> list[str]:
+    return [stem(word) if len(word) > 3 else word for word in SPLITTERS["runs"](text)]
+
+
+def _scores(rows: Rows, hits: Ints, n: int) -> Rouge:
+    """Scores of the best reference of every row, from what each shares with the prediction."""
+    references = rows.references
+    predicted = np.maximum(np.repeat(rows.predicted, references) - n + 1, 1)
+    true = np.maximum(rows.true - n + 1, 1)
+    precision, recall = hits / predicted, hits / true
+    total = precision + recall
+    fmeasure = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+    best = first_best(fmeasure, references)
+    return Rouge(precision[best], recall[best], fmeasure[best])
+
+
+def _summary_common(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Ints:
+    """int64 ``[references]``: words that the lines of reference and prediction share; see ``union_common``."""
+    lines = [[line for line in text.split("\n") if line] for text in texts]
+    ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
+    counted = split_rows([line for text in lines for line in text], ends[rows], splitter)
+    is_reference = np.ones(len(texts), bool)
+    is_reference[rows[:-1]] = False
+    true = np.flatnonzero(is_reference)
+    predicted = np.repeat(rows[:-1], np.diff(rows) - 1)
+    return union_common(counted, np.stack((ends[true], ends[true + 1], ends[predicted], ends[predicted + 1]), axis=1))

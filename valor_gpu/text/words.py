@@ -1,0 +1,178 @@
+"""Rows of texts as words: what every comparison of texts reads. No torch.
+
+A row is a prediction and its references. Its words become ids, int32 numbers that are equal exactly where the words
+are, counted from 0 in the order of their first use within the row.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+
+Ints = NDArray[np.int64]
+Split = Callable[[str], Sequence[str]]
+
+
+def _runs(text: str) -> list[str]:
+    return re.findall("[a-z0-9]+", text.lower())
+
+
+def _clauses(text: str) -> list[str]:
+    return re.findall(r"\w+|\$\d+|[^\s.]+", text)
+
+
+def _marks(text: str) -> list[str]:
+    return list("".join(text.split()))
+
+
+SPLITTERS: dict[str, Split] = {
+    "runs": _runs,
+    "clauses": _clauses,
+    "spaces": str.split,
+    "characters": list,
+    "marks": _marks,
+}
+"""Ways to split by name, in the order of ``Splitter`` in csrc/core/text.h.
+
+``runs``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``clauses``: Valor's splitting for BLEU, runs of
+word characters, ``$`` with digits, or anything but white space and full stops. ``spaces``: at white space.
+``characters``: every code point. ``marks``: every code point but white space.
+"""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Texts of rows, one after another, as ids.
+
+    Attributes:
+        ids: int32 ids of all texts.
+        starts: int64 ``[texts]`` where the ids of each text begin.
+        lengths: int64 ``[texts]`` how many they are.
+        rows: int64 ``[rows + 1]`` first text of each row, the prediction; the others are its references.
+    """
+
+    ids: NDArray[np.int32]
+    starts: Ints
+    lengths: Ints
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows) - 1
+
+    @property
+    def references(self) -> Ints:
+        """int64 ``[rows]``: how many references each row has."""
+        return np.diff(self.rows) - 1
+
+    @property
+    def predicted(self) -> Ints:
+        """int64 ``[rows]``: words of each prediction."""
+        return self.lengths[self.rows[:-1]]
+
+    @property
+    def true(self) -> Ints:
+        """int64 ``[references]``: words of each reference, row by row."""
+        mask = np.ones(len(self.lengths), bool)
+        mask[self.rows[:-1]] = False
+        return self.lengths[mask]
+
+
+def texts_of(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> tuple[list[str], Ints]:
+    """The texts of all rows, one after another, and where each row begins, int64 ``[rows + 1]``.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+
+    Raises:
+        InputError: the lengths differ, a value is no text, or a row has no reference.
+    """
+    for name, value in (("predictions", predictions), ("references", references)):
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise InputError(f"{name} must be a sequence with one entry a row but got {type(value).__name__}")
+    if len(predictions) != len(references):
+        raise InputError(f"references must have an entry for each of the {len(predictions)} predictions"
+                         f" but has {len(references)}")  # fmt: skip
+    lists = [(text,) if isinstance(text, str) else text for text in references]
+    for i, (prediction, row) in enumerate(zip(predictions, lists)):
+        check_type(f"predictions[{i}]", prediction, str)
+        if not isinstance(row, Sequence) or not row:
+            raise InputError(f"references[{i}] must be a text or a sequence of at least one text but got {row!r}")
+        for k, text in enumerate(row):
+            check_type(f"references[{i}][{k}]", text, str)
+    rows = np.cumsum([0, *(len(row) + 1 for row in lists)], dtype=np.int64)
+    return list(chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))), rows
+
+
+def split_rows(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Rows:
+    """The texts of rows as ids of their words.
+
+    Args:
+        texts: of all rows, one after another.
+        rows: int64 ``[rows + 1]`` where each row begins in ``texts``.
+        splitter: a name of :data:`SPLITTERS`, or a function from a text to its words.
+    """
+    if not isinstance(splitter, str):
+        return word_rows(map(splitter, texts), rows)
+    if not native.available("valor_cpu"):
+        return word_rows(map(SPLITTERS[splitter], texts), rows)
+    return _split_ascii(texts, rows, splitter)
+
+
+def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> Rows:
+    """Rows of texts that are lists of words already."""
+    lists = list(words)
+    ids = array("i")
+    for first, last in pairwise(rows.tolist()):
+        known: dict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
+        ids.extend(map(known.__getitem__, chain.from_iterable(lists[first:last])))
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    return Rows(np.array(ids, np.int32), np.cumsum(lengths) - lengths, lengths, rows)
+
+
+def _split_ascii(texts: Sequence[str], rows: Ints, splitter: str) -> Rows:
+    """Native splitting; rows with other characters than ASCII are split by their definition and put in place."""
+    other = [r for r in range(len(rows) - 1) if not all(map(str.isascii, texts[rows[r] : rows[r + 1]]))]
+    plain = list(texts)
+    for t in chain.from_iterable(range(rows[r], rows[r + 1]) for r in other):
+        plain[t] = " " * len(plain[t])
+    offsets = np.cumsum([0, *map(len, plain)], dtype=np.int64)
+    text, ids = "".join(plain).encode("ascii"), np.empty(offsets[-1], np.int32)
+    lengths = np.empty(len(plain), np.int64)
+    native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
+        text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(SPLITTERS).index(splitter),
+        ids.ctypes.data, lengths.ctypes.data, native.threads(),
+    )  # fmt: skip
+    for r in other:
+        first, last = rows[r], rows[r + 1]
+        own = word_rows(map(SPLITTERS[splitter], texts[first:last]), np.array([0, last - first]))
+        for t, start, length in zip(range(first, last), own.starts, own.lengths):
+            ids[offsets[t] : offsets[t] + length] = own.ids[start : start + length]
+            lengths[t] = length
+    return Rows(ids, offsets[:-1], lengths, rows)
+
+
+def first_best(values: NDArray[np.float64], references: Ints) -> Ints:
+    """int64 ``[rows]``: of each row the place of its largest value, the first of equal ones.
+
+    Args:
+        values: float64 ``[references]``.
+        references: int64 ``[rows]`` how many of them belong to each row, at least one.
+    """
+    if not len(references):
+        return np.zeros(0, np.int64)
+    row = np.repeat(np.arange(len(references)), references)
+    largest = np.maximum.reduceat(values, np.cumsum(references) - references)
+    best = np.flatnonzero(values == largest[row])
+    return best[np.unique(row[best], return_index=True)[1]]
