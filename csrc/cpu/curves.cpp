@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pool.h"
+#include "radix.h"
 
 namespace valor {
 namespace {
@@ -13,33 +14,6 @@ struct Keyed {
   uint64_t key;
   int64_t row;
 };
-
-// Stable least-significant-digit radix sort; digits that no key differs in are passed over.
-void sort_keyed(Keyed* items, Keyed* spare, int64_t count) {
-  constexpr int kDigit = 11;
-  if (count < 128) {
-    std::stable_sort(items, items + count, [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
-    return;
-  }
-  uint64_t any = 0, all = ~0ull;
-  for (int64_t i = 0; i < count; ++i) any |= items[i].key, all &= items[i].key;
-  Keyed *from = items, *to = spare;
-  for (int shift = 0; shift < 64; shift += kDigit) {
-    const uint64_t mask = (1ull << kDigit) - 1;
-    if ((((any ^ all) >> shift) & mask) == 0) continue;
-    int64_t start[1 << kDigit] = {};
-    for (int64_t i = 0; i < count; ++i) ++start[(from[i].key >> shift) & mask];
-    int64_t total = 0;
-    for (int64_t& s : start) {
-      const int64_t size = s;
-      s = total;
-      total += size;
-    }
-    for (int64_t i = 0; i < count; ++i) to[start[(from[i].key >> shift) & mask]++] = from[i];
-    std::swap(from, to);
-  }
-  if (from != items) std::copy(from, from + count, items);
-}
 
 // Class index of a label, -1 when it is not one of the ascending `labels`; a table when they lie close
 // together.
@@ -319,7 +293,7 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
         if (i + 16 < size) __builtin_prefetch(records + rows[i + 16] * row_bytes);
         items[i] = Keyed{descending_key(record_score(records + rows[i] * row_bytes)), rows[i]};
       }
-      sort_keyed(items.data(), spare.data(), size);
+      radix_sort(items.data(), spare.data(), size, [](const Keyed& item) { return item.key; });
       for (int64_t i = 0; i < size; ++i) rows[i] = items[i].row;
     }
   };

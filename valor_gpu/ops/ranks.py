@@ -7,12 +7,15 @@ rows changes a bit. How weighted sums are ordered: :func:`running_sums` and :fun
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.ops import _targets
+from valor_gpu.ops._launch import FLOAT_TYPES, cpp
 from valor_gpu.ops._library import by_reference, register
 
 LANES = 256
@@ -249,13 +252,36 @@ def _curves_fake(
     return scores.new_empty(size), tp, fp, offsets, scores.new_empty((), dtype=torch.int64)
 
 
+def _input_words(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[bytes, tuple[Tensor | None, ...]]:
+    """The RankInput of csrc/cpu/rank_tiles.h, and the contiguous tensors that must outlive it."""
+    scores, target = scores.contiguous(), target.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    words = struct.pack(
+        "4q", scores.data_ptr(), FLOAT_TYPES[scores.dtype], scores.shape[0], 0 if weight is None else weight.data_ptr()
+    )
+    return words + _targets.target_words(target, scores.shape[1], ignore_index), (scores, target, weight)
+
+
+def _areas_cpu(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    words, _held = _input_words(scores, target, ignore_index, weight)
+    areas, totals, problem = _areas_fake(scores, target, ignore_index, weight)
+    native.function("valor_cpu", "valor_rank_areas_cpu", "ppppq")(
+        words, areas.data_ptr(), totals.data_ptr(), problem.data_ptr(), torch.get_num_threads()
+    )
+    return areas, totals, problem
+
+
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"
 
 _AREAS = register(
     f"rank_areas{_ARGUMENTS} -> (Tensor, Tensor, Tensor)",
     reference=_areas_reference,
     fake=_areas_fake,
-    cpu=by_reference("torch sorts every class"),
+    cpu=cpp(_areas_cpu),
     cuda=by_reference("torch sorts every class on the device"),
 )
 _CURVES = register(
