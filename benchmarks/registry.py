@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from benchmarks import class_examples_labels as labels
 from benchmarks import class_examples_ranks as ranked
+from benchmarks import class_examples_sweep as sweeps
 from benchmarks import forms
 from benchmarks import record_examples as hand_made
 from benchmarks.parity import differences
@@ -319,6 +320,7 @@ ROWS = {
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),
         Row("count_pairs", _named(labels.pair_examples), labels.pair_load),
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
+        Row("sweep", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("rank_areas", _named(ranked.examples), ranked.load),
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )

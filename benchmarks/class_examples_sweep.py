@@ -1,0 +1,126 @@
+"""Scores, targets and thresholds made by hand, for the op that sweeps thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.class_examples_labels import CLASSES, FLOATS, INTS, SIZES, labels_of, scores_of, weights_of
+from benchmarks.scenes import Scene
+from valor_gpu.reduce.sweeps import float_order_thresholds
+
+Arguments = tuple[Any, ...]
+IGNORED = 3
+"""What a multi-hot target holds where an element is left out."""
+
+
+def multi_hot(rng: np.random.Generator, rows: int, classes: int, dtype: torch.dtype = torch.int64) -> Tensor:
+    """``[rows, classes]`` of 0, 1 and :data:`IGNORED`."""
+    return torch.from_numpy(rng.choice([0, 1, IGNORED], (rows, classes), p=[0.7, 0.25, 0.05])).to(dtype)
+
+
+def probabilities(rng: np.random.Generator, rows: int, classes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """``[rows, classes]`` of both extremes: sigmoids of widely spread logits."""
+    return torch.from_numpy(rng.normal(size=(rows, classes)) * 8).sigmoid().to(dtype)
+
+
+def grids() -> dict[str, Tensor]:
+    """Thresholds by name; the first ones are hit exactly by the scores of :func:`scores_of`."""
+    lists = {
+        "hit": np.arange(-6, 7) / 4,
+        "one": [0.0],
+        "minus zero": [-0.0],
+        "none": [],
+        "infinite": [-np.inf, -1e308, -(2.0**-149), 5e-324, 1e-40, 1e308, np.inf],
+        "repeated": [-1.0, 0.25, 0.25, 0.25, 1.0, 1.0],
+        "even": np.linspace(0, 1, 200),
+        "crowded": np.sort(
+            np.concatenate([1 + np.arange(40) * 2.0**-52, 0.25 + np.arange(40) * 2.0**-24, [-1e6, 1e6]])
+        ),
+        "beyond float32": [-1e300, -3.5e38, 3.5e38, 1e300],
+    }
+    named = {name: torch.tensor(np.asarray(values, np.float64)) for name, values in lists.items()}
+    return {**named, "float order": float_order_thresholds(4), "float order, many": float_order_thresholds(32)}
+
+
+def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``sweep``."""
+    rng, grid = np.random.default_rng(7), grids()
+    for rows in SIZES:
+        for classes in (1, 2, 3, 10, 100):
+            scores, weight = scores_of(rng, rows, classes), weights_of(rng, rows)
+            target, hot = labels_of(rng, rows, classes), multi_hot(rng, rows, classes)
+            yield f"{rows} x {classes}", (scores, target, grid["hit"], classes, None)
+            yield f"{rows} x {classes}, weights", (scores, target, grid["hit"], classes, weight)
+            yield f"{rows} x {classes}, labels", (scores, hot, grid["even"], IGNORED, None)
+            yield f"{rows} x {classes}, labels, weights", (scores, hot, grid["even"], IGNORED, weight)
+    for dtype in FLOATS:
+        for name, thresholds in grid.items():
+            target = labels_of(rng, 200, 7)
+            yield f"{dtype}, {name}", (scores_of(rng, 200, 7, dtype), target, thresholds, 7, None)
+            yield f"{dtype}, {name}, probabilities", (probabilities(rng, 200, 7, dtype), target, thresholds, 7, None)
+    for form in INTS:
+        yield f"{form}", (scores_of(rng, 65, 10), labels_of(rng, 65, 10, form), grid["hit"], 10, None)
+        yield f"{form}, labels", (scores_of(rng, 65, 3), multi_hot(rng, 65, 3, form), grid["hit"], IGNORED, None)
+    yield "bool", (scores_of(rng, 65, 3), multi_hot(rng, 65, 3).bool(), grid["hit"], None, None)
+    yield "10,000 thresholds", (
+        probabilities(rng, 50, 3), labels_of(rng, 50, 3), torch.linspace(0, 1, 10_000, dtype=torch.float64), 3, None,
+    )  # fmt: skip
+    yield (
+        "blocks of rows",
+        (probabilities(rng, 5000, 3), labels_of(rng, 5000, 3), grid["hit"], 3, weights_of(rng, 5000)),
+    )
+    yield from wrong_examples()
+    if not quick:
+        yield from _large_examples(rng, grid)
+
+
+def wrong_examples() -> Iterator[tuple[str, Arguments]]:
+    """Arguments with values that are none."""
+    rng, hit = np.random.default_rng(8), grids()["hit"]
+    scores, target, hot, weight = (
+        scores_of(rng, 40, 7), labels_of(rng, 40, 7), multi_hot(rng, 40, 7), weights_of(rng, 40),
+    )  # fmt: skip
+    nan = scores.clone()
+    nan[31, 5], nan[31, 6], nan[33, 0] = torch.nan, -torch.nan, torch.nan
+    ignored = hot.clone()
+    ignored[:33] = IGNORED
+    bad = weight.clone()
+    bad[[21, 25, 30]] = torch.tensor([torch.inf, -1.0, torch.nan]).double()
+    yield from {
+        "NaN": (nan, target, hit, 7, None),
+        "NaN, labels": (nan, hot, hit, IGNORED, None),
+        "NaN, weights": (nan, target, hit, 7, weight),
+        "NaN and ignored": (nan, ignored, hit, IGNORED, None),
+        "NaN without thresholds": (nan, target, torch.zeros(0, dtype=torch.float64), 7, None),
+        "target out of range": (scores, target, hit, None, None),
+        "target out of range, labels": (scores, hot, hit, None, None),
+        "target out of range, weights": (scores, hot, hit, None, weight),
+        "weights that are none": (scores, target, hit, 7, bad),
+        "weights that are none, labels": (scores, ignored, hit, IGNORED, bad),
+        "weights that are none and NaN": (nan, hot, hit, IGNORED, bad),
+        "negative targets": (scores, target - 4, hit, 1, None),
+    }.items()
+
+
+def _large_examples(rng: np.random.Generator, grid: dict[str, Tensor]) -> Iterator[tuple[str, Arguments]]:
+    scores, target = probabilities(rng, 20_000, 1000), labels_of(rng, 20_000, 1000)
+    for name in ("even", "float order, many"):
+        yield f"20,000 x 1,000, {name}", (scores, target, grid[name], 1000, None)
+    yield "20,000 x 1,000, weights", (scores, target, grid["even"], 1000, weights_of(rng, 20_000))
+    hot = multi_hot(rng, 1_000_000, 1, torch.int8)
+    yield "1,000,000 x 1", (probabilities(rng, 1_000_000, 1), hot, grid["float order, many"], IGNORED, None)
+    yield "1,000,000 x 1, weights", (
+        probabilities(rng, 1_000_000, 1), hot, grid["even"], IGNORED, weights_of(rng, 1_000_000),
+    )  # fmt: skip
+
+
+def load(scene: Scene) -> Arguments:
+    """200 thresholds for one row of 80 scores a detection."""
+    rng = np.random.default_rng(9)
+    rows = len(scene.found_score)
+    return probabilities(rng, rows, CLASSES), labels_of(rng, rows, CLASSES - 1), grids()["even"], None, None

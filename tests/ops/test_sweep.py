@@ -1,0 +1,136 @@
+"""sweep: kernels equal the reference by bytes, the reference numpy's comparisons of every score and threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks import class_examples_sweep as made
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _library
+from valor_gpu.ops._targets import FINE, Names, describe
+from valor_gpu.ops.sweep import ALL, POSITIVES, block_rows, sweep
+
+Op = Callable[..., Any]
+EXAMPLES = dict(made.examples(quick=True))
+WRONG = dict(made.wrong_examples())
+
+
+# ---------------------------------------------------------------------------------------------------------- definition
+
+
+def brute(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> NDArray[Any]:
+    """Each score against each threshold."""
+    values, (_, classes) = scores.double().numpy(), scores.shape
+    hot = target.numpy() if target.ndim == 2 else (target.numpy()[:, None] == np.arange(classes)).astype(int)
+    ignored = target.numpy() == ignore_index if ignore_index is not None else np.zeros(target.shape, bool)
+    ignored = np.broadcast_to(ignored if target.ndim == 2 else ignored[:, None], values.shape)
+    reached = (values[..., None] >= thresholds.numpy()).sum(-1)
+    weights = np.ones(len(values), np.int64) if weight is None else weight.numpy()
+    found = np.zeros((2, classes, len(thresholds) + 1), weights.dtype)
+    for row, column in np.argwhere(~ignored):
+        found[ALL, column, reached[row, column]] += weights[row]
+        found[POSITIVES, column, reached[row, column]] += weights[row] * (hot[row, column] == 1)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in WRONG and "1000 x" not in name])
+def test_buckets_are_those_of_all_comparisons(name: str) -> None:
+    arguments = EXAMPLES[name]
+    histogram, problem = _library.reference("sweep")(*arguments)
+    expected = brute(*arguments)
+    assert int(problem) == FINE and histogram.shape == expected.shape
+    assert histogram.dtype == (torch.int64 if arguments[-1] is None else torch.float64)
+    assert np.allclose(histogram.numpy(), expected, rtol=1e-12, atol=0)
+
+
+def test_a_threshold_is_reached_by_the_score_that_equals_it() -> None:
+    grid = torch.tensor([0.1, 0.5, 0.7]).double()  # 0.1 and 0.7 are those of float32, 0.5 is in every dtype
+    target = torch.ones(1, 1, dtype=torch.int64)
+    for score, bucket in ((0.1, 1), (0.5, 2), (0.7, 3)):
+        assert sweep(torch.tensor([[score]]), target, grid).histogram[ALL, 0].nonzero().tolist() == [[bucket]]
+    rounded = sweep(torch.tensor([[0.7]]), target, torch.tensor([0.7]).double().nextafter(torch.tensor(1.0).double()))
+    assert rounded.histogram[ALL].tolist() == [[1, 0]]
+
+
+def test_minus_zero_is_zero() -> None:
+    scores, target = torch.tensor([[0.0], [-0.0]]), torch.ones(2, 1, dtype=torch.int64)
+    for zero in (0.0, -0.0):
+        assert sweep(scores, target, torch.tensor([zero]).double()).histogram[ALL].tolist() == [[0, 2]]
+
+
+def test_sums_of_weights_run_over_blocks_of_rows() -> None:
+    scores, target, grid, ignore_index, weight = EXAMPLES["blocks of rows"]
+    block = block_rows(len(scores), len(grid))
+    assert block < len(scores) / 4
+    found = sweep(scores, target, grid, ignore_index=ignore_index, weight=weight).histogram
+    parts = [
+        sweep(
+            scores[i : i + block], target[i : i + block], grid, ignore_index=ignore_index, weight=weight[i : i + block]
+        )
+        for i in range(0, len(scores), block)
+    ]
+    total = torch.zeros_like(found[POSITIVES])
+    for part in parts:
+        total += part.histogram[POSITIVES]
+    assert torch.equal(found[POSITIVES], total)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("NaN", r"preds\[31, 5\] must not be NaN"),
+        ("NaN, labels", r"preds\[31, 5\] must not be NaN"),
+        ("NaN and ignored", r"preds\[33, 0\] must not be NaN"),
+        ("NaN without thresholds", r"preds\[31, 5\] must not be NaN"),
+        ("weights that are none", r"sample_weight\[21\] must be finite and not negative"),
+        ("weights that are none, labels", ""),
+    ],
+)
+def test_the_first_problem_is_told(name: str, message: str) -> None:
+    scores, target, grid, ignore_index, weight = EXAMPLES[name]
+    problem = int(sweep(scores, target, grid, ignore_index=ignore_index, weight=weight).problem)
+    if not message:
+        assert problem == FINE
+        return
+    with pytest.raises(InputError, match=message):
+        raise InputError(describe(problem, Names(scores.shape[1], target.ndim == 2)))
+
+
+def test_opcheck() -> None:
+    for name in ("31 x 3", "33 x 10, labels, weights"):
+        torch.library.opcheck(torch.ops.valor_gpu.sweep.default, EXAMPLES[name])
+
+
+SCORES, INDICES, GRID = torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"scores": SCORES[0]}, r"scores must have shape \[N, N\] but got \[2\]"),
+        ({"scores": SCORES.int()}, "scores must have dtype .*float64 but got torch.int32"),
+        ({"scores": SCORES[:, :0]}, r"scores must have at least one column but has shape \[3, 0\]"),
+        ({"target": INDICES[:2]}, r"target must have shape \[3\] but got \[2\]"),
+        ({"target": SCORES.long().T}, r"target must have shape \[3, 2\] but got \[2, 3\]"),
+        ({"target": SCORES}, "target must have dtype .* but got torch.float32"),
+        ({"thresholds": GRID.float()}, "thresholds must have dtype torch.float64 but got torch.float32"),
+        ({"thresholds": GRID[None]}, r"thresholds must have shape \[N\] but got \[1, 1\]"),
+        ({"thresholds": GRID.to("meta")}, "thresholds must be on cpu but are on meta"),
+        ({"thresholds": torch.tensor([1.0, 0.5]).double()}, "thresholds must be ascending and not NaN"),
+        ({"thresholds": torch.tensor([torch.nan]).double()}, "thresholds must be ascending and not NaN"),
+        ({"thresholds": torch.tensor([0.5, torch.nan]).double()}, "thresholds must be ascending and not NaN"),
+        ({"weight": GRID}, r"weight must have shape \[3\] but got \[1\]"),
+    ],
+)
+def test_errors_name_the_argument(changed: dict[str, Tensor], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sweep(**{"scores": SCORES, "target": INDICES, "thresholds": GRID, **changed})

@@ -1,0 +1,141 @@
+"""Histograms of scores between thresholds, by class: every count at every threshold in one read of the scores.
+
+Design: docs/design/003-classification.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_dtype, check_shape
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _targets
+from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._targets import bad_weights, check_scores, check_target, check_weight, first_problem, read_target
+
+POSITIVES, ALL = 0, 1
+"""Rows of the histogram."""
+
+_MOST_BLOCKS, _LEAST_ROWS, _ROWS_A_BUCKET = 64, 1024, 40
+
+
+class Sweep(NamedTuple):
+    """``histogram`` ``[2, C, T + 1]``, int64 or with weights float64: rows ``POSITIVES`` and ``ALL``; ``problem`` int64
+    ``[]``, see :mod:`valor_gpu.ops._targets`. Elements with a problem count nowhere.
+    """
+
+    histogram: Tensor
+    problem: Tensor
+
+
+def sweep(
+    scores: Tensor,
+    target: Tensor,
+    thresholds: Tensor,
+    *,
+    ignore_index: int | None = None,
+    weight: Tensor | None = None,
+) -> Sweep:
+    """How many scores of each class, and of its positives, reach exactly b of the thresholds, for every b.
+
+    A score reaches a threshold if ``score >= threshold`` in float64, without rounding of either; -0.0 equals 0.0. So
+    what reaches threshold t is the sum over the buckets above t, see :mod:`valor_gpu.reduce.sweeps`.
+
+    Args:
+        scores: float16, bfloat16, float32 or float64 ``[N, C]``.
+        target: any integer dtype: ``[N]`` class indices, each class against the rest, or ``[N, C]`` of 0 and 1.
+        thresholds: float64 ``[T]``, ascending, on the CPU; equal and infinite ones are allowed, T may be 0.
+        ignore_index: rows, or with ``[N, C]`` elements, with this target are left out.
+        weight: float64 ``[N]``, finite and not negative.
+
+    Returns:
+        Sweep. Sums of weights run, for positives and for negatives, in row order within blocks of
+        :func:`block_rows` rows, then over the blocks; ``ALL`` is the sum of both. So they have the same bits on every
+        device and with any number of threads.
+
+    Raises:
+        InputError: on another shape, dtype or device, or thresholds out of order. A bad value is in ``problem``, so
+            that nothing waits on CUDA.
+
+    Example:
+        >>> scores = torch.tensor([[0.1], [0.4], [0.5], [0.9]])
+        >>> found = sweep(scores, torch.tensor([[0], [1], [0], [1]]), torch.tensor([0.25, 0.5, 0.75]).double())
+        >>> found.histogram[POSITIVES], found.histogram[ALL]
+        (tensor([[0, 1, 0, 1]]), tensor([[1, 1, 1, 1]]))
+    """
+    check_scores(scores)
+    check_target(target, scores)
+    check_weight(weight, ("scores", scores))
+    _check_thresholds(thresholds)
+    return Sweep(*_OP(scores, target, thresholds, ignore_index, weight))
+
+
+def block_rows(rows: int, thresholds: int) -> int:
+    """Rows of a block whose weights are summed on their own, at most 64 blocks.
+
+    The tables of all blocks take at most 0.4 bytes an element of the scores, or one table.
+    """
+    return max(-(-rows // _MOST_BLOCKS), _LEAST_ROWS, _ROWS_A_BUCKET * (thresholds + 1))
+
+
+def _check_thresholds(thresholds: Tensor) -> None:
+    check_shape("thresholds", thresholds, (None,))
+    check_dtype("thresholds", thresholds, (torch.float64,))
+    if thresholds.device.type != "cpu":
+        raise InputError(f"thresholds must be on cpu but are on {thresholds.device}")
+    if not bool((thresholds[1:] >= thresholds[:-1]).all()) or bool(thresholds[:1].isnan().any()):
+        raise InputError("thresholds must be ascending and not NaN")
+
+
+def _sweep_reference(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    values, (rows, classes) = scores.double(), scores.shape
+    truth = read_target(target, classes, ignore_index)
+    kept = truth.kept if target.ndim == 2 else truth.kept[:, None].expand(rows, classes)
+    hot = (
+        torch.arange(classes, device=target.device) == truth.values[:, None] if target.ndim == 1 else truth.values == 1
+    )
+    nan = values.isnan() & kept
+    used, problems = kept & ~nan, [(truth.bad, _targets.TARGET), (nan, _targets.NAN_SCORE)]
+    if weight is not None:
+        wrong = bad_weights(weight)[:, None] & kept
+        used, problems = used & ~wrong, [*problems, (wrong, _targets.WEIGHT)]
+    buckets = torch.searchsorted(thresholds.to(scores.device), values.contiguous(), right=True)
+    size = len(thresholds) + 1
+    cells = (hot * classes + torch.arange(classes, device=scores.device)) * size + buckets
+    block = block_rows(rows, len(thresholds))
+    counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
+    return torch.stack((counts[1], counts[0] + counts[1])), first_problem(problems)
+
+
+def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:
+    """Elements, or sums of weights, of each cell: in row order within a block of rows, then in order of the blocks."""
+    if weight is None:
+        return torch.bincount(cells[used], minlength=size)
+    total = torch.zeros(size, dtype=torch.float64, device=cells.device)
+    for first in range(0, len(cells), block):
+        here, chosen = cells[first : first + block], used[first : first + block]
+        spread = weight[first : first + block, None].expand_as(here)
+        total += torch.zeros_like(total).index_put_((here[chosen],), spread[chosen], accumulate=True)
+    return total
+
+
+def _sweep_fake(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    dtype = torch.int64 if weight is None else torch.float64
+    shape = (2, scores.shape[1], thresholds.shape[0] + 1)
+    return scores.new_empty(shape, dtype=dtype), scores.new_empty((), dtype=torch.int64)
+
+
+_OP = register(
+    "sweep(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
+    reference=_sweep_reference,
+    fake=_sweep_fake,
+    cpu=by_reference("no kernel yet"),
+    cuda=by_reference("no kernel yet"),
+)
