@@ -79,6 +79,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 bench: setup $(VENV)/.bench
 	@$(PY) -m benchmarks.run detection $(ARGS)
+	@$(PY) -m benchmarks.run classification $(ARGS)
 
 wheel: setup
 	@$(PY) -m build --no-isolation --outdir dist .

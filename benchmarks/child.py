@@ -11,15 +11,21 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import forms
-from benchmarks.opponents import TOOLS, Clock, Tool
-from benchmarks.scenes import CASES
+from benchmarks import classification_engines, forms, opponents, scenes, scores
+from benchmarks.opponents import Clock, Tool
+
+SUITES: dict[str, tuple[Mapping[str, Sequence[Tool]], Callable[[str, int, int, Path], Any]]] = {
+    "detection": (opponents.TOOLS, lambda case, *rest: forms.cached(scenes.CASES[case], *rest)),
+    "classification": (classification_engines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
+}
+"""Engines of every benchmark, and what makes their data, from case, size, seed and folder."""
 
 
-def measure(tool: Tool, files: forms.Files) -> dict[str, Any]:
+def measure(tool: Tool, files: Any) -> dict[str, Any]:
     """Import, prepare, run and read one engine.
 
     Returns:
@@ -76,16 +82,18 @@ class Request(NamedTuple):
     """What to measure, and the file that the JSON goes to.
 
     Attributes:
-        path: ``files`` or ``tensors``.
+        suite: key of :data:`SUITES`.
+        path: the way from data to numbers, key of its engines.
         tool: name of the engine.
-        case: name of the case, generated at ``images`` images from ``seed`` under ``folder``.
+        case: name of the case, generated at ``size`` from ``seed`` under ``folder``.
         threads: CPUs that the process may use.
     """
 
+    suite: str
     path: str
     tool: str
     case: str
-    images: int
+    size: int
     seed: int
     folder: str
     threads: int
@@ -97,8 +105,9 @@ def main(text: str) -> None:
     request = Request(**json.loads(text))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: request.threads])
-    tool = next(tool for tool in TOOLS[request.path] if tool.name == request.tool)
-    files = forms.cached(CASES[request.case], request.images, request.seed, Path(request.folder))
+    tools, cached = SUITES[request.suite]
+    tool = next(tool for tool in tools[request.path] if tool.name == request.tool)
+    files = cached(request.case, request.size, request.seed, Path(request.folder))
     warnings.simplefilter("ignore")  # those of other engines
     with contextlib.redirect_stdout(io.StringIO()):
         measured = measure(tool, files)

@@ -52,6 +52,7 @@ class Tool:
         rule: key of ``verify.RULES``.
         start: imports the engine; raises ImportError when something is not installed.
         slow: takes minutes, and gigabytes, beyond the val2017 scale, where it is not run.
+        most: largest size at which it is run, None for any.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Tool:
     rule: str
     start: Callable[[], Prepare]
     slow: bool = False
+    most: int | None = None
 
 
 # -------------------------------------------------------------------------------------------------------- files to AP

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.report``: the README's ratio table, from the newest files of benchmarks/results."""
+"""``python -m benchmarks.report``: the README's ratio tables, from the newest files of benchmarks/results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.scenes import ROOT
 
 BEGIN, END = "<!-- ratios:begin -->", "<!-- ratios:end -->"
+CLASSIFICATION = "<!-- classification:begin -->", "<!-- classification:end -->"
 _WORK = {"files": "JSON files to AP", "tensors": "Tensors in batches of 16 images to AP"}
 _CASES = {"val2017": "COCO val2017 scale", "objects365": "Objects365 scale", "lvis": "LVIS scale"}
 
@@ -79,14 +81,56 @@ def _figures(seconds: float) -> str:
 def _conditions(result: dict[str, Any]) -> str:
     machine, versions = result["machine"], result["versions"]
     names = ", ".join(f"{name} {version}" for name, version in versions.items() if version and name != "valor_gpu")
-    cases = ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
     return (
-        f"{cases}: medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in a fresh"
-        f" process, engines in turns, {result['threads']} threads, {machine['processor']}, Python {machine['python']};"
-        " seconds and memory (peak above the resident size) count from after the imports. Every engine's numbers were"
-        " held against those of pycocotools first, in the large cases on a small version of the scene."
-        f" {names}. Commit {result['commit'][:10]}, {result['date'][:10]}."
+        f"{_sizes(result)}: medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in"
+        f" a fresh process, engines in turns, {result['threads']} threads, {machine['processor']}, Python"
+        f" {machine['python']}; seconds and memory (peak above the resident size) count from after the imports."
+        f" {_PARITY[result['kind']]} {names}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )
+
+
+_PARITY = {
+    "detection": "Every engine's numbers were held against those of pycocotools first, in the large cases on a small"
+    " version of the scene.",
+    "classification": "Every engine's numbers were held against those of scikit-learn first, those at thresholds"
+    " against counts by numpy. Scores are float32, ours and torchmetrics' (without its checks of values) in batches of"
+    " 1,024 rows; not run: takes minutes there.",
+}
+
+
+def _sizes(result: dict[str, Any]) -> str:
+    if result["kind"] == "classification":
+        return "; ".join(dict.fromkeys(f"{row['rows']:,} x {row['classes']:,}" for row in result["rows"]))
+    return ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
+
+
+def classification_text(results: list[dict[str, Any]]) -> str:
+    """One Markdown table a size (works by engines), largest first, and how the numbers were measured."""
+    rows = [row for result in results for row in result["rows"]]
+    sizes = sorted({(row["rows"], row["classes"]) for row in rows}, reverse=True)
+    tables = [_size_table([row for row in rows if (row["rows"], row["classes"]) == size]) for size in sizes]
+    return "\n\n".join([*tables, *map(_conditions, results)])
+
+
+def _size_table(rows: list[Row]) -> str:
+    tools = [
+        t for t in dict.fromkeys(row["tool"] for row in rows) if any(_ran(row) for row in rows if row["tool"] == t)
+    ]
+    head = f"{rows[0]['rows']:,} samples, {rows[0]['classes']:,} classes"
+    lines = [f"| {head} | {' | '.join(tools)} |", "| --- |" + " --- |" * len(tools)]
+    for work, text in WORKS.items():
+        mine = [row for row in rows if row["path"] == work]
+        cells = [_cell([row for row in mine if row["tool"] == tool], mine) for tool in tools]
+        lines += [f"| {text} | {' | '.join(cells)} |"] if mine else []
+    return "\n".join(lines)
+
+
+def _ran(row: Row) -> bool:
+    return bool(row["status"] != "not run")
+
+
+TEXTS = {"detection": detection_text, "classification": classification_text}
+"""What shows results of each kind."""
 
 
 def gpu_text(result: dict[str, Any]) -> str:
@@ -106,12 +150,13 @@ def _milliseconds(seconds: dict[str, Any]) -> str:
     return f"{1e3 * seconds['median']:.3g} ms"
 
 
-def put(readme: str, text: str) -> str:
+def put(readme: str, text: str, markers: tuple[str, str] = (BEGIN, END)) -> str:
     """``readme`` with ``text`` between the two markers."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):
-        raise ValueError(f"the file must hold {BEGIN} and then {END}, once each")
-    head, tail = readme.split(BEGIN)[0], readme.split(END)[1]
-    return f"{head}{BEGIN}\n{text}\n{END}{tail}"
+    begin, end = markers
+    if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
+        raise ValueError(f"the file must hold {begin} and then {end}, once each")
+    head, tail = readme.split(begin)[0], readme.split(end)[1]
+    return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,15 +166,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     parser.add_argument("--print", action="store_true", help="print the tables, write nothing")
     arguments = parser.parse_args(argv)
-    detection, gpu = (stored(kind, arguments.results) for kind in ("detection", "gpu"))
+    detection, classification, gpu = (
+        stored(kind, arguments.results) for kind in ("detection", "classification", "gpu")
+    )
     if not detection:
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
-    text = "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])
+    texts = {(BEGIN, END): "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])}
+    if classification:
+        texts[CLASSIFICATION] = classification_text(newest_of_each_case(classification))
     if arguments.print:
-        print(text)
+        print("\n\n".join(texts.values()))
         return 0
-    arguments.readme.write_text(put(arguments.readme.read_text(), text))
+    readme = arguments.readme.read_text()
+    for markers, text in texts.items():
+        readme = put(readme, text, markers)
+    arguments.readme.write_text(readme)
     return 0
 
 

@@ -12,7 +12,7 @@ import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class Case:
     zipf: float = 1.1
     palette: int = 5
     quick_images: int = 200
+    unit: ClassVar[str] = "images"
+    number: ClassVar[str] = "map"
 
 
 CASES = {

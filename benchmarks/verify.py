@@ -27,8 +27,8 @@ class Outcome(NamedTuple):
     """What an engine computed.
 
     Attributes:
-        stats: the twelve COCO numbers, -1 where there is none.
-        digest: of the precision and recall arrays, see :func:`digest`; empty where the engine has none.
+        stats: of detection the twelve COCO numbers, -1 where there is none.
+        digest: of arrays that must be equal, for example precision and recall, see :func:`digest`; else empty.
         float32_stats: the numbers of our engine with torchmetrics' float32 thresholds and recall grid.
     """
 
@@ -49,6 +49,8 @@ class Rule(NamedTuple):
 RULES = {
     "bits": Rule("precision and recall arrays equal to the last bit, numbers within 1e-12", 1e-12, same_arrays=True),
     "rounding": Rule("numbers within 1e-9: the arrays differ in the last bit", 1e-9),
+    "float64": Rule("numbers within 1e-9, counts equal", 1e-9, same_arrays=True),
+    "float32": Rule("numbers within 1e-5, counts equal: its sums are float32", 1e-5, same_arrays=True),
     "float32 grids": Rule(
         "numbers within 1e-6 of ours when we use its float32 thresholds and recall grid", 1e-6, float32=True
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import child, forms, machine, registry, report, run, scenes
+from benchmarks import child, forms, machine, registry, report, run, scenes, turns
 from benchmarks.opponents import OURS, TOOLS, Clock, Tool
 from benchmarks.parity import differences
 from benchmarks.registry import ROWS
@@ -178,16 +178,16 @@ def test_our_paths_equal_pycocotools(files: forms.Files, capsys: pytest.CaptureF
 
 
 def test_a_run_in_a_process_of_its_own(files: forms.Files) -> None:
-    plan = run.Plan(VAL, 30, files.arrays.parent, threads=1, repeats=1, slow_repeats=1)
-    measured = run.measure_once(TOOLS["files"][0], "files", plan)
+    plan = turns.Plan(VAL, 30, files.arrays.parent, threads=1, repeats=1, slow_repeats=1)
+    measured = turns.measure_once(TOOLS["files"][0], "files", plan)
     assert {"seconds", "cpu_seconds", "peak_mb", "resident_mb", "import_seconds", "load"} <= set(measured)
     assert 0 <= measured["peak_mb"] < 2_000 and len(measured["outcome"]["stats"]) == len(STATS)
 
 
 def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
-    plan = run.Plan(VAL, 0, tmp_path / "no" / "such", 1, 1, 1)
+    plan = turns.Plan(VAL, 0, tmp_path / "no" / "such", 1, 1, 1)
     absent = Tool("no such tool", "", "bits", lambda: pytest.fail("never started here"))
-    assert "exit code 1: StopIteration" in run.measure_once(absent, "files", plan)["failed"]
+    assert "exit code 1: StopIteration" in turns.measure_once(absent, "files", plan)["failed"]
 
 
 def test_a_missing_engine_is_told(files: forms.Files) -> None:
@@ -207,28 +207,28 @@ def measured(seconds: float, text: str = "a", **more: Any) -> dict[str, Any]:
     return {"seconds": seconds, "phases": {"p": seconds}, **numbers, "outcome": outcome, **more}
 
 
-PLAN = run.Plan(VAL, 200, Path("unused"), threads=2, repeats=4, slow_repeats=2)
+PLAN = turns.Plan(VAL, 200, Path("unused"), threads=2, repeats=4, slow_repeats=2)
 
 
 def test_engines_take_turns_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def once(tool: Tool, path: str, plan: run.Plan) -> dict[str, Any]:
+    def once(tool: Tool, path: str, plan: turns.Plan) -> dict[str, Any]:
         seen.append(tool.name)
         return {"missing": "gone"} if tool.name == "c" else measured(1.0)
 
-    monkeypatch.setattr(run, "measure_once", once)
-    runs = run.take_turns("files", [tool("a"), tool("b", slow=True), tool("c")], PLAN)
+    monkeypatch.setattr(turns, "measure_once", once)
+    runs = turns.take_turns("files", [tool("a"), tool("b", slow=True), tool("c")], PLAN)
     assert seen == ["a", "b", "c", "b", "a", "a", "a"]
     assert {name: len(found) for name, found in runs.items()} == {"a": 4, "b": 2, "c": 1}
 
 
-def rows_of(runs: run.Measured) -> dict[str, dict[str, Any]]:
-    return {row["tool"]: row for row in run.rows("files", [tool(n) for n in runs], PLAN, runs, REFERENCE)}
+def rows_of(runs: turns.Measured) -> dict[str, dict[str, Any]]:
+    return {row["tool"]: row for row in turns.rows("files", [tool(n) for n in runs], PLAN, runs, REFERENCE)}
 
 
 def test_only_engines_that_agree_get_numbers() -> None:
-    runs: run.Measured = {
+    runs: turns.Measured = {
         OURS: [measured(2.0), measured(1.0), measured(4.0)],
         "fast": [measured(4.0)],
         "slow": [measured(8.0)],
@@ -259,13 +259,13 @@ def test_big_cases_are_held_against_pycocotools_on_a_small_version_first(monkeyp
     monkeypatch.setitem(TOOLS, "files", tools)
     asked: list[tuple[int, list[str]]] = []
 
-    def turns(path: str, wanted: Any, plan: run.Plan) -> run.Measured:
-        asked.append((plan.images, [t.name for t in wanted]))
-        small = plan.images == LVIS.quick_images
+    def take(path: str, wanted: Any, plan: turns.Plan) -> turns.Measured:
+        asked.append((plan.size, [t.name for t in wanted]))
+        small = plan.size == LVIS.quick_images
         return {t.name: [measured(1.0, "b" if small and t.name == "wrong" else "a")] for t in wanted}
 
-    monkeypatch.setattr(run, "take_turns", turns)
-    rows = run.compare("files", replace(PLAN, case=LVIS, images=LVIS.images, big=True))
+    monkeypatch.setattr(run, "take_turns", take)
+    rows = run.compare("files", replace(PLAN, case=LVIS, size=LVIS.images, big=True))
     assert asked == [(100, [OURS, "peer", "wrong", REFERENCE]), (5_000, [OURS, "peer"])]
     assert {row["tool"]: row["status"] for row in rows} == {
         OURS: "ok", "peer": "ok", "wrong": "mismatch", REFERENCE: "not run",
@@ -297,10 +297,10 @@ def test_results_tell_where_they_come_from() -> None:
 
 
 def result_of(date: str, case: scenes.Case = VAL, quick: bool = False) -> dict[str, Any]:
-    runs: run.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
+    runs: turns.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
     runs[REFERENCE] = [measured(50.0)]
     about = {**machine.describe(["torch"], "0123456789abcdef"), "date": date}
-    rows = run.rows("files", [tool(name) for name in runs], replace(PLAN, case=case), runs, REFERENCE)
+    rows = turns.rows("files", [tool(name) for name in runs], replace(PLAN, case=case), runs, REFERENCE)
     return {"kind": "detection", **about, "quick": quick, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
 
 
