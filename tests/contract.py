@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from tests.ops.scenes import random_scene
+from valor_gpu import classification
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -117,6 +118,34 @@ def _bad_boxes() -> Batch:
     return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
 
 
+_MULTICLASS = dict(num_classes=4)
+_CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    **dict.fromkeys(("Accuracy", "Precision", "Recall", "FBetaScore", "Specificity", "NegativePredictiveValue"),
+                    (_MULTICLASS, dict(_MULTICLASS, top_k=2))),
+    **dict.fromkeys(("F1Score", "HammingDistance", "JaccardIndex", "BalancedAccuracy"),
+                    (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
+    **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError"),
+                    (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
+    "ConfusionMatrix": (dict(max_examples=2), dict(max_examples=2, ignore_index=1)),
+}  # fmt: skip
+"""Arguments of each metric of classification in two configurations."""
+
+
+def _scores_batch(columns: str, seed: int, size: int = 9, pixels: tuple[int, ...] = ()) -> Batch:
+    """Probabilities of four classes, of four labels, or of one (columns num_classes, num_labels or none)."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand((size, 4, *pixels), generator=generator)
+    if columns == "num_classes":
+        return scores.softmax(1), torch.randint(4, (size, *pixels), generator=generator)
+    scores = scores if columns == "num_labels" else scores[:, 0]
+    return scores, torch.randint(2, scores.shape, generator=generator)
+
+
+def _bad_scores(columns: str) -> Batch:
+    scores, target = _scores_batch(columns, 3)
+    return scores.index_fill(0, torch.tensor([2]), math.nan), target
+
+
 def join_batches(batches: Sequence[Batch]) -> Batch:
     """The batches as one: lists are chained, tensors concatenated."""
     return tuple(
@@ -152,6 +181,21 @@ class Case:
     join: Callable[[Sequence[Batch]], Batch] = join_batches
 
 
+def _class_case(name: str) -> Case:
+    metric, (choices, other) = getattr(classification, name), _CLASS_CHOICES[name]
+    columns = next((key for key in choices if key in ("num_classes", "num_labels")), "")
+    batch = partial(_scores_batch, columns)
+    return Case(
+        name=name,
+        make=partial(metric, **choices),
+        other=partial(metric, **other),
+        batch=batch,
+        empty=partial(batch, 0, 0),
+        single=partial(batch, 7, 1, (20,)),
+        bad=partial(_bad_scores, columns),
+    )
+
+
 METRICS = [
     Case(
         name="PassRate",
@@ -185,6 +229,7 @@ METRICS = [
         )
         for name, choices in _AP_CHOICES.items()
     ),
+    *map(_class_case, _CLASS_CHOICES),
 ]
 
 

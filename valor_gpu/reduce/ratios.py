@@ -1,4 +1,4 @@
-"""Ratios of class counts and their averages over classes: float64 in, float64 out, on any device.
+"""Ratios of counts of classes and of pairs of them, and averages over classes: float64 in and out, on any device.
 
 A ratio is a function of :class:`Outcomes` that gives a :class:`Ratio`; a new one needs nothing else.
 """
@@ -123,6 +123,45 @@ def disagreement(o: Outcomes) -> Ratio:
 def miss_rate(o: Outcomes) -> Ratio:
     """``fn / (tp + fn)``: how much of what is true was not predicted."""
     return Ratio(o.fn, o.true)
+
+
+def matthews(matrix: Tensor) -> Ratio:
+    """Covariance of truth and prediction over the square root of their variances, of counts ``[C, C]``.
+
+    With c right of s samples, t_k true and p_k predicted ones of class k: (c s - sum t_k p_k) /
+    sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)). Source: Gorodkin, Computational Biology and Chemistry 28, 2004.
+    """
+    true, predicted = matrix.sum(1), matrix.sum(0)
+    samples = true.sum()
+    spread = (true * (samples - true)).sum() * (predicted * (predicted.sum() - predicted)).sum()
+    return Ratio(matrix.trace() * samples - true @ predicted, spread.sqrt())
+
+
+def cohen_kappa(matrix: Tensor, power: int = 0) -> Ratio:
+    """1 - observed / expected disagreement, of counts ``[C, C]``; the disagreement of i and j is ``|i - j|^power``.
+
+    Power 0: all that differ are equally far apart. Source: Cohen, Psychological Bulletin 70 (4), 1968.
+    """
+    true, predicted = matrix.sum(1), matrix.sum(0)
+    samples = true.sum()
+    if power == 0:
+        observed = matrix.sum() - matrix.trace()
+        expected = (true * (predicted.sum() - predicted)).sum() / samples
+    else:
+        place = torch.arange(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        distance = (place[:, None] - place).abs_().pow_(power)
+        observed = (distance * matrix).sum()
+        expected = true @ distance @ predicted / samples
+    expected = torch.where(samples > 0, expected, 0.0)
+    return Ratio(expected - observed, expected)
+
+
+def normalized(matrix: Tensor, by: str | None) -> Tensor:
+    """Shares of ``[..., C, C]`` among those that are ``true`` (rows), ``pred`` (columns) or ``all``; NaN is 0 / 0."""
+    if by in ("none", None):
+        return matrix
+    dims = {"true": (-1,), "pred": (-2,), "all": (-2, -1)}[str(by)]
+    return Ratio(matrix, matrix.sum(dims, keepdim=True)).value()
 
 
 def mean(scores: Tensor, weights: Tensor, empty: float = math.nan) -> Tensor:

@@ -1,0 +1,173 @@
+"""CalibrationError: equal to torchmetrics; reliability data; the same bits for any order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+import torchmetrics.classification as tm
+from torch import Tensor
+
+from valor_gpu.classification.calibration import CalibrationError
+from valor_gpu.errors import InputError
+
+mpl.use("Agg")
+
+C = 4
+
+
+def scores(seed: int, rows: int = 200, classes: int = C) -> tuple[Tensor, Tensor]:
+    """Logits of a confident model, some confidences exactly 1."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, classes, generator=generator) * 4
+    logits[::20, 0] += 200
+    return logits, torch.randint(classes, (rows,), generator=generator)
+
+
+def fed(metric: Any, *batch: Any) -> Any:
+    metric.update(*batch)
+    return metric
+
+
+@pytest.mark.parametrize("norm", ["l1", "max", "l2"])
+@pytest.mark.parametrize("n_bins", [1, 10, 15])
+@pytest.mark.parametrize("ignore_index", [None, 1, -1])
+@pytest.mark.parametrize("softmaxed", [False, True])
+def test_equals_torchmetrics(norm: str, n_bins: int, ignore_index: int | None, softmaxed: bool) -> None:
+    choices = dict(n_bins=n_bins, norm=norm, ignore_index=ignore_index)
+    for seed in range(2):
+        logits, target = scores(seed)
+        preds = logits.softmax(1) if softmaxed else logits
+        if ignore_index == -1:
+            target[::7] = -1
+        found = fed(CalibrationError(C, **choices), preds, target).compute()
+        expected = fed(tm.MulticlassCalibrationError(C, **choices), preds, target).compute()
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+        one, truth = preds[:, 0], torch.where(target >= 0, target == 0, target).long()
+        found = fed(CalibrationError(**choices), one, truth).compute()
+        expected = fed(tm.BinaryCalibrationError(**choices), one, truth).compute()
+        torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("n_bins", [4, 5, 10])
+def test_edges_hit_exactly(n_bins: int) -> None:
+    confidence = torch.arange(101) / 100
+    truth = torch.arange(101) % 3 // 2
+    for dtype in (torch.float32, torch.float64):
+        found = fed(CalibrationError(n_bins=n_bins, norm="max"), confidence.to(dtype), truth).compute()
+        expected = fed(tm.BinaryCalibrationError(n_bins=n_bins, norm="max"), confidence.to(dtype), truth).compute()
+        torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-6)
+
+
+def test_documented_examples_of_torchmetrics() -> None:
+    preds, target = torch.tensor([0.25, 0.25, 0.55, 0.75, 0.75]), torch.tensor([0, 0, 1, 1, 1])
+    for norm, expected in (("l1", 0.29), ("l2", 0.2918), ("max", 0.3167)):
+        value = float(fed(CalibrationError(n_bins=2, norm=norm), preds, target).compute())
+        assert value == pytest.approx(expected, abs=5e-5)
+    preds = torch.tensor([[0.25, 0.20, 0.55], [0.55, 0.05, 0.40], [0.10, 0.30, 0.60], [0.90, 0.05, 0.05]])
+    target = torch.tensor([0, 1, 2, 0])
+    for norm, expected in (("l1", 0.2), ("l2", 0.2082), ("max", 0.2333)):
+        value = float(fed(CalibrationError(3, n_bins=3, norm=norm), preds, target).compute())
+        assert value == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reliability_data_by_hand(dtype: torch.dtype, weighted: bool) -> None:
+    preds = torch.tensor([0.25, 0.375, 0.5, 0.75, 1.0, 0.875]).to(dtype)
+    weight = torch.tensor([1.0, 3.0, 1.0, 1.0, 2.0, 5.0]) if weighted else None
+    target = torch.tensor([0, 1, 1, 0, 1, -1])
+    result = fed(CalibrationError(n_bins=4, ignore_index=-1), preds, target, weight).result()
+    values = result.values
+    assert values["bin_lower"].tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert values["bin_upper"].tolist() == [0.25, 0.5, 0.75, 1, 1]
+    w = [1, 3, 1, 1, 2] if weighted else [1, 1, 1, 1, 1]
+    assert values["count"].tolist() == [0, w[0] + w[1], w[2], w[3], w[4]]
+    assert values["accuracy"][1:].tolist() == [w[1] / (w[0] + w[1]), 1, 0, 1]
+    low = (0.25 * w[0] + 0.375 * w[1]) / (w[0] + w[1])
+    assert values["confidence"][1:].tolist() == [low, 0.5, 0.75, 1] and math.isnan(values["confidence"][0])
+    gaps = [abs(w[1] / (w[0] + w[1]) - low), 0.5, 0.75, 0]
+    counts = [w[0] + w[1], w[2], w[3], w[4]]
+    assert values["expected_error"] == pytest.approx(np.average(gaps, weights=counts), abs=1e-15)
+    assert values["maximum_error"] == 0.75
+    assert values["root_mean_square_error"] == pytest.approx(np.average(np.square(gaps), weights=counts) ** 0.5)
+    assert values["CalibrationError"] == values["expected_error"]
+    assert dict(result.counts) == {"samples": 6, "ignored": 1}
+    assert result.reason("confidence") == "no sample has such a confidence"
+    assert "n_bins:4|norm:l1" in str(result.signature)
+
+
+def test_any_order_has_the_same_bits() -> None:
+    logits, target = scores(0, rows=5000)
+    preds = logits.softmax(1)  # the guess of auto is made for each batch
+    whole = fed(CalibrationError(C), preds, target)
+    parts = CalibrationError(C)
+    for rows in torch.randperm(5000, generator=torch.Generator().manual_seed(1)).split(313):
+        parts.update(preds[rows], target[rows])
+    assert torch.equal(whole.confidence, parts.confidence)
+    assert whole.result().values["expected_error"] == parts.result().values["expected_error"]
+
+
+def test_further_dimensions() -> None:
+    logits, target = scores(0, rows=24)
+    image = logits.reshape(2, 3, 4, C).movedim(-1, 1)
+    flat = fed(CalibrationError(C), logits, target).compute()
+    assert torch.equal(fed(CalibrationError(C), image, target.reshape(2, 3, 4)).compute(), flat)
+
+
+@pytest.mark.parametrize("norm", ["l1", "max", "l2"])
+def test_nothing_seen_is_nan_with_a_reason(norm: str) -> None:
+    metric = CalibrationError(norm=norm)
+    result = metric.result()
+    assert math.isnan(result.values["CalibrationError"]) and result.reason("CalibrationError")
+    metric.update(torch.rand(0), torch.zeros(0, dtype=torch.long))
+    assert math.isnan(float(metric.compute()))
+
+
+PROBABILITY = r"preds\[1\] must hold probabilities from 0 to 1, or logits, and no NaN"
+
+
+@pytest.mark.parametrize(
+    ("metric", "preds", "target", "message"),
+    [
+        (CalibrationError(), torch.tensor([0.5, math.nan]), torch.tensor([0, 1]), PROBABILITY),
+        (CalibrationError(activation="none"), torch.tensor([0.5, 1.5]), torch.tensor([0, 1]), PROBABILITY),
+        (CalibrationError(activation="none"), torch.tensor([0.5, -0.5]), torch.tensor([0, 1]), PROBABILITY),
+        (CalibrationError(2), torch.tensor([[0.5, 0.5], [math.nan, 1]]), torch.tensor([0, 1]), PROBABILITY),
+        (CalibrationError(), torch.tensor([0.5, 0.5]), torch.tensor([0, 2]), r"target\[1\] must be 0 or 1"),
+        (CalibrationError(2), torch.rand(2, 2), torch.tensor([0, 2]), r"target\[1\] must be a class index from 0 to 1"),
+        (CalibrationError(), torch.tensor([0, 1]), torch.tensor([0, 1]), "preds must be scores of a floating dtype"),
+    ],
+)
+def test_bad_values_change_nothing(metric: Any, preds: Tensor, target: Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        metric.update(preds, target)
+    assert not metric.count.any() and not metric.seen.any()
+
+
+def test_bad_weights() -> None:
+    with pytest.raises(InputError, match=r"sample_weight\[0\] must be finite and not negative"):
+        CalibrationError().update(torch.rand(1), torch.tensor([1]), torch.tensor([-1.0]))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (dict(norm="l3"), "norm must be one of 'l1', 'max', 'l2' but got 'l3'"),
+        (dict(n_bins=0), "n_bins must be an int of at least 1 but got 0"),
+    ],
+)
+def test_arguments_out_of_range(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        CalibrationError(**choices)
+
+
+def test_plot() -> None:
+    axes = fed(CalibrationError(C), *scores(0)).result().plot()
+    assert axes.get_title().startswith("ECE ") and axes.get_xlabel() == "confidence"
+    assert CalibrationError().result().plot(ax=axes) is axes
+    mpl.pyplot.close("all")

@@ -1,0 +1,196 @@
+"""Calibration: whether predictions made with confidence p are right in a share p of cases."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import samples_seen
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops._targets import PREDICTION
+from valor_gpu.ops.labels import TRUE, count_labels, top_classes
+from valor_gpu.reduce.ratios import Ratio
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, summed
+
+NORMS = ("l1", "max", "l2")
+_STEPS = 2**24  # of confidence from 0 to 1: the resolution of float32 below 1
+
+
+@dataclass(frozen=True)
+class ReliabilityBins(State):
+    """Sums over the samples whose confidence lies in each of B equal bins, and, last, over those where it is exactly 1.
+
+    Attributes:
+        count: float64 ``[B + 1]``, samples, or the sum of their weights.
+        confidence: float64 ``[B + 1]``, of confidences rounded to 2^-24, so that the sum of up to 2^29 of them has the
+            same bits in any order.
+        correct: float64 ``[B + 1]``, samples that are right.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+    """
+
+    count: Tensor = summed()
+    confidence: Tensor = summed()
+    correct: Tensor = summed()
+    seen: Tensor = summed()
+
+
+class CalibrationError(TaskMetric[ReliabilityBins]):
+    """Distance between confidence and accuracy, over bins of confidence: ECE (l1), MCE (max) or their root mean square.
+
+    Multiclass: the confidence is the largest probability, and right is a sample of that class. Binary: the confidence
+    is the probability of class 1, and right is a sample of class 1. Bins are [a, b), as in torchmetrics, so that a
+    confidence of exactly 1 has a bin of its own.
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
+
+    Args:
+        num_classes: C, in the multiclass task; left out in the binary one.
+        n_bins: B, at least 1.
+        norm: ``l1``, ``max`` or ``l2``, what :meth:`compute` gives; :meth:`result` has all three.
+        ignore_index: samples with this target are left out.
+        activation: ``auto`` takes softmax or sigmoid of a batch with any score outside [0, 1]; ``none``, ``softmax``
+            and ``sigmoid`` do not guess.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> metric = CalibrationError(n_bins=2)
+        >>> metric.update(torch.tensor([0.25, 0.25, 0.55, 0.75, 0.75]), torch.tensor([0, 0, 1, 1, 1]))
+        >>> metric.compute()
+        tensor(0.2900)
+    """
+
+    higher_is_better = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        *,
+        n_bins: int = 15,
+        norm: str = "l1",
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("norm", norm, NORMS)
+        if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
+            raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
+        task = Task.of(num_classes, None, ignore_index, activation)
+        self.n_bins, self.norm = n_bins, norm
+        zeros = torch.zeros((3, n_bins + 1), dtype=torch.float64)
+        empty = ReliabilityBins(zeros[0], zeros[1], zeros[2], torch.tensor([0, 0]))
+        super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Add a batch.
+
+        Args:
+            preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, binary ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; binary: 0 and 1 ``[N, ...]``.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+
+        Raises:
+            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
+                by ``compute`` instead, since nothing waits for the device here.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        confidence, correct, problem = _confidences(batch)
+        refused = self._refused(problem)
+        edges = torch.linspace(0, 1, self.n_bins + 1, dtype=confidence.dtype, device=confidence.device)
+        cells = torch.bucketize(confidence, edges, right=True) - 1
+        if self.task.ignore_index is not None:
+            cells = torch.where(batch.target.reshape(-1) == self.task.ignore_index, -1, cells)
+        weight = torch.ones_like(confidence, dtype=torch.float64) if batch.weight is None else batch.weight
+        rounded = (confidence.double() * _STEPS).round() / _STEPS
+        sums = [
+            count_labels(cells, cells, self.n_bins + 1, ignore_index=-1, weight=weight * of).counts[TRUE]
+            for of in (torch.ones_like(rounded), rounded, correct.double())
+        ]
+        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), refused)
+
+    def compute(self) -> Tensor:
+        """float32 ``[]``, NaN without data."""
+        return _distance(self.state(), self.norm).float()
+
+    def result(self) -> Result:
+        """The three errors in float64 and, for every bin ``[B + 1]``, its edges, confidence, accuracy and count."""
+        with self.synced_state() as state:
+            values: dict[str, Any] = {"CalibrationError": float(_distance(state, self.norm))}
+            names = {"l1": "expected_error", "max": "maximum_error", "l2": "root_mean_square_error"}
+            values.update({name: float(_distance(state, norm)) for norm, name in names.items()})
+            edges = np.linspace(0, 1, self.n_bins + 1)
+            values.update(bin_lower=edges, bin_upper=np.append(edges[1:], 1.0))
+            for name, sums in (("confidence", state.confidence), ("accuracy", state.correct)):
+                values[name] = Ratio(sums, state.count).value().cpu().numpy()
+            values["count"] = state.count.cpu().numpy()
+            samples, ignored = state.seen.tolist()
+        signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
+        missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
+        reasons = dict.fromkeys(missing, "no sample has such a confidence")
+        return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
+
+    def _describe(self, problem: int) -> str:
+        if problem % 16 == PREDICTION:
+            return f"preds[{problem >> 36}] must hold probabilities from 0 to 1, or logits, and no NaN"
+        return super()._describe(problem)
+
+
+def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first problem of the batch."""
+    probabilities, target = batch.probabilities(), batch.target.reshape(-1)
+    if batch.task.kind == "multiclass":
+        confidence = probabilities.amax(1).float()
+        found = top_classes(probabilities).classes[:, 0]
+        correct, classes = found == target, batch.task.classes
+    else:
+        confidence = probabilities[:, 0].to(torch.promote_types(probabilities.dtype, torch.float32))
+        found, classes = torch.zeros_like(target), 2
+        correct = target == 1
+    found = torch.where((confidence >= 0) & (confidence <= 1), found, -1)
+    read = count_labels(found, target, classes, ignore_index=batch.task.ignore_index, weight=batch.weight)
+    return confidence.contiguous(), correct, read.problem
+
+
+def _distance(state: ReliabilityBins, norm: str) -> Tensor:
+    """float64 ``[]``, NaN without samples."""
+    gap = (Ratio(state.correct, state.count).value(0.0) - Ratio(state.confidence, state.count).value(0.0)).abs()
+    samples = state.count.sum()
+    if norm == "max":
+        return torch.where(samples > 0, gap.amax(), math.nan)
+    error = Ratio((gap**2 if norm == "l2" else gap) @ state.count, samples).value()
+    return error.sqrt() if norm == "l2" else error
+
+
+def plot_reliability(result: Result, ax: Any = None) -> Any:
+    """Draw accuracy over confidence, one bar a bin, as dark as it holds samples; returns the axes."""
+    if ax is None:
+        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
+
+        ax = plt.subplots(figsize=(5, 5), layout="constrained")[1]
+    values = result.values
+    share = values["count"] / max(values["count"].sum(), 1e-300)
+    width = values["bin_upper"] - values["bin_lower"]
+    width[-1] = 0.006  # confidence of exactly 1
+    heights = np.nan_to_num(values["accuracy"])
+    ax.bar(values["bin_lower"], heights, width, align="edge", color="none", edgecolor="tab:blue", linewidth=0.8)
+    bars = ax.bar(values["bin_lower"], heights, width, align="edge", color="tab:blue")
+    for bar, part in zip(bars, share):
+        bar.set_alpha(0.15 + 0.85 * float(part) / max(float(share.max()), 1e-300))
+    ax.plot([0, 1], [0, 1], color="0.4", linestyle="--", linewidth=1, label="perfect")
+    ax.plot(values["confidence"], values["accuracy"], ".", color="tab:red", label="mean confidence of the bin")
+    ax.set(xlim=(0, 1.01), ylim=(0, 1.01), xlabel="confidence", ylabel="accuracy",
+           title=f"ECE {values['expected_error']:.4f}, {result.counts['samples']:,} samples")  # fmt: skip
+    ax.legend(fontsize="small", frameon=False, loc="upper left")
+    return ax

@@ -1,0 +1,269 @@
+"""Counts of each class as state, and the base of the metrics that are a ratio of them: one update for all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops._launch import to_device
+from valor_gpu.ops._targets import NAN_SCORE, PREDICTION
+from valor_gpu.ops.labels import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_top
+from valor_gpu.ops.sweep import sweep
+from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, summed
+
+_NO_SAMPLE = "its denominator is 0, since no sample counts for it"
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class ClassCounts(State):
+    """Counts of each class, or sums of weights; float64 holds counts up to 2^53 exactly.
+
+    Attributes:
+        tp: float64 ``[C]``, true positives.
+        predicted: float64 ``[C]``, true and false positives.
+        true: float64 ``[C]``, true positives and false negatives.
+        total: float64 ``[C]``, everything that counts for the class.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+    """
+
+    tp: Tensor = summed()
+    predicted: Tensor = summed()
+    true: Tensor = summed()
+    total: Tensor = summed()
+    seen: Tensor = summed()
+
+    @classmethod
+    def none(cls, classes: int) -> ClassCounts:
+        """The state without data."""
+        zeros = torch.zeros((4, classes), dtype=torch.float64)
+        return cls(zeros[0], zeros[1], zeros[2], zeros[3], torch.tensor([0, 0]))
+
+
+def samples_seen(batch: ScoreBatch) -> Tensor:
+    """int64 ``[2]``: rows, and targets equal to ``ignore_index``; nothing waits on CUDA."""
+    seen = torch.tensor([batch.target.shape[0], 0])
+    if batch.target.is_cuda:
+        seen = to_device(seen, batch.target.device)
+    if batch.task.ignore_index is not None:
+        seen[1] = (batch.target == batch.task.ignore_index).sum()
+    return seen
+
+
+def next_above(threshold: float, dtype: torch.dtype) -> float:
+    """The least number of ``dtype`` above ``threshold`` as that dtype has it: ``score >= it`` is ``score > threshold``.
+
+    Example:
+        >>> next_above(0.5, torch.bfloat16)
+        0.50390625
+    """
+    bits = torch.tensor(abs(threshold), dtype=dtype).view(_BITS[dtype.itemsize])
+    return float((bits + 1).view(dtype))
+
+
+def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
+    """Scores ``[N, L]`` and the number from which on they are positive; a hard label that is not 0 or 1 is NaN."""
+    if not batch.hard:
+        scores = batch.probabilities()
+        return scores, next_above(threshold, scores.dtype)
+    labels = batch.preds
+    return torch.where((labels == 0) | (labels == 1), labels.float(), torch.nan), 1.0
+
+
+def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
+    scores, least = decided(batch, threshold)
+    limits = torch.tensor([least], dtype=torch.float64)
+    histogram, problem = sweep(scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight)
+    if batch.hard:
+        problem = torch.where(problem % 16 == NAN_SCORE, problem + (PREDICTION - NAN_SCORE), problem)
+    positives, every = histogram.double()
+    return ClassCounts(positives[:, 1], every[:, 1], positives.sum(1), every.sum(1), samples_seen(batch)), problem
+
+
+def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
+    """The state of one batch, and its first problem, see :mod:`valor_gpu.ops._targets`; nothing waits on CUDA.
+
+    Args:
+        batch: of any task.
+        top_k: multiclass: a target among the ``top_k`` largest scores of its row is predicted.
+        threshold: binary and multilabel: scores above it are positive.
+
+    Raises:
+        InputError: ``top_k`` is above 1 but the predictions are labels.
+    """
+    if batch.task.kind != "multiclass":
+        return _count_elements(batch, threshold)
+    ignore_index, weight = batch.task.ignore_index, batch.weight
+    if batch.hard and top_k > 1:
+        raise InputError(f"preds must be scores with top_k={top_k} but are labels of {batch.preds.dtype}")
+    if batch.hard:
+        found = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+    else:
+        found = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
+    rows = found.counts.double()
+    total = rows[TRUE].sum().expand(batch.task.classes)
+    return ClassCounts(rows[TRUE_POSITIVES], rows[PREDICTED], rows[TRUE], total, samples_seen(batch)), found.problem
+
+
+class CountMetric(TaskMetric[ClassCounts]):
+    """Base of the metrics that are a ratio of class counts; a subclass gives the ratio.
+
+    All of them with equal ``num_classes``, ``num_labels``, ``top_k``, ``threshold``, ``ignore_index`` and
+    ``activation`` share one ``update`` in a ``MetricCollection``. Values equal those of torchmetrics' class of the same
+    name. Unweighted results have the same bits for any split and order of the samples.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one true class a sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``, each label true or not. With neither
+            the task is binary.
+        average: ``micro`` pools the counts of all classes, ``macro`` is the mean over the classes that were predicted
+            or true (multilabel: over all), ``weighted`` the mean by support, ``none`` (or None) gives every class. The
+            binary task has one class, 1.
+        top_k: multiclass: the target is predicted if it is among the ``top_k`` largest scores of its row. ``macro``
+            means of accuracy, precision, recall and negative predictive value then take the classes that are true.
+        threshold: binary and multilabel: scores above it are positive, compared in their dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: score of a class whose denominator is 0; NaN leaves it out of means. Default: as torchmetrics, 0
+            (:class:`HammingDistance`: 1).
+        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any score outside [0, 1];
+            ``none`` and ``sigmoid`` do not guess.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+    """
+
+    update_family: ClassVar[str | None] = "class counts"
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    _zero_division: ClassVar[float] = 0.0
+    _top_k_by_support: ClassVar[bool] = False  # torchmetrics' rule differs between its metrics
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        average: str | None = "micro",
+        top_k: int = 1,
+        threshold: float = 0.5,
+        ignore_index: int | None = None,
+        zero_division: float | None = None,
+        activation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        check_choice("average", average, AVERAGES)
+        self.average = "micro" if task.kind == "binary" else average
+        self.top_k, self.threshold = choices_of(task, top_k, threshold)
+        self.zero_division = self._zero_division if zero_division is None else float(zero_division)
+        if self.zero_division not in (0, 1) and not math.isnan(self.zero_division):
+            raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
+        super().__init__(task, ClassCounts.none(task.classes), self._config(task), **kwargs)
+
+    def _config(self, task: Task) -> dict[str, Any]:
+        """What ``update`` depends on."""
+        if task.kind == "multiclass":
+            return {**without_activation(task), "top_k": self.top_k}
+        return {**task.config(), "threshold": self.threshold}
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Count a batch.
+
+        Args:
+            preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
+                ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+
+        Raises:
+            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
+                by ``compute`` instead, since nothing waits for the device here.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        counts, problem = count_classes(batch, self.top_k, self.threshold)
+        self._add(counts, self._refused(problem))
+
+    def compute(self) -> Tensor:
+        """The value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
+        return self._value(self._outcomes(self.state()), self.zero_division).float()
+
+    def result(self) -> Result:
+        """The value in float64, that of every class, and the counts that made them.
+
+        ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A
+        number with the denominator 0 is NaN, with a reason, but means take it as ``zero_division``.
+        """
+        with self.synced_state() as state:
+            return self._result(state)
+
+    def _ratio(self, o: Outcomes) -> Ratio:
+        raise NotImplementedError
+
+    def _outcomes(self, state: ClassCounts) -> Outcomes:
+        return Outcomes(state.tp, state.predicted, state.true, state.total)
+
+    def _counted(self, o: Outcomes) -> Tensor:
+        """The classes that ``macro`` takes, bool ``[C]``."""
+        if self.task.kind != "multiclass":
+            return torch.ones_like(o.true, dtype=torch.bool)
+        return o.true > 0 if self.top_k > 1 and self._top_k_by_support else o.true + o.predicted > 0
+
+    def _per_class(self, o: Outcomes) -> Tensor:
+        """float64 ``[C]``, NaN where the denominator is 0."""
+        return self._ratio(o).value()
+
+    def _value(self, o: Outcomes, empty: float) -> Tensor:
+        """The value, ``empty`` where nothing counts."""
+        return average_ratio(self._ratio, o, self.average, self._counted(o), self.zero_division, empty)
+
+    def _result(self, state: ClassCounts) -> Result:
+        o = self._outcomes(state)
+        arrays = {"per_class": self._per_class(o), "tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
+        if self.task.kind == "binary":
+            arrays = {name: array[0] for name, array in arrays.items() if name != "per_class"}
+        values: dict[str, Any] = {name: array.cpu().numpy() for name, array in arrays.items()}
+        if self.average not in ("none", None):
+            values = {type(self).__name__: float(self._value(o, math.nan)), **values}
+        missing = {name for name, value in values.items() if bool(torch.as_tensor(value).isnan().any())}
+        samples, ignored = state.seen.tolist()
+        choices = {"average": self.average, "zero_division": self.zero_division, **self._choices()}
+        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
+        counts = {"samples": samples, "ignored": ignored}
+        return Result(values, signature, counts, dict.fromkeys(sorted(missing), _NO_SAMPLE))
+
+    def _choices(self) -> dict[str, Any]:
+        """What else tells this metric from others."""
+        return {}
+
+
+def choices_of(task: Task, top_k: int, threshold: float) -> tuple[int, float]:
+    """``top_k`` and ``threshold`` if they belong to the task and lie in range."""
+    multiclass = task.kind == "multiclass"
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= (task.classes if multiclass else 1):
+        need = f"from 1 to num_classes={task.classes}" if multiclass else f"1 in the {task.kind} task"
+        raise InputError(f"top_k must be an int {need} but got {top_k!r}")
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+        raise InputError(f"threshold must be a number from 0 to 1 but got {threshold!r}")
+    if multiclass and threshold != 0.5:
+        raise InputError(f"threshold must be left out in the multiclass task but got {threshold!r}: the argmax decides")
+    if multiclass and task.activation != "auto":
+        raise InputError(f"activation must be left out in the multiclass task but got {task.activation!r}:"
+                         " it does not change the argmax")  # fmt: skip
+    return top_k, float(threshold)
+
+
+def without_activation(task: Task) -> dict[str, Any]:
+    """The choices of a task whose prediction is the argmax."""
+    return {name: choice for name, choice in task.config().items() if name != "activation"}

@@ -1,0 +1,363 @@
+"""The confusion matrix, with examples of each cell, and the metrics that are made of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.classification.class_counts import choices_of, count_classes, decided, samples_seen, without_activation
+from valor_gpu.classification.examples import NOTHING, example_rows, shown, thinned
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops._launch import INT_TYPES
+from valor_gpu.ops._targets import PREDICTION
+from valor_gpu.ops.labels import count_pairs, top_classes
+from valor_gpu.reduce.ratios import Outcomes, Ratio, cohen_kappa, matthews, normalized
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, joined, summed
+
+NORMALIZE = ("none", "true", "pred", "all", None)
+KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
+
+
+@dataclass(frozen=True)
+class PairCounts(State):
+    """Counts of pairs of true and predicted class, or sums of weights.
+
+    Attributes:
+        matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        picked: int64 ``[N, 3]`` examples, see :mod:`valor_gpu.classification.examples`; no rows without max_examples.
+    """
+
+    matrix: Tensor = summed()
+    seen: Tensor = summed()
+    picked: Tensor = joined()
+
+
+class PairMetric(TaskMetric[PairCounts]):
+    """Base of the metrics of a confusion matrix; those of equal configuration share one ``update`` in a collection.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither the task is binary.
+        threshold: binary and multilabel: scores above it are positive, compared in their dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any score outside [0, 1];
+            ``none`` and ``sigmoid`` do not guess.
+        max_examples: how many samples of each cell are kept; 24 bytes for each of them, or at most for every sample.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+    """
+
+    update_family: ClassVar[str | None] = "class pairs"
+    picked: list[Tensor]
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        threshold: float = 0.5,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        max_examples: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        self.threshold = choices_of(task, 1, threshold)[1]
+        if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
+            raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
+        self.max_examples = max_examples
+        multiclass = task.kind == "multiclass"
+        zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
+        self._cells = zeros.numel()
+        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 3), dtype=torch.int64))
+        kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
+        super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
+
+    def update(
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None, sample_ids: Tensor | None = None
+    ) -> None:
+        """Count a batch.
+
+        Args:
+            preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
+                ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+            sample_ids: integer ``[N]``, the names of the samples in examples. A sample without one is named by how many
+                came before it; where states are merged, those of the first come first.
+
+        Raises:
+            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
+                by ``compute`` instead, since nothing waits for the device here.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        if sample_ids is not None:
+            check_type("sample_ids", sample_ids, Tensor)
+            check_shape("sample_ids", sample_ids, (target.shape[0],))
+            check_dtype("sample_ids", sample_ids, INT_TYPES)
+            check_same_device(("preds", "sample_ids"), (preds, sample_ids))
+        if self.task.kind == "multiclass":
+            found, matrix, problem = self._count_classes(batch)
+        else:
+            found, matrix, problem = self._count_elements(batch)
+        refused = self._refused(problem)
+        picked = batch.target.new_empty((0, 3), dtype=torch.int64)
+        if self.max_examples:
+            cells = self._cells_of(found, batch.target)
+            picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
+        self._add(PairCounts(matrix, samples_seen(batch), picked), refused)
+        self._thin_examples()
+
+    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Predicted classes ``[N]``, the matrix of the batch and its first problem."""
+        ignored, found = self.task.ignore_index, batch.preds
+        if not batch.hard:
+            top = top_classes(batch.preds)
+            found = top.classes[:, 0]
+            if ignored is not None:
+                found = torch.where(batch.target == ignored, 0, found)
+        pairs = count_pairs(found, batch.target, self.task.classes, ignore_index=ignored, weight=batch.weight)
+        if batch.hard:
+            return found, pairs.matrix.double(), pairs.problem
+        nan = pairs.problem % 16 == PREDICTION  # the class of a row with NaN is -1
+        return found, pairs.matrix.double(), torch.where(nan, top.problem, pairs.problem)
+
+    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """What was decided of each element, bool ``[N, L]``, the matrices of the batch and its first problem."""
+        counts, problem = count_classes(batch, threshold=self.threshold)
+        o = Outcomes(counts.tp, counts.predicted, counts.true, counts.total)
+        matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
+        if not self.max_examples:
+            return batch.target, matrix, problem
+        scores, least = decided(batch, self.threshold)
+        return scores >= least, matrix, problem
+
+    def _cells_of(self, found: Tensor, target: Tensor) -> Tensor:
+        """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
+        side = self.task.classes if self.task.kind == "multiclass" else 2
+        cells = target.long() * side + found
+        if self.task.kind != "multiclass":
+            cells += torch.arange(self.task.classes, device=cells.device) * 4
+        if self.task.ignore_index is not None:
+            cells = torch.where(target == self.task.ignore_index, NOTHING, cells)
+        return cells.reshape(-1)
+
+    def _thin_examples(self) -> None:
+        """Keep memory bounded by what will be shown; a joined state is not to be looked at between updates."""
+        if sum(map(len, self.picked)) > 4 * self._cells * self.max_examples + 1024:
+            rows = torch.cat([part.to(self.picked[0].device) for part in self.picked])
+            self.picked = [thinned(rows, self._cells, self.max_examples)]
+
+    def _matrix(self, state: PairCounts) -> Tensor:
+        """float64 ``[C, C]``, or multilabel ``[L, 2, 2]``."""
+        return state.matrix[0] if self.task.kind == "binary" else state.matrix
+
+    def _result_of(
+        self, state: PairCounts, values: dict[str, Any], choices: dict[str, Any], reason: str, plot: Any
+    ) -> Result:
+        """A result of ``values``, with ``reason`` for every one that is NaN or holds NaN."""
+        missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
+        samples, ignored = state.seen.tolist()
+        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
+        counts = {"samples": samples, "ignored": ignored}
+        return Result(values, signature, counts, dict.fromkeys(missing, reason), plot)
+
+
+class ConfusionMatrix(PairMetric):
+    """How often each true class was predicted as each class; rows are true classes.
+
+    With ``max_examples`` it also tells which samples these were: the first of each cell, in order of arrival.
+
+    Args:
+        num_classes: see :class:`PairMetric`; likewise ``num_labels`` and ``choices``.
+        num_labels: see there.
+        normalize: divide by the sum of the row (``true``), of the column (``pred``) or of everything (``all``).
+        choices: the other arguments of :class:`PairMetric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> metric = ConfusionMatrix(num_classes=3, max_examples=2)
+        >>> metric.update(torch.tensor([2, 1, 0, 1]), torch.tensor([2, 1, 0, 0]))
+        >>> metric.compute()
+        tensor([[1., 1., 0.],
+                [0., 1., 0.],
+                [0., 0., 1.]], dtype=torch.float64)
+        >>> metric.examples()[0, 1]
+        [3]
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        normalize: str | None = None,
+        **choices: Any,
+    ) -> None:
+        check_choice("normalize", normalize, NORMALIZE)
+        self.normalize = normalize
+        super().__init__(num_classes, num_labels, **choices)
+
+    def compute(self) -> Tensor:
+        """float64 counts ``[C, C]`` (binary ``[2, 2]``, multilabel ``[L, 2, 2]``), or float32 shares, 0 for 0 / 0."""
+        matrix = self._matrix(self.state())
+        return (
+            matrix if self.normalize in ("none", None) else normalized(matrix, self.normalize).nan_to_num(0.0).float()
+        )
+
+    def result(self) -> Result:
+        """``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.
+
+        A row of ``examples`` is true class, predicted class and name of a sample (multilabel: the label before them).
+        """
+        with self.synced_state() as state:
+            values: dict[str, Any] = {"confusion_matrix": normalized(self._matrix(state), self.normalize).cpu().numpy()}
+            if self.max_examples:
+                values["examples"] = self._example_table(state)
+            reason = "the sum that it is divided by is 0"
+            return self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
+
+    def examples(self) -> dict[tuple[int, ...], list[int]]:
+        """(true, predicted) class to the names of its first samples; multilabel: (label, true, predicted). Collective.
+
+        Raises:
+            InputError: ``max_examples`` is 0.
+        """
+        if not self.max_examples:
+            raise InputError("max_examples must be above 0 for examples but is 0")
+        found: dict[tuple[int, ...], list[int]] = {}
+        with self.synced_state() as state:
+            for *cell, name in self._example_table(state).tolist():
+                found.setdefault(tuple(cell), []).append(name)
+        return found
+
+    def _example_table(self, state: PairCounts) -> NDArray[np.int64]:
+        cells, names = shown(state.picked, self.max_examples)
+        return np.stack((*np.unravel_index(cells, self._matrix(state).shape), names), 1)
+
+
+class MatthewsCorrCoef(PairMetric):
+    """Correlation of true and predicted classes, from -1 to 1; multilabel pools the labels.
+
+    It does not exist where all samples are of one class or were predicted as one: ``compute`` gives 0 then, as
+    scikit-learn does (torchmetrics gives other numbers for such binary inputs), ``result`` NaN with a reason.
+    Arguments: those of :class:`PairMetric`. Source: Gorodkin, Computational Biology and Chemistry 28, 2004.
+
+    Example:
+        >>> metric = MatthewsCorrCoef()
+        >>> metric.update(torch.tensor([0, 1, 0, 0]), torch.tensor([1, 1, 0, 0]))
+        >>> metric.compute()
+        tensor(0.5774)
+    """
+
+    higher_is_better = True
+    plot_lower_bound = -1.0
+    plot_upper_bound = 1.0
+
+    def _ratio(self, state: PairCounts) -> Ratio:
+        matrix = self._matrix(state)
+        return matthews(matrix.sum(0) if matrix.ndim == 3 else matrix)
+
+    def compute(self) -> Tensor:
+        """float32 ``[]``."""
+        return self._ratio(self.state()).value(0.0).float()
+
+    def result(self) -> Result:
+        """The value in float64."""
+        with self.synced_state() as state:
+            values = {"MatthewsCorrCoef": float(self._ratio(state).value())}
+            return self._result_of(state, values, {}, "fewer than two classes are true, or predicted", None)
+
+
+class CohenKappa(PairMetric):
+    """Agreement of truth and prediction beyond chance: 1 is full agreement, 0 that of chance.
+
+    Binary and multiclass. NaN where chance agrees fully: all samples are of one class and were predicted as it.
+    Source: Cohen, Educational and Psychological Measurement 20, 1960; with weights: Psychological Bulletin 70, 1968.
+
+    Args:
+        num_classes: see :class:`PairMetric`; likewise ``choices``.
+        weights: how far apart classes i and j are: ``none`` all alike, ``linear`` their distance, ``quadratic`` its
+            square.
+        choices: the other arguments of :class:`PairMetric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> metric = CohenKappa(num_classes=2)
+        >>> metric.update(torch.tensor([0, 1, 0, 0]), torch.tensor([1, 1, 0, 0]))
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    higher_is_better = True
+    plot_lower_bound = -1.0
+    plot_upper_bound = 1.0
+
+    def __init__(self, num_classes: int | None = None, *, weights: str | None = None, **choices: Any) -> None:
+        check_choice("weights", weights, KAPPA_WEIGHTS)
+        if choices.get("num_labels") is not None:
+            raise InputError("num_labels must be left out: Cohen's kappa is of one label a sample")
+        self.weights = weights
+        super().__init__(num_classes, **choices)
+
+    def _ratio(self, state: PairCounts) -> Ratio:
+        return cohen_kappa(self._matrix(state), KAPPA_WEIGHTS[self.weights])
+
+    def compute(self) -> Tensor:
+        """float32 ``[]``."""
+        return self._ratio(self.state()).value(math.nan).float()
+
+    def result(self) -> Result:
+        """The value in float64."""
+        with self.synced_state() as state:
+            values = {"CohenKappa": float(self._ratio(state).value())}
+            reason = "chance alone agrees on every sample"
+            return self._result_of(state, values, {"weights": self.weights}, reason, None)
+
+
+def plot_confusion(result: Result, ax: Any = None, label: int = 0, names: list[str] | None = None) -> Any:
+    """Draw the matrix of ``result``, of one ``label`` in the multilabel task; returns the axes.
+
+    Args:
+        result: of :class:`ConfusionMatrix`.
+        ax: matplotlib axes, or None for new ones.
+        label: which matrix of several.
+        names: of the classes, else their indices; numbers are written into the cells of up to 20 classes.
+    """
+    matrix = result.values["confusion_matrix"]
+    matrix = matrix[label] if matrix.ndim == 3 else matrix
+    if ax is None:
+        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
+
+        ax = plt.subplots(figsize=(6, 5), layout="constrained")[1]
+    image = ax.imshow(matrix, cmap="Blues", vmin=0)
+    ax.figure.colorbar(image, ax=ax, fraction=0.046)
+    ax.set(xlabel="predicted class", ylabel="true class", title=f"{result.counts['samples']:,} samples")
+    if len(matrix) > 20:
+        return ax
+    names = [str(index) for index in range(len(matrix))] if names is None else names
+    ax.set_xticks(range(len(matrix)), names, rotation=90 if max(map(len, names)) > 3 else 0)
+    ax.set_yticks(range(len(matrix)), names)
+    middle = np.nanmax(matrix, initial=0) / 2
+    for row, column in np.ndindex(*matrix.shape):
+        value = matrix[row, column]
+        text = f"{value:.0f}" if float(value).is_integer() and value > 1 else f"{value:.2g}"
+        ax.text(column, row, text, ha="center", va="center", color="white" if value > middle else "black", fontsize=8)
+    return ax

@@ -1,0 +1,46 @@
+"""What all metrics of classification share: the task, and where a bad value of a batch is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import Task
+from valor_gpu.metric import Metric, S
+from valor_gpu.ops._targets import FINE, Names, describe
+
+
+class TaskMetric(Metric[S]):
+    """A metric of one :class:`~valor_gpu.inputs.scores.Task`.
+
+    Args:
+        task: what is predicted.
+        empty: the state without data.
+        config: the choices that ``update`` depends on, as JSON values.
+        kwargs: those of :class:`valor_gpu.metric.Metric`.
+    """
+
+    def __init__(self, task: Task, empty: S, config: dict[str, Any], **kwargs: Any) -> None:
+        self.task = task
+        super().__init__(empty, config, **kwargs)
+
+    def _refused(self, problem: Tensor) -> Tensor | None:
+        """What ``_add`` is told of the problem word of an op: on CUDA the word; on the CPU a bad value raises at once.
+
+        Raises:
+            InputError: the word, on the CPU, names a bad value.
+        """
+        if problem.is_cuda:
+            return problem
+        if (word := int(problem)) != FINE:
+            raise InputError(self._describe(word))
+        return None
+
+    def _describe(self, problem: int) -> str:
+        """The place of a bad value, and what it must be."""
+        return describe(problem, Names(self.task.classes, self.task.kind != "multiclass"))
+
+    def _describe_error(self, code: int) -> str:
+        return f"{self._describe(code)} (the row is counted within its batch)"
