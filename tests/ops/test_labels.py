@@ -14,9 +14,9 @@ from torchmetrics.functional.classification import multiclass_stat_scores
 
 from benchmarks import class_examples_labels as made
 from benchmarks.parity import differences
-from tests.ops.backends import kernel
+from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, labels
+from valor_gpu.ops import _labels_cuda, _library, labels
 from valor_gpu.ops._targets import FINE, NAN_SCORE, Names, describe, raise_problem
 from valor_gpu.ops.labels import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_pairs, count_top
 
@@ -30,10 +30,10 @@ EXAMPLES: dict[str, Callable[[bool], Iterator[tuple[str, Any]]]] = {
 }
 
 
-@pytest.fixture(params=["cpu"])
+@pytest.fixture(params=BACKENDS)
 def run(request: pytest.FixtureRequest) -> Run:
     """Calls an op by name, as one backend computes it."""
-    return lambda name, *args: kernel(request.param, name, len)(*args)
+    return lambda name, *args: kernel(request.param, name, getattr(_labels_cuda, name))(*args)
 
 
 def check(run: Run, name: str, *args: Any) -> Any:
@@ -175,8 +175,8 @@ def test_top_k_is_the_rule_of_torchmetrics(seed: int, ignore: int | None) -> Non
     target = torch.from_numpy(rng.integers(0, classes, rows))
     if ignore is not None:
         target[torch.from_numpy(rng.random(rows) < 0.2)] = ignore
-    options = {"num_classes": classes, "average": "none", "top_k": k, "ignore_index": ignore}
-    tp, fp, tn, fn, support = multiclass_stat_scores(scores, target.clone(), **options).T
+    scored = multiclass_stat_scores(scores, target.clone(), classes, average="none", top_k=k, ignore_index=ignore)
+    tp, fp, tn, fn, support = scored.T
     counts = count_top(scores, target, k, ignore_index=ignore).counts
     ours = counts[TRUE_POSITIVES], counts[PREDICTED] - counts[TRUE_POSITIVES], counts[TRUE]
     assert all(torch.equal(a, b) for a, b in zip(ours, (tp, fp, support)))

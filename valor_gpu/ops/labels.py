@@ -13,9 +13,10 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
+from valor_gpu.ops import _labels_cuda
 from valor_gpu.ops import _labels_reference as reference
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp, cuda
+from valor_gpu.ops._library import register
 from valor_gpu.ops._targets import (
     FINE,
     check_labels,
@@ -297,33 +298,33 @@ _COUNT_TOP = register(
     reference=reference.count_top,
     fake=reference.count_top_fake,
     cpu=cpp(_count_top_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_labels_cuda.count_top),
 )
 _COUNT_LABELS = register(
     "count_labels(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=reference.count_labels,
     fake=reference.count_labels_fake,
     cpu=cpp(_count_labels_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_labels_cuda.count_labels),
 )
 _COUNT_PAIRS = register(
     "count_pairs(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=reference.count_pairs,
     fake=reference.count_pairs_fake,
     cpu=cpp(_count_pairs_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_labels_cuda.count_pairs),
 )
 _TOP_CLASSES = register(
     "top_classes(Tensor scores, int k) -> (Tensor, Tensor)",
     reference=reference.top_classes,
     fake=reference.top_classes_fake,
     cpu=cpp(_top_classes_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_labels_cuda.top_classes),
 )
 _FIRST_IN_CELLS = register(
     "first_in_cells(Tensor cells, int num_cells, int k) -> Tensor",
     reference=reference.first_in_cells,
     fake=reference.first_in_cells_fake,
     cpu=cpp(_first_in_cells_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_labels_cuda.first_in_cells),
 )
