@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu, sentence_bleu, split_13a
-from valor_gpu.text.chrf import ChrfCounts, chrf, chrf_counts, chrf_value
+from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu, split_13a
+from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_scores, chrf_value
 from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
-from valor_gpu.text.rouge import TYPES, rouge
+from valor_gpu.text.rouge import TYPES, rouge_scores
 from valor_gpu.text.stemmer import stem
 from valor_gpu.text.words import SPLITTERS
 
@@ -49,7 +49,7 @@ def test_rouge_equals_rouge_score(use_stemmer: bool, seed: int) -> None:
     predictions, references = random_pairs(seed)
     theirs = scorer.RougeScorer(kinds, use_stemmer=use_stemmer)
     expected = [theirs.score_multi(row, text) for text, row in zip(predictions, references)]
-    found = rouge(predictions, references, kinds, use_stemmer)
+    found = rouge_scores(predictions, references, kinds, use_stemmer)
     for kind in kinds:
         for field in ("precision", "recall", "fmeasure"):
             want = [getattr(row[kind], field) for row in expected]
@@ -125,7 +125,7 @@ def test_gleu_equals_nltk() -> None:
     expected = [
         nltk.sentence_gleu([t.split() for t in row], text.split()) for text, row in zip(predictions, references)
     ]
-    assert gleu(predictions, references).tolist() == expected
+    assert gleu_scores(predictions, references).tolist() == expected
 
 
 @pytest.mark.parametrize("orders", [(6, 0), (6, 2), (0, 1), (3, 0)])
@@ -135,7 +135,7 @@ def test_chrf_equals_sacrebleu(orders: tuple[int, int], beta: int) -> None:
     predictions, references = random_pairs(7)
     theirs = sacrebleu.CHRF(char_order=orders[0], word_order=orders[1], beta=beta)
     expected = [theirs.sentence_score(text, row).score for text, row in zip(predictions, references)]
-    assert (100 * chrf(predictions, references, *orders, beta)).tolist() == pytest.approx(expected, rel=1e-12)
+    assert (100 * chrf_scores(predictions, references, *orders, beta)).tolist() == pytest.approx(expected, rel=1e-12)
     references = [(row * 2)[:2] for row in references]
     corpus = theirs.corpus_score(predictions, [[row[k] for row in references] for k in range(2)]).score
     counts = ChrfCounts(*(column.sum(0) for column in chrf_counts(predictions, references, *orders, beta)))
@@ -146,7 +146,7 @@ def test_chrf_equals_sacrebleu(orders: tuple[int, int], beta: int) -> None:
 def test_valor_cases(case: dict[str, Any]) -> None:
     rows = [case["prediction"]], [case["references"]]
     if case["kind"] == "rouge":
-        found: Any = {kind: s.fmeasure[0] for kind, s in rouge(*rows, use_stemmer=case["use_stemmer"]).items()}
+        found: Any = {kind: s.fmeasure[0] for kind, s in rouge_scores(*rows, use_stemmer=case["use_stemmer"]).items()}
         assert found == pytest.approx(case["expected"], rel=1e-12)
     else:
         assert sentence_bleu(*rows, case["weights"])[0] == pytest.approx(case["expected"]["lite"], rel=1e-12)
@@ -176,8 +176,13 @@ def test_of_equally_near_references_the_shorter_counts() -> None:
 
 
 def test_no_rows_have_no_scores() -> None:
-    assert rouge([], [])["rouge1"].fmeasure.shape == sentence_bleu([], []).shape == gleu([], []).shape == (0,)
-    assert chrf([], []).shape == token_f1([], []).f1.shape == exact_match([], []).shape == (0,)
+    assert (
+        rouge_scores([], [])["rouge1"].fmeasure.shape
+        == sentence_bleu([], []).shape
+        == gleu_scores([], []).shape
+        == (0,)
+    )
+    assert chrf_scores([], []).shape == token_f1([], []).f1.shape == exact_match([], []).shape == (0,)
     with pytest.raises(InputError, match="predictions must have at least one row"):
         corpus_bleu([], [])
 
@@ -185,11 +190,14 @@ def test_no_rows_have_no_scores() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rouge(["a"], ["a"], ["rougeX"]), "rouge_types must be of rouge1 to rouge9, .* but got 'rougeX'"),
+        (
+            lambda: rouge_scores(["a"], ["a"], ["rougeX"]),
+            "rouge_types must be of rouge1 to rouge9, .* but got 'rougeX'",
+        ),
         (lambda: sentence_bleu(["a"], ["a"], [0.5, 0.6]), "weights must be numbers .* sum to 1 but got"),
         (lambda: sentence_bleu(["a"], ["a"], []), "weights must be numbers"),
         (lambda: corpus_bleu(["a"], ["a"], smoothing="some"), "smoothing must be one of 'none', 'exp', .* 'some'"),
-        (lambda: chrf(["a"], ["a"], 0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
+        (lambda: chrf_scores(["a"], ["a"], 0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
     ],
 )
 def test_errors_name_the_argument(call: Any, message: str) -> None:

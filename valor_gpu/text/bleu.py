@@ -45,13 +45,15 @@ def bleu_counts(
     references: Sequence[str | Sequence[str]],
     most: int = 4,
     splitter: str | Split = "clauses",
+    lowercase: bool = False,
 ) -> BleuCounts:
     """Whole-number statistics of every row for n-grams of 1 to ``most`` words.
 
     Raises:
         InputError: rows that are no texts.
     """
-    rows = split_rows(*texts_of(predictions, references), splitter)
+    texts, firsts = texts_of(predictions, references)
+    rows = split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter)
     predicted = rows.predicted
     totals = np.maximum(predicted[:, None] - np.arange(most), 0)
     return BleuCounts(ngram_matches(rows, most).clipped, totals, predicted, _nearest_lengths(rows))
@@ -162,32 +164,30 @@ def corpus_bleu(
         raise InputError("predictions must have at least one row")
     name = splitter if isinstance(splitter, str) else getattr(splitter, "__name__", "custom")
     split: str | Split = split_13a if splitter == "13a" else splitter
-    if lowercase:
-        predictions, references = _lower(predictions, references)
-    counts = bleu_counts(predictions, references, most, split)
-    matches, totals = counts.matches.sum(0), counts.totals.sum(0)
-    predicted, true = counts.predicted.sum(), counts.true.sum()
+    counts = bleu_counts(predictions, references, most, split, lowercase)
+    value, precisions, penalty = corpus_value(counts, smoothing, smoothing_value, effective_order)
     given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
-    precisions = _smoothed(matches, totals, smoothing, given)
-    penalty = float(_brevity(predicted, true))
-    order = max(1, int((totals > 0).sum())) if effective_order else most
-    used = precisions[:order]
-    value = penalty * math.exp(sum(map(math.log, used)) / order) if matches.any() and min(used) > 0 else 0.0
     sizes = {1 if isinstance(row, str) else len(row) for row in references}
     several = str(sizes.pop()) if len(sizes) == 1 else "var"
     words = (f"nrefs:{several}", f"case:{'lc' if lowercase else 'mixed'}", f"eff:{'yes' if effective_order else 'no'}",
              f"tok:{name}", f"smooth:{smoothing}{f'[{given:.2f}]' if given else ''}",
              f"version:valor_gpu {__version__}")  # fmt: skip
-    return CorpusBleu(value, tuple(precisions), penalty, int(predicted), int(true), "|".join(words))
+    predicted, true = int(counts.predicted.sum()), int(counts.true.sum())
+    return CorpusBleu(value, precisions, penalty, predicted, true, "|".join(words))
 
 
-def _lower(
-    predictions: Sequence[str], references: Sequence[str | Sequence[str]]
-) -> tuple[list[str], list[str | Sequence[str]]]:
-    lists: list[str | Sequence[str]] = [
-        row.lower() if isinstance(row, str) else [text.lower() for text in row] for row in references
-    ]
-    return [text.lower() for text in predictions], lists
+def corpus_value(
+    counts: BleuCounts, smoothing: str = "exp", smoothing_value: float | None = None, effective_order: bool = False
+) -> tuple[float, tuple[float, ...], float]:
+    """BLEU, smoothed precisions and brevity penalty of the sums of ``counts``; see :func:`corpus_bleu`."""
+    matches, totals = counts.matches.sum(0), counts.totals.sum(0)
+    given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
+    precisions = _smoothed(matches, totals, smoothing, given)
+    penalty = float(_brevity(counts.predicted.sum(), counts.true.sum()))
+    used = precisions[: max(1, int((totals > 0).sum()))] if effective_order else precisions
+    exists = matches.any() and min(used) > 0
+    value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0
+    return value, tuple(precisions), penalty
 
 
 def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> list[float]:
@@ -209,7 +209,7 @@ def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> list
     return precisions
 
 
-def gleu(
+def gleu_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     splitter: str | Split = "spaces",
@@ -226,7 +226,7 @@ def gleu(
     Source: Wu et al., "Google's neural machine translation system" (2016), section 6.
 
     Example:
-        >>> gleu(["the cat sat"], [["the cat sat down", "a cat"]])
+        >>> gleu_scores(["the cat sat"], [["the cat sat down", "a cat"]])
         array([0.6])
     """
     rows = split_rows(*texts_of(predictions, references), splitter)

@@ -33,7 +33,7 @@ def chrf_counts(
     beta: float = 2.0,
     lowercase: bool = False,
 ) -> ChrfCounts:
-    """Whole-number statistics of every row against its best reference; see :func:`chrf`."""
+    """Whole-number statistics of every row against its best reference; see :func:`chrf_scores`."""
     if char_order < 0 or word_order < 0 or char_order + word_order == 0:
         raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
     texts, rows = texts_of(predictions, references)
@@ -67,7 +67,7 @@ def chrf_value(counts: ChrfCounts, beta: float = 2.0) -> Floats:
     return value
 
 
-def chrf(
+def chrf_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     char_order: int = 6,
@@ -95,7 +95,7 @@ def chrf(
     Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
 
     Example:
-        >>> chrf(["the cat sat"], ["the cat sits"]).round(4)
+        >>> chrf_scores(["the cat sat"], ["the cat sits"]).round(4)
         array([0.6103])
     """
     return chrf_value(chrf_counts(predictions, references, char_order, word_order, beta, lowercase), beta)

@@ -26,7 +26,7 @@ class Rouge(NamedTuple):
     fmeasure: Floats
 
 
-def rouge(
+def rouge_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     rouge_types: Sequence[str] = TYPES,
@@ -52,11 +52,11 @@ def rouge(
     Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
 
     Example:
-        >>> found = rouge(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
+        >>> found = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
         >>> found["rouge1"].recall, found["rougeL"].fmeasure.round(3)
         (array([0.5]), array([0.667]))
     """
-    kinds = [(kind, _size(kind)) for kind in rouge_types]
+    kinds = [(kind, rouge_size(kind)) for kind in rouge_types]
     texts, rows = texts_of(predictions, references)
     splitter = _stems if use_stemmer else "runs"
     counted = split_rows(texts, rows, splitter)
@@ -71,7 +71,7 @@ def rouge(
     return found
 
 
-def _size(kind: str) -> int:
+def rouge_size(kind: str) -> int:
     """N of ``rougeN``, 0 for the kinds of common subsequences."""
     check_type("rouge_types", kind, str)
     if kind in ("rougeL", "rougeLsum"):

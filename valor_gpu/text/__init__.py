@@ -1,0 +1,55 @@
+"""Comparison of texts: functions that import no torch, and stateful metrics over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
+    from valor_gpu.text.chrf import chrf_counts, chrf_scores
+    from valor_gpu.text.meteor import meteor_scores
+    from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, CharErrorRate, ExactMatch, TokenF1, WordErrorRate
+    from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
+    from valor_gpu.text.rouge import Rouge, rouge_scores
+    from valor_gpu.text.stemmer import stem
+
+__all__ = [
+    "BLEU",
+    "CHRF",
+    "GLEU",
+    "ROUGE",
+    "CharErrorRate",
+    "CorpusBleu",
+    "ExactMatch",
+    "Rouge",
+    "TokenF1",
+    "WordErrorRate",
+    "bleu_counts",
+    "chrf_counts",
+    "chrf_scores",
+    "corpus_bleu",
+    "edit_counts",
+    "exact_match",
+    "gleu_scores",
+    "meteor_scores",
+    "plain_answer",
+    "rouge_scores",
+    "sentence_bleu",
+    "stem",
+    "token_f1",
+]
+
+_HOMES = {
+    "metrics": ("BLEU", "CHRF", "GLEU", "ROUGE", "CharErrorRate", "ExactMatch", "TokenF1", "WordErrorRate"),
+    "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
+    "chrf": ("chrf_counts", "chrf_scores"),
+    "meteor": ("meteor_scores",),
+    "overlap": ("edit_counts", "exact_match", "plain_answer", "token_f1"),
+    "rouge": ("Rouge", "rouge_scores"),
+    "stemmer": ("stem",),
+}
+__getattr__, __dir__ = lazy_names(
+    __name__, {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+)
