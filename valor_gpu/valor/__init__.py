@@ -1,0 +1,121 @@
+"""The face of valor_core over the ops of valor_gpu: ``import valor_gpu.valor as valor_core``.
+
+Objects, functions and dicts have the names and fields of valor_core; docs/valor.md lists what differs. Importing this
+loads neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.valor import enums, filters, managers, metrics, schemas
+    from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
+    from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
+    from valor_gpu.valor.filters import Filter
+    from valor_gpu.valor.geometry import (
+        Box,
+        GeoJSON,
+        LineString,
+        MultiLineString,
+        MultiPoint,
+        Point,
+        Polygon,
+        Raster,
+    )
+    from valor_gpu.valor.managers import ValorClassificationManager
+    from valor_gpu.valor.metrics import (
+        AccuracyMetric,
+        APMetric,
+        APMetricAveragedOverIOUs,
+        ARMetric,
+        ConfusionMatrix,
+        ConfusionMatrixEntry,
+        DetailedPrecisionRecallCurve,
+        F1Metric,
+        PrecisionMetric,
+        PrecisionRecallCurve,
+        RecallMetric,
+        ROCAUCMetric,
+        mAPMetric,
+        mAPMetricAveragedOverIOUs,
+        mARMetric,
+    )
+    from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Label, Prediction
+
+__all__ = [
+    "APMetric",
+    "APMetricAveragedOverIOUs",
+    "ARMetric",
+    "AccuracyMetric",
+    "Annotation",
+    "Box",
+    "ConfusionMatrix",
+    "ConfusionMatrixEntry",
+    "Datum",
+    "DetailedPrecisionRecallCurve",
+    "Embedding",
+    "Evaluation",
+    "EvaluationParameters",
+    "F1Metric",
+    "Filter",
+    "GeoJSON",
+    "GroundTruth",
+    "Label",
+    "LineString",
+    "MultiLineString",
+    "MultiPoint",
+    "Point",
+    "Polygon",
+    "PrecisionMetric",
+    "PrecisionRecallCurve",
+    "Prediction",
+    "ROCAUCMetric",
+    "Raster",
+    "RecallMetric",
+    "ValorClassificationManager",
+    "enums",
+    "evaluate_classification",
+    "evaluate_classification_slices",
+    "filters",
+    "mAPMetric",
+    "mAPMetricAveragedOverIOUs",
+    "mARMetric",
+    "managers",
+    "metrics",
+    "schemas",
+]
+
+_PLACES = {
+    "classification": ("evaluate_classification", "evaluate_classification_slices"),
+    "evaluation": ("Evaluation", "EvaluationParameters"),
+    "filters": ("Filter", "filters"),
+    "geometry": ("Box", "GeoJSON", "LineString", "MultiLineString", "MultiPoint", "Point", "Polygon", "Raster"),
+    "managers": ("ValorClassificationManager", "managers"),
+    "metrics": (
+        "APMetric",
+        "APMetricAveragedOverIOUs",
+        "ARMetric",
+        "AccuracyMetric",
+        "ConfusionMatrix",
+        "ConfusionMatrixEntry",
+        "DetailedPrecisionRecallCurve",
+        "F1Metric",
+        "PrecisionMetric",
+        "PrecisionRecallCurve",
+        "ROCAUCMetric",
+        "RecallMetric",
+        "mAPMetric",
+        "mAPMetricAveragedOverIOUs",
+        "mARMetric",
+        "metrics",
+    ),
+    "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Label", "Prediction", "schemas"),
+    "enums": ("enums",),
+}
+
+_HOMES = {name: f"{__name__}.{place}" for place, names in _PLACES.items() for name in names}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,207 @@
+"""Evaluation of classifications: objects or frames in, metrics of each label key out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.valor.columns import Columns, read_columns
+from valor_gpu.valor.enums import MetricType
+from valor_gpu.valor.evaluation import Evaluation
+from valor_gpu.valor.filters import Filter
+from valor_gpu.valor.key_metrics import METRICS, KeyMetrics
+from valor_gpu.valor.keys import check_keys, check_sums, split_keys
+from valor_gpu.valor.label_map import map_labels
+from valor_gpu.valor.lite import lite_metrics
+from valor_gpu.valor.request import Request, make_request
+from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
+
+
+def evaluate_classification(
+    groundtruths: DataFrame | list[GroundTruth],
+    predictions: DataFrame | list[Prediction],
+    label_map: dict[Label, Label] | None = None,
+    metrics_to_return: list[MetricType] | None = None,
+    pr_curve_max_examples: int = 1,
+    *,
+    compat: str | None = None,
+    filters: Filter | Mapping[str, Any] | None = None,
+    score_thresholds: Sequence[float] = (0.0,),
+    hardmax: bool = True,
+) -> Evaluation:
+    """Compare predictions of labels with the truth, each label key apart.
+
+    The prediction of a datum is the label of the largest score, of equal scores the first. A ground truth whose datum
+    has no prediction counts as wrong. A label that a datum does not list has score 0 in ROC AUC. Definitions, edge
+    cases and the rules of each preset are in docs/valor.md.
+
+    Args:
+        groundtruths: objects, or a frame with columns ``datum_uid``, ``label_key`` and ``label_value``: pandas, polars,
+            pyarrow or a mapping of arrays.
+        predictions: likewise, with scores that sum to 1 for each datum and label key; a frame has a column ``score``.
+        label_map: labels that count as another label, also of another key. Of several scores that become one label of
+            a datum the largest counts.
+        metrics_to_return: default: Accuracy, Precision, Recall, F1 and ROCAUC.
+        pr_curve_max_examples: datums shown for each kind of observation in DetailedPrecisionRecallCurve.
+        compat: None, or ``valor-api``, ``valor-core`` or ``valor-lite`` for the rules of that release.
+        filters: keep only some datums, ground truths or predictions.
+        score_thresholds: of ``compat="valor-lite"``: scores from which a label counts as predicted.
+        hardmax: of ``compat="valor-lite"``: whether only the label of the largest score counts as predicted.
+
+    Raises:
+        InputError: scores that do not sum to 1, label keys that differ, a metric of another task, malformed input.
+
+    Example:
+        >>> from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction
+        >>> image = Datum("image 1")
+        >>> truth = GroundTruth(image, [Annotation(labels=[Label("animal", "cat")])])
+        >>> scores = [Label("animal", "cat", 0.8), Label("animal", "dog", 0.2)]
+        >>> found = evaluate_classification([truth], [Prediction(image, [Annotation(labels=scores)])])
+        >>> found.metrics[0]
+        {'parameters': {'label_key': 'animal'}, 'value': 1.0, 'type': 'Accuracy'}
+    """
+    start = time.perf_counter()
+    request = make_request(label_map, metrics_to_return, pr_curve_max_examples, compat, score_thresholds, hardmax)
+    prepared = prepare(read_columns(groundtruths, predictions), request)
+    return evaluate_prepared(prepared, request, filters, start)
+
+
+def evaluate_classification_slices(
+    groundtruths: DataFrame | list[GroundTruth],
+    predictions: DataFrame | list[Prediction],
+    slices: Mapping[str, Filter | Mapping[str, Any] | None],
+    **choices: Any,
+) -> dict[str, Evaluation]:
+    """Evaluate several filters of the same data, which is read and checked once.
+
+    Args:
+        groundtruths: as :func:`evaluate_classification` takes them.
+        predictions: likewise.
+        slices: name to filter; None keeps everything.
+        choices: its other arguments.
+
+    Returns:
+        The evaluation of each slice by name.
+
+    Raises:
+        InputError: as there.
+
+    Example:
+        >>> truth = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "y"]}
+        >>> found = {**truth, "label_value": ["x", "x"], "score": [1.0, 1.0]}
+        >>> from valor_gpu.valor.filters import Filter, datum_uid
+        >>> shown = evaluate_classification_slices(truth, found, {"all": None, "a": Filter(datum_uid == "a")})
+        >>> {name: evaluation.metrics[0]["value"] for name, evaluation in shown.items()}
+        {'all': 0.5, 'a': 1.0}
+    """
+    names = ("label_map", "metrics_to_return", "pr_curve_max_examples", "compat", "score_thresholds", "hardmax")
+    for name in choices:
+        if name not in names:
+            raise InputError(f"evaluate_classification_slices takes {', '.join(names)} but got {name!r}")
+    request = make_request(**{"label_map": None, "metrics_to_return": None, "pr_curve_max_examples": 1, **choices})
+    prepared = prepare(read_columns(groundtruths, predictions), request)
+    return {name: evaluate_prepared(prepared, request, filters) for name, filters in slices.items()}
+
+
+def prepare(columns: Columns, request: Request) -> Columns:
+    """Columns after checks and label map."""
+    if request.rules.sum_tolerance is not None:
+        check_sums(columns, request.rules.sum_tolerance)
+    labels, places = map_labels(columns.labels, request.label_map)
+    moved = np.array(places, np.int32)
+    truths, rows = columns.groundtruths, columns.predictions
+    mapped = replace(
+        columns,
+        labels=labels,
+        groundtruths=replace(truths, label=moved[truths.label]),
+        predictions=replace(rows, label=moved[rows.label]),
+    )
+    check_keys(mapped)
+    return mapped
+
+
+def evaluate_prepared(
+    columns: Columns, request: Request, filters: Filter | Mapping[str, Any] | None = None, start: float | None = None
+) -> Evaluation:
+    """Evaluate columns from :func:`prepare`.
+
+    Args:
+        columns: of all datums.
+        request: the same that they were prepared with.
+        filters: what to keep.
+        start: when the evaluation began, by ``time.perf_counter``.
+    """
+    start = time.perf_counter() if start is None else start
+    if isinstance(filters, Mapping):
+        filters = Filter.from_dict(filters)
+    check_type("filters", filters, (Filter, type(None)))
+    datums, truths, rows = (filters or Filter()).masks(columns)
+    if request.compat == "valor-lite":
+        found = _Found(metrics=lite_metrics(columns, request, datums, truths, rows))
+    else:
+        kept = replace(
+            columns, groundtruths=columns.groundtruths.take(truths), predictions=columns.predictions.take(rows)
+        )
+        found = _evaluate_keys(kept, request, datums)
+    truth_labels, labels = (
+        {columns.labels[place] for place in np.unique(side.label[mask]).tolist()}
+        for side, mask in ((columns.groundtruths, truths), (columns.predictions, rows))
+    )
+    shown = request.rules.report_one_sided
+    meta = {
+        "labels": len(truth_labels | labels),
+        "datums": int(np.count_nonzero(datums)),
+        "annotations": columns.annotations if filters is None else _annotations(columns, truths, rows),
+        "duration": time.perf_counter() - start,
+        "reasons": found.reasons,
+    }
+    return Evaluation(
+        parameters=request.parameters(),
+        metrics=found.metrics,
+        confusion_matrices=found.matrices,
+        ignored_pred_labels=sorted(labels - truth_labels) if shown else [],
+        missing_pred_labels=sorted(truth_labels - labels) if shown else [],
+        meta=meta,
+    )
+
+
+def _annotations(columns: Columns, truths: NDArray[np.bool_], rows: NDArray[np.bool_]) -> int:
+    sides = ((columns.groundtruths, truths), (columns.predictions, rows))
+    return sum(len(np.unique(side.annotation[mask])) for side, mask in sides)
+
+
+@dataclass
+class _Found:
+    """Metrics under construction."""
+
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    matrices: list[dict[str, Any]] | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def _evaluate_keys(columns: Columns, request: Request, datums: NDArray[np.bool_]) -> _Found:
+    if not request.rules.count_untrue:
+        true = np.zeros(len(datums), np.bool_)
+        true[columns.groundtruths.datum] = True
+        datums = datums & true
+        predictions = columns.predictions
+        columns = replace(columns, predictions=predictions.take(datums[predictions.datum]))
+    found = _Found(matrices=[])
+    for rows in split_keys(columns, datums):
+        key = KeyMetrics(rows, request, columns.datums, found.reasons)
+        for metric in request.metrics:
+            found.metrics.extend(METRICS[metric](key))
+        matrix = key.hard.matrix()
+        if matrix is not None and found.matrices is not None:
+            found.matrices.append(matrix.to_dict())
+    return found

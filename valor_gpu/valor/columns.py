@@ -1,0 +1,253 @@
+"""Ground truths and predictions as integer columns, made once: filters and metrics read nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.valor import frames
+from valor_gpu.valor.label_map import Pair
+from valor_gpu.valor.schemas import Annotation, GroundTruth, Label, Prediction
+
+Metadata = Mapping[str, Any]
+_DATUM, _ANNOTATION = "datum_metadata.", "annotation_metadata."
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row for each label of each annotation, in the order in which they came.
+
+    Attributes:
+        datum: int32 ``[rows]``, place in ``Columns.datums``.
+        label: int32 ``[rows]``, place in ``Columns.labels``.
+        annotation: int32 ``[rows]``, place in ``metadata``.
+        score: float64 ``[rows]``; of ground truths NaN.
+        metadata: of each annotation.
+    """
+
+    datum: NDArray[np.int32]
+    label: NDArray[np.int32]
+    annotation: NDArray[np.int32]
+    score: NDArray[np.float64]
+    metadata: Sequence[Metadata | None] = ()
+
+    def __len__(self) -> int:
+        return len(self.datum)
+
+    def take(self, chosen: NDArray[Any]) -> Rows:
+        """The rows of a mask, or at these places."""
+        return Rows(self.datum[chosen], self.label[chosen], self.annotation[chosen], self.score[chosen], self.metadata)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Both sides of an evaluation.
+
+    Attributes:
+        datums: uid of each datum.
+        datum_metadata: of each datum.
+        labels: (key, value) of each label.
+        groundtruths: what is true.
+        predictions: what a model said.
+        annotations: number of annotations on both sides.
+    """
+
+    datums: list[str]
+    datum_metadata: list[Metadata | None]
+    labels: list[Pair]
+    groundtruths: Rows
+    predictions: Rows
+    annotations: int
+
+
+_Codes = dict[Any, int]
+
+
+@dataclass
+class _Reader:
+    """Codes that both sides share while they are read."""
+
+    datums: _Codes = field(default_factory=dict)
+    labels: _Codes = field(default_factory=dict)
+    metadata: dict[int, Metadata] = field(default_factory=dict)
+    annotations: int = 0
+
+    def objects(self, name: str, items: Iterable[GroundTruth | Prediction], kind: type) -> Rows:
+        lists = _Lists()
+        for item in items:
+            if not isinstance(item, kind):
+                raise InputError(f"{name} must hold {kind.__name__} objects but got {type(item).__name__}")
+            datum = self._datum(name, item)
+            for annotation in item.annotations:
+                self._annotation(lists, datum, annotation)
+        self.annotations += len(lists.metadata)
+        return lists.rows()
+
+    def _datum(self, name: str, item: GroundTruth | Prediction) -> int:
+        uid = item.datum.uid
+        if uid is None:
+            raise InputError(f"{name} must have datums with a uid but got None")
+        place = self.datums.setdefault(uid, len(self.datums))
+        if item.datum.metadata and place not in self.metadata:
+            self.metadata[place] = item.datum.metadata
+        return place
+
+    def _annotation(self, lists: _Lists, datum: int, annotation: Annotation) -> None:
+        place = len(lists.metadata)
+        lists.metadata.append(annotation.metadata)
+        for label in annotation.labels or ():
+            lists.datum.append(datum)
+            lists.label.append(self._label(label))
+            lists.annotation.append(place)
+            lists.score.append(label.score)
+
+    def _label(self, label: Label) -> int:
+        return self.labels.setdefault((label.key, label.value), len(self.labels))
+
+    def frame(self, name: str, frame: Any, scored: bool) -> Rows:
+        frame = frames.open_frame(name, frame)
+        uids, keys, values = (frames.column(name, frame, c) for c in ("datum_uid", "label_key", "label_value"))
+        if not len(uids) == len(keys) == len(values):
+            raise InputError(f"{name} must have columns of one length but got {len(uids)}, {len(keys)}, {len(values)}")
+        score = np.full(len(uids), np.nan)
+        if scored:
+            score = frames.column(name, frame, "score").astype(np.float64)
+        names = frames.column_names(frame)
+        annotation, first = _annotations_of(name, frame, names, uids)
+        self.annotations += len(first)
+        datum = frames.encode(uids, self.datums)
+        for place, entry in zip(datum[first].tolist(), _metadata(name, frame, names, _DATUM, first)):
+            if entry:
+                self.metadata.setdefault(place, entry)
+        label = self._label_codes(keys, values)
+        return Rows(datum, label, annotation, score, _metadata(name, frame, names, _ANNOTATION, first))
+
+    def _label_codes(self, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
+        """Encode keys and values apart, so that tuples are made once a label and not once a row."""
+        key_codes: _Codes = {}
+        value_codes: _Codes = {}
+        pairs = frames.encode(keys, key_codes).astype(np.int64) << 32 | frames.encode(values, value_codes)
+        key_names, value_names = list(key_codes), list(value_codes)
+        table = {}
+        for pair in dict.fromkeys(pairs.tolist()):
+            label = (str(key_names[pair >> 32]), str(value_names[pair & 0xFFFFFFFF]))
+            table[pair] = self.labels.setdefault(label, len(self.labels))
+        return np.fromiter(map(table.__getitem__, pairs.tolist()), np.int32, len(pairs))
+
+    def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
+        metadata = [self.metadata.get(place) for place in range(len(self.datums))]
+        uids = [str(uid) for uid in self.datums]
+        return Columns(uids, metadata, list(self.labels), groundtruths, predictions, self.annotations)
+
+
+@dataclass
+class _Lists:
+    """Rows under construction."""
+
+    datum: list[int] = field(default_factory=list)
+    label: list[int] = field(default_factory=list)
+    annotation: list[int] = field(default_factory=list)
+    score: list[float | None] = field(default_factory=list)
+    metadata: list[Metadata | None] = field(default_factory=list)
+
+    def rows(self) -> Rows:
+        datum, label, annotation = (np.array(values, np.int32) for values in (self.datum, self.label, self.annotation))
+        return Rows(datum, label, annotation, np.array(self.score, np.float64), self.metadata)
+
+
+def _annotations_of(
+    name: str, frame: Any, names: Sequence[str], uids: NDArray[Any]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The annotation of each row (by ``annotation_id``, else one a row), and the first row of each."""
+    if "annotation_id" not in names:
+        return np.arange(len(uids), dtype=np.int32), np.arange(len(uids))
+    codes = frames.encode(frames.column(name, frame, "annotation_id"), {})
+    return codes, np.unique(codes, return_index=True)[1]
+
+
+def _metadata(
+    name: str, frame: Any, names: Sequence[str], prefix: str, first: NDArray[np.int64]
+) -> Sequence[Metadata | None]:
+    """Columns ``prefix + name`` as one dict for each annotation; missing values are left out."""
+    wanted = [column for column in names if column.startswith(prefix)]
+    if not wanted:
+        return [None] * len(first)
+    values = [frames.column(name, frame, column)[first].tolist() for column in wanted]
+    keys = [column[len(prefix) :] for column in wanted]
+    return [{key: v for key, v in zip(keys, row) if v is not None and v == v} for row in zip(*values)]
+
+
+def read_columns(groundtruths: Any, predictions: Any) -> Columns:
+    """Integer columns of lists of objects or of frames.
+
+    Args:
+        groundtruths: :class:`~valor_gpu.valor.schemas.GroundTruth` objects, or a frame with columns ``datum_uid``,
+            ``label_key`` and ``label_value``.
+        predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``.
+
+    A frame may have ``annotation_id``, and metadata for filters in columns ``datum_metadata.<name>`` and
+    ``annotation_metadata.<name>``.
+
+    Raises:
+        InputError: another type, a column that is missing, or a score that is no finite number.
+    """
+    reader = _Reader()
+    rows = []
+    for name, data, kind in (("groundtruths", groundtruths, GroundTruth), ("predictions", predictions, Prediction)):
+        if frames.is_frame(data):
+            rows.append(reader.frame(name, data, scored=kind is Prediction))
+        elif isinstance(data, Iterable):
+            rows.append(reader.objects(name, data, kind))
+        else:
+            raise InputError(f"{name} must be {kind.__name__} objects or a frame but got {type(data).__name__}")
+    columns = reader.columns(*rows)
+    _check_scores(columns)
+    return columns
+
+
+def _check_scores(columns: Columns) -> None:
+    bad = np.flatnonzero(~np.isfinite(columns.predictions.score))
+    if len(bad):
+        row = columns.predictions
+        label, uid = columns.labels[row.label[bad[0]]], columns.datums[row.datum[bad[0]]]
+        raise InputError(
+            f"predictions must have finite scores but got {row.score[bad[0]]} for {': '.join(label)} of datum {uid!r}"
+        )
+
+
+def join_columns(parts: Sequence[Columns]) -> Columns:
+    """Several columns as one; a datum of several parts is one datum.
+
+    Example:
+        >>> join_columns([]).datums
+        []
+    """
+    reader = _Reader(annotations=sum(part.annotations for part in parts))
+    moved: tuple[list[Rows], list[Rows]] = ([], [])
+    for part in parts:
+        datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)
+        for place, entry in zip(datums.tolist(), part.datum_metadata):
+            if entry:
+                reader.metadata.setdefault(place, entry)
+        for side, rows in zip(moved, (part.groundtruths, part.predictions)):
+            offset = sum(len(earlier.metadata) for earlier in side)
+            annotation = rows.annotation + np.int32(offset)
+            side.append(Rows(datums[rows.datum], labels[rows.label], annotation, rows.score, rows.metadata))
+    return reader.columns(*(_concatenated(side) for side in moved))
+
+
+def _concatenated(parts: Sequence[Rows]) -> Rows:
+    if not parts:
+        return _Lists().rows()
+    return Rows(
+        np.concatenate([part.datum for part in parts]),
+        np.concatenate([part.label for part in parts]),
+        np.concatenate([part.annotation for part in parts]),
+        np.concatenate([part.score for part in parts]),
+        [entry for part in parts for entry in part.metadata],
+    )

@@ -1,0 +1,220 @@
+"""Precision-recall curves over the score thresholds 0.05 to 0.95, counted from the rows that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.valor.keys import Integers, KeyRows
+
+THRESHOLDS = np.arange(5, 100, 5) / 100
+
+
+@dataclass(frozen=True)
+class KeyCurves:
+    """Counts of every label of a key at every threshold.
+
+    A row passes a threshold when its score is at least the threshold; its bucket is the number of thresholds that it
+    passes. A label that a datum does not list passes none.
+
+    Args:
+        rows: with one row for each datum and label.
+        total: datums that true negatives and accuracy are counted in.
+        counted: which ground truths count, bool ``[G]``; the others are neither positive nor negative.
+    """
+
+    rows: KeyRows
+    total: int
+    counted: NDArray[np.bool_]
+
+    @cached_property
+    def bucket(self) -> Integers:
+        """Of each row, ``[R]``."""
+        return np.searchsorted(THRESHOLDS, self.rows.score, side="right")
+
+    @cached_property
+    def own_bucket(self) -> Integers:
+        """Of the row of each ground truth's label, 0 where it is not listed, ``[G]``."""
+        classes = len(self.rows.values)
+        truths = self.rows.true_datum * classes + self.rows.true_label  # ascending, as split_keys made them
+        listed = self.rows.is_true
+        found = np.zeros(len(truths), np.int64)
+        codes = self.rows.datum[listed] * classes + self.rows.label[listed]
+        found[np.searchsorted(truths, codes)] = self.bucket[listed]
+        return found
+
+    @cached_property
+    def best_bucket(self) -> Integers:
+        """Of the largest score of each ground truth's datum, 0 where it has none, ``[G]``."""
+        winner = self.rows.winner[self.rows.true_datum]
+        if len(self.bucket) == 0:
+            return np.zeros(len(winner), np.int64)
+        return np.where(winner >= 0, self.bucket[winner], 0)
+
+    def _passing(self, labels: Integers, buckets: Integers) -> Integers:
+        """How many pass each threshold, ``[C, T]``."""
+        classes, steps = len(self.rows.values), len(THRESHOLDS) + 1
+        counts = np.bincount(labels * steps + buckets, minlength=classes * steps).reshape(classes, steps)
+        return counts[:, :0:-1].cumsum(axis=1)[:, ::-1]
+
+    @cached_property
+    def tp(self) -> Integers:
+        """True positives, ``[C, T]``."""
+        return self._passing(self.rows.true_label, self.own_bucket)
+
+    @cached_property
+    def fp(self) -> Integers:
+        """False positives, ``[C, T]``."""
+        wrong = ~self.rows.is_true
+        return self._passing(self.rows.label[wrong], self.bucket[wrong])
+
+    @cached_property
+    def positives(self) -> Integers:
+        """Ground truths that count, ``[C, 1]``."""
+        labels = self.rows.true_label[self.counted]
+        return np.bincount(labels, minlength=len(self.rows.values))[:, None]
+
+    @cached_property
+    def fn(self) -> Integers:
+        """False negatives, ``[C, T]``."""
+        return self.positives - self.tp
+
+    @cached_property
+    def fn_misclassified(self) -> Integers:
+        """False negatives of datums where another label passes, ``[C, T]``."""
+        labels = self.rows.true_label[self.counted]
+        return self._passing(labels, self.best_bucket[self.counted]) - self.tp
+
+    @cached_property
+    def tn(self) -> Integers:
+        """True negatives: datums that neither have the label nor pass, ``[C, T]``."""
+        truths = np.bincount(self.rows.true_label, minlength=len(self.rows.values))[:, None]
+        return self.total - truths - self.fp
+
+
+def curve_values(curves: KeyCurves) -> dict[str, dict[float, dict[str, Any]]]:
+    """``value[label][threshold]`` of a PrecisionRecallCurve; a ratio that does not exist is -1, as in Valor."""
+    tp, fp, fn, tn = curves.tp, curves.fp, curves.fn, curves.tn
+    precision, recall = _ratio(tp, tp + fp), _ratio(tp, curves.positives + 0 * tp)
+    both = tp > 0
+    f1 = np.where(both, 2 * precision * recall / np.where(both, precision + recall, 1), -1.0)
+    columns = {
+        "tp": tp,
+        "fp": fp,
+        "fn": fn,
+        "tn": tn,
+        "accuracy": _ratio(tp + tn, np.full_like(tp, curves.total)),
+        "precision": precision,
+        "recall": recall,
+        "f1_score": f1,
+    }
+    listed = {name: values.tolist() for name, values in columns.items()}
+    return {
+        value: {
+            threshold: {name: numbers[label][step] for name, numbers in listed.items()}
+            for step, threshold in enumerate(THRESHOLDS.tolist())
+        }
+        for label, value in enumerate(curves.rows.values)
+    }
+
+
+def _ratio(part: Integers, whole: Integers) -> NDArray[np.float64]:
+    return np.where(whole > 0, part / np.maximum(whole, 1), -1.0)
+
+
+def detailed_values(
+    curves: KeyCurves, uids: Sequence[str], max_examples: int
+) -> dict[str, dict[float, dict[str, Any]]]:
+    """``value[label][threshold]`` of a DetailedPrecisionRecallCurve; examples are the first datums of each kind.
+
+    Args:
+        curves: the counts.
+        uids: of ``Columns.datums``.
+        max_examples: of each kind; 0: none.
+    """
+    finder = _Examples(curves, uids, max_examples)
+    fn_mis = curves.fn_misclassified
+    found: dict[str, dict[float, dict[str, Any]]] = {}
+    for label, value in enumerate(curves.rows.values):
+        examples = finder.of_label(label)
+        found[value] = {}
+        for step, threshold in enumerate(THRESHOLDS.tolist()):
+            counts = {
+                "tp": {"all": curves.tp[label, step]},
+                "tn": {"all": curves.tn[label, step]},
+                "fp": {"misclassifications": curves.fp[label, step]},
+                "fn": {
+                    "misclassifications": fn_mis[label, step],
+                    "no_predictions": curves.fn[label, step] - fn_mis[label, step],
+                },
+            }
+            found[value][threshold] = {
+                outcome: {
+                    "total": int(sum(kinds.values())),
+                    "observations": {
+                        kind: {"count": int(count), "examples": examples[outcome, kind][step]}
+                        for kind, count in kinds.items()
+                    },
+                }
+                for outcome, kinds in counts.items()
+            }
+    return found
+
+
+_KINDS = (
+    ("tp", "all"),
+    ("tn", "all"),
+    ("fp", "misclassifications"),
+    ("fn", "misclassifications"),
+    ("fn", "no_predictions"),
+)
+
+
+class _Examples:
+    """The first datums of each kind of observation, by label."""
+
+    def __init__(self, curves: KeyCurves, uids: Sequence[str], most: int) -> None:
+        self._curves, self._uids, self._most = curves, uids, most
+        rows = curves.rows
+        wrong = np.flatnonzero(~rows.is_true & (curves.bucket > 0)) if most else np.zeros(0, np.int64)
+        self._wrong = wrong[np.lexsort((rows.datum[wrong], rows.label[wrong]))]
+        self._wrong_ends = np.searchsorted(rows.label[self._wrong], np.arange(len(rows.values) + 1))
+        self._true = np.argsort(rows.true_label, kind="stable")  # ground truths are in order of datums
+        self._true_ends = np.searchsorted(rows.true_label[self._true], np.arange(len(rows.values) + 1))
+
+    def of_label(self, label: int) -> dict[tuple[str, str], list[list[tuple[str]]]]:
+        """Examples of each kind at each threshold."""
+        if not self._most:
+            return {kind: [[] for _ in THRESHOLDS] for kind in _KINDS}
+        curves = self._curves
+        wrong = self._wrong[self._wrong_ends[label] : self._wrong_ends[label + 1]]
+        fp_datum, fp_bucket = curves.rows.datum[wrong], curves.bucket[wrong]
+        true = self._true[self._true_ends[label] : self._true_ends[label + 1]]
+        all_datum = curves.rows.true_datum[true]
+        counted = true[curves.counted[true]]
+        datum = curves.rows.true_datum[counted]
+        own, best = curves.own_bucket[counted], curves.best_bucket[counted]
+        found: dict[tuple[str, str], list[list[tuple[str]]]] = {kind: [] for kind in _KINDS}
+        for step in range(len(THRESHOLDS)):
+            fp = fp_datum[fp_bucket > step]
+            found["tp", "all"].append(self._first(datum[own > step]))
+            found["tn", "all"].append(self._first(self._others(np.concatenate((all_datum, fp)))))
+            found["fp", "misclassifications"].append(self._first(fp))
+            found["fn", "misclassifications"].append(self._first(datum[(own <= step) & (best > step)]))
+            found["fn", "no_predictions"].append(self._first(datum[best <= step]))
+        return found
+
+    def _first(self, datums: Integers) -> list[tuple[str]]:
+        return [(self._uids[place],) for place in self._curves.rows.datums[datums[: self._most]].tolist()]
+
+    def _others(self, taken: Integers) -> Integers:
+        """The first datums that are not taken; among the first ``most + len(taken)`` there are enough."""
+        end = min(self._curves.rows.num_datums, self._most + len(taken))
+        free = np.ones(end, np.bool_)
+        free[taken[taken < end]] = False
+        return np.flatnonzero(free)[: self._most]

@@ -1,0 +1,314 @@
+"""Filters: conditions on datums, annotations, labels and scores, joined by and, or and not.
+
+A condition compares a field: ``datum_uid``, ``datum_metadata[name]``, ``annotation_metadata[name]``, ``label_key``,
+``label_value`` or ``score``. It is evaluated once for each datum, annotation or label, then spread over the rows.
+Where the field is missing (no such metadata, a score of ground truths) every comparison is false; only ``isnull`` is
+true.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.valor.columns import Columns, Rows
+
+Mask = NDArray[np.bool_]
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "contains": lambda value, wanted: wanted in value,
+    "isin": lambda value, wanted: value in wanted,
+}
+OPERATORS = (*_COMPARE, "isnull", "isnotnull")
+_FIELDS = ("datum.uid", "datum.metadata", "annotation.metadata", "label.key", "label.value", "score")
+
+
+class Expression:
+    """What can be joined with ``&`` and ``|`` and turned round with ``~``."""
+
+    def __and__(self, other: Expression) -> Expression:
+        return And(self, other)
+
+    def __or__(self, other: Expression) -> Expression:
+        return Or(self, other)
+
+    def __invert__(self) -> Expression:
+        return Not(self)
+
+    def mask(self, rows: Rows, columns: Columns) -> Mask:
+        """Which rows pass, bool ``[rows]``."""
+        raise NotImplementedError
+
+    def fields(self) -> set[str]:
+        """Names of the fields that are compared."""
+        raise NotImplementedError
+
+
+class _Joined(Expression):
+    """Several expressions as one."""
+
+    join: Callable[[Any, Any], Any]
+
+    def __init__(self, *parts: Expression) -> None:
+        if not parts:
+            raise InputError(f"{type(self).__name__} must have at least one expression but has none")
+        for part in parts:
+            check_type(type(self).__name__, part, Expression)
+        self.parts = parts
+
+    def mask(self, rows: Rows, columns: Columns) -> Mask:
+        masks = [part.mask(rows, columns) for part in self.parts]
+        found: Mask = type(self).join.reduce(masks)  # type: ignore[attr-defined]
+        return found
+
+    def fields(self) -> set[str]:
+        return set().union(*(part.fields() for part in self.parts))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.parts))})"
+
+
+class And(_Joined):
+    """Every expression holds."""
+
+    join = np.logical_and
+
+
+class Or(_Joined):
+    """At least one expression holds."""
+
+    join = np.logical_or
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    """The expression does not hold."""
+
+    part: Expression
+
+    def mask(self, rows: Rows, columns: Columns) -> Mask:
+        """Which rows pass, bool ``[rows]``."""
+        return ~self.part.mask(rows, columns)
+
+    def fields(self) -> set[str]:
+        """Names of the fields that are compared."""
+        return self.part.fields()
+
+
+@dataclass(frozen=True)
+class Condition(Expression):
+    """One comparison.
+
+    Args:
+        op: one of ``OPERATORS``.
+        field: ``datum.uid``, ``datum.metadata``, ``annotation.metadata``, ``label.key``, ``label.value`` or ``score``.
+        value: what the field is compared with.
+        key: the name of the metadata.
+    """
+
+    op: str
+    field: str
+    value: Any = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("op", self.op, OPERATORS)
+        check_choice("field", self.field, _FIELDS)
+        if (self.key is not None) != self.field.endswith("metadata"):
+            raise InputError(f"key must name metadata and nothing else but got {self.key!r} with {self.field}")
+
+    def mask(self, rows: Rows, columns: Columns) -> Mask:
+        """Which rows pass, bool ``[rows]``."""
+        if self.field == "score":
+            return self._of_scores(rows.score)
+        if self.field == "label.key":
+            return self._of(key for key, _ in columns.labels)[rows.label]
+        if self.field == "label.value":
+            return self._of(value for _, value in columns.labels)[rows.label]
+        if self.field == "datum.uid":
+            return self._of(columns.datums)[rows.datum]
+        entries = columns.datum_metadata if self.field == "datum.metadata" else rows.metadata
+        return self._of((entry or {}).get(str(self.key)) for entry in entries)[
+            rows.datum if self.field == "datum.metadata" else rows.annotation
+        ]
+
+    def fields(self) -> set[str]:
+        """Names of the fields that are compared."""
+        return {self.field}
+
+    def _of(self, values: Any) -> Mask:
+        return np.fromiter(map(self._holds, values), np.bool_)
+
+    def _holds(self, value: Any) -> bool:
+        if self.op in ("isnull", "isnotnull"):
+            return (value is None) == (self.op == "isnull")
+        if value is None:
+            return False
+        try:
+            return bool(_COMPARE[self.op](value, self.value))
+        except TypeError:
+            raise InputError(
+                f"{self.field} {self.key or ''} must compare with {self.value!r} by {self.op} but holds {value!r}"
+            ) from None
+
+    def _of_scores(self, scores: NDArray[np.float64]) -> Mask:
+        missing: Mask = np.isnan(scores)
+        if self.op in ("isnull", "isnotnull"):
+            return missing if self.op == "isnull" else ~missing
+        if self.op in ("contains", "isin"):
+            return self._of(scores.tolist())
+        check_type("value of a condition on score", self.value, (int, float))
+        found: Mask = _COMPARE[self.op](scores, self.value)
+        return found & ~missing
+
+
+class Field:
+    """A field to compare: ``==``, ``!=``, ``<`` and so on make a :class:`Condition`.
+
+    Example:
+        >>> datum_metadata["weather"] == "rain"
+        Condition(op='eq', field='datum.metadata', value='rain', key='weather')
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str, key: str | None = None) -> None:
+        self._name, self._key = name, key
+
+    def _condition(self, op: str, value: Any = None) -> Condition:
+        return Condition(op, self._name, value, self._key)
+
+    def __eq__(self, value: object) -> Condition:  # type: ignore[override]
+        return self._condition("eq", value)
+
+    def __ne__(self, value: object) -> Condition:  # type: ignore[override]
+        return self._condition("ne", value)
+
+    def __gt__(self, value: Any) -> Condition:
+        return self._condition("gt", value)
+
+    def __ge__(self, value: Any) -> Condition:
+        return self._condition("gte", value)
+
+    def __lt__(self, value: Any) -> Condition:
+        return self._condition("lt", value)
+
+    def __le__(self, value: Any) -> Condition:
+        return self._condition("lte", value)
+
+    def contains(self, value: Any) -> Condition:
+        """The field holds ``value``: part of a text, or member of a list."""
+        return self._condition("contains", value)
+
+    def isin(self, values: Sequence[Any]) -> Condition:
+        """The field is one of ``values``."""
+        return self._condition("isin", frozenset(values))
+
+    def isnull(self) -> Condition:
+        """The field is missing."""
+        return self._condition("isnull")
+
+    def isnotnull(self) -> Condition:
+        """The field is there."""
+        return self._condition("isnotnull")
+
+
+class _Metadata:
+    """Fields by the name of the metadata."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getitem__(self, key: str) -> Field:
+        return Field(self._name, key)
+
+
+datum_uid = Field("datum.uid")
+datum_metadata = _Metadata("datum.metadata")
+annotation_metadata = _Metadata("annotation.metadata")
+label_key = Field("label.key")
+label_value = Field("label.value")
+score = Field("score")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What an evaluation keeps.
+
+    Args:
+        datums: of both sides; may compare ``datum_uid`` and ``datum_metadata``.
+        groundtruths: rows of ground truths.
+        predictions: rows of predictions. What is left need not sum to 1.
+
+    Example:
+        >>> night = Filter(datums=datum_metadata["time"] == "night", predictions=score >= 0.1)
+    """
+
+    datums: Expression | None = None
+    groundtruths: Expression | None = None
+    predictions: Expression | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("datums", "groundtruths", "predictions"):
+            check_type(name, getattr(self, name), (Expression, type(None)))
+        other = (self.datums.fields() if self.datums else set()) - {"datum.uid", "datum.metadata"}
+        if other:
+            raise InputError(f"datums must compare datum.uid and datum.metadata only but compares {sorted(other)}")
+
+    @classmethod
+    def from_dict(cls, tree: Mapping[str, Any]) -> Filter:
+        """From trees of ``{"op": "and", "args": [...]}``, ``{"op": "not", "args": expression}`` and conditions.
+
+        A condition is ``{"op": "gt", "lhs": {"name": "datum.metadata", "key": "hour"}, "rhs": {"value": 3}}``.
+
+        Raises:
+            InputError: another key, operator or field.
+
+        Example:
+            >>> tree = {"op": "eq", "lhs": {"name": "label.key"}, "rhs": {"value": "k"}}
+            >>> Filter.from_dict({"groundtruths": tree}).groundtruths
+            Condition(op='eq', field='label.key', value='k', key=None)
+        """
+        for name in tree:
+            check_choice("filter", name, ("datums", "groundtruths", "predictions"))
+        return cls(**{name: _expression(part) for name, part in tree.items() if part is not None})
+
+    def masks(self, columns: Columns) -> tuple[Mask, Mask, Mask]:
+        """Which datums, rows of ground truths and rows of predictions pass."""
+        every = np.arange(len(columns.datums), dtype=np.int32)
+        datums = np.ones(len(every), np.bool_)
+        if self.datums is not None:
+            datums = self.datums.mask(Rows(every, every, every, np.zeros(0)), columns)
+        sides = []
+        for expression, rows in ((self.groundtruths, columns.groundtruths), (self.predictions, columns.predictions)):
+            keep = datums[rows.datum]
+            sides.append(keep if expression is None else keep & expression.mask(rows, columns))
+        return datums, sides[0], sides[1]
+
+
+def _expression(tree: Any) -> Expression:
+    if not isinstance(tree, Mapping) or "op" not in tree:
+        raise InputError(f"filter must be a dict with 'op' but got {tree!r}")
+    op: Any = tree["op"]
+    args: Any = tree.get("args")
+    if op in ("and", "or", "not") and args is None:
+        raise InputError(f"filter {op!r} must have 'args' but has {sorted(tree)}")
+    if op == "not":
+        return Not(_expression(args[0] if isinstance(args, Sequence) else args))
+    if op in ("and", "or"):
+        return (And if op == "and" else Or)(*map(_expression, args))
+    field, value = tree.get("lhs") or {}, tree.get("rhs") or {}
+    return Condition(op, field.get("name", ""), value.get("value"), field.get("key"))

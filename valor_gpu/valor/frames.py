@@ -1,0 +1,85 @@
+"""Columns of a frame: pandas, polars, pyarrow, a mapping of arrays, or what pyarrow reads. None is required."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError, MissingExtraError
+
+
+def is_frame(data: object) -> bool:
+    """Whether ``data`` has columns: a mapping, a frame with named columns, or one of the exchange protocols."""
+    return isinstance(data, Mapping) or any(
+        hasattr(data, name) for name in ("__arrow_c_stream__", "__dataframe__", "column_names", "columns")
+    )
+
+
+def open_frame(name: str, data: Any) -> Any:
+    """The frame itself when its columns can be read by name, else its contents as a pyarrow table.
+
+    Raises:
+        MissingExtraError: only pyarrow could read it, and pyarrow is not installed.
+    """
+    if isinstance(data, Mapping) or (hasattr(data, "__getitem__") and _names(data) is not None):
+        return data
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtraError("pyarrow", "arrow", f"{name} of type {type(data).__name__}")
+    if hasattr(data, "__arrow_c_stream__"):
+        return importlib.import_module("pyarrow").table(data)
+    return importlib.import_module("pyarrow.interchange").from_dataframe(data)
+
+
+def _names(frame: Any) -> list[str] | None:
+    """Names of the columns of a pyarrow table, a pandas or polars frame or a mapping."""
+    if isinstance(frame, Mapping):
+        return [str(name) for name in frame]
+    names = getattr(frame, "column_names", None) or getattr(frame, "columns", None)
+    if names is None or callable(names):
+        return None
+    found = [str(name) for name in names]
+    return found if all(isinstance(name, str) for name in names) else None
+
+
+def column_names(frame: Any) -> list[str]:
+    """Names of the columns of an opened frame."""
+    return _names(frame) or []
+
+
+def column(name: str, frame: Any, wanted: str) -> NDArray[Any]:
+    """One column as a numpy array; missing values are None, NaN or NaT, as its library has them.
+
+    Args:
+        name: of the frame, for messages.
+        frame: from :func:`open_frame`.
+        wanted: name of the column.
+
+    Raises:
+        InputError: there is no such column.
+    """
+    names = column_names(frame)
+    if wanted not in names:
+        raise InputError(f"{name} must have a column {wanted!r} but has {', '.join(map(repr, names)) or 'none'}")
+    values = frame[wanted]
+    array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"{name} column {wanted!r} must be one-dimensional but has shape {list(array.shape)}")
+    return np.asarray(array)
+
+
+def encode(values: Iterable[Any], codes: dict[Any, int]) -> NDArray[np.int32]:
+    """Each value's place in ``codes``; values that are new get the next place.
+
+    Example:
+        >>> codes = {"a": 0}
+        >>> encode(["b", "a", "b"], codes).tolist(), codes
+        ([1, 0, 1], {'a': 0, 'b': 1})
+    """
+    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    for value in dict.fromkeys(listed):
+        codes.setdefault(value, len(codes))
+    return np.fromiter(map(codes.__getitem__, listed), np.int32, len(listed))

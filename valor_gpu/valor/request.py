@@ -1,0 +1,87 @@
+"""What is asked of an evaluation of classifications, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.valor.enums import MetricType
+from valor_gpu.valor.evaluation import EvaluationParameters
+from valor_gpu.valor.label_map import LabelMap, read_label_map
+from valor_gpu.valor.rules import Rules, rules_of
+from valor_gpu.valor.schemas import Label
+
+DEFAULT_METRICS = (
+    MetricType.Accuracy,
+    MetricType.Precision,
+    MetricType.Recall,
+    MetricType.F1,
+    MetricType.ROCAUC,
+)
+_LITE_METRICS = (*DEFAULT_METRICS, MetricType.mROCAUC, MetricType.Counts, MetricType.ConfusionMatrix)
+_LITE_ONLY = {MetricType.ConfusionMatrixWithExamples, MetricType.Examples, *_LITE_METRICS} - set(DEFAULT_METRICS)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of an evaluation, checked.
+
+    Attributes:
+        label_map: labels that count as another.
+        metrics: what to return.
+        max_examples: of each kind of observation.
+        compat: the preset.
+        score_thresholds, hardmax: of valor-lite.
+    """
+
+    label_map: dict[Label, Label] | None
+    metrics: tuple[MetricType, ...]
+    max_examples: int
+    compat: str | None
+    score_thresholds: tuple[float, ...]
+    hardmax: bool
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the preset."""
+        return rules_of(self.compat)
+
+    def parameters(self) -> EvaluationParameters:
+        """As valor_core shows them."""
+        return EvaluationParameters(
+            label_map=self.label_map,
+            metrics_to_return=list(self.metrics),
+            pr_curve_max_examples=self.max_examples,
+        )
+
+
+def make_request(
+    label_map: LabelMap,
+    metrics_to_return: Sequence[MetricType | str] | None,
+    pr_curve_max_examples: int,
+    compat: str | None = None,
+    score_thresholds: Sequence[float] = (0.0,),
+    hardmax: bool = True,
+) -> Request:
+    """Check the arguments of an evaluation.
+
+    Raises:
+        InputError: a metric that is not one of classification, or a value out of its range.
+    """
+    rules_of(compat)
+    lite = compat == "valor-lite"
+    allowed = {*DEFAULT_METRICS, *_LITE_ONLY} if lite else {*MetricType.classification(), MetricType.ROCAUCPerLabel}
+    chosen = metrics_to_return if metrics_to_return is not None else (_LITE_METRICS if lite else DEFAULT_METRICS)
+    names = {metric.value for metric in allowed}
+    for metric in chosen:
+        if metric not in names:
+            name = getattr(metric, "value", metric)
+            raise InputError(f"metrics_to_return must be among {', '.join(sorted(names))} but holds {name!r}")
+    check_type("pr_curve_max_examples", pr_curve_max_examples, int)
+    if pr_curve_max_examples < 0:
+        raise InputError(f"pr_curve_max_examples must be at least 0 but got {pr_curve_max_examples}")
+    thresholds = tuple(float(threshold) for threshold in score_thresholds)
+    wanted = tuple(dict.fromkeys(MetricType(metric) for metric in chosen))
+    return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax)

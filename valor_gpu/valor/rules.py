@@ -1,0 +1,49 @@
+"""Where Valor's releases differ in classification, and which of these differences a preset takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from valor_gpu.checks import check_choice
+
+COMPAT = (None, "valor-api", "valor-core", "valor-lite")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The choices of one release.
+
+    Attributes:
+        sum_tolerance: how far the scores of a datum and a key may sum from 1; None: they need not sum to 1.
+        count_unpredicted: a ground truth whose datum has no prediction of the key counts, as wrong. Otherwise it is
+            left out of everything, and a key where nothing is left has zeros.
+        count_untrue: predictions of datums without any ground truth are false positives of the curves.
+        roc: ``exact``, as scikit-learn, a label that a datum does not list has score 0; ``api`` and ``core``: only the
+            scores that are there, and no point (0, 0).
+        report_one_sided: fill ``ignored_pred_labels`` and ``missing_pred_labels``, which the releases left empty in
+            classification.
+    """
+
+    sum_tolerance: float | None = 1e-5
+    count_unpredicted: bool = True
+    count_untrue: bool = True
+    roc: str = "exact"
+    report_one_sided: bool = True
+
+
+_PRESETS = {
+    None: Rules(),
+    "valor-api": Rules(count_unpredicted=False, roc="api", report_one_sided=False),
+    "valor-core": Rules(sum_tolerance=1e-6, count_untrue=False, roc="core", report_one_sided=False),
+    "valor-lite": Rules(sum_tolerance=None, roc="lite"),
+}
+
+
+def rules_of(compat: str | None) -> Rules:
+    """The rules of a preset; None: those of this library.
+
+    Raises:
+        InputError: no such preset.
+    """
+    check_choice("compat", compat, COMPAT)
+    return _PRESETS[compat]
