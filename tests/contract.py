@@ -124,8 +124,13 @@ _CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                     (_MULTICLASS, dict(_MULTICLASS, top_k=2))),
     **dict.fromkeys(("F1Score", "HammingDistance", "JaccardIndex", "BalancedAccuracy"),
                     (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
-    **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError"),
+    **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError", "ROC", "ROCAUC"),
                     (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
+    "AveragePrecision": (dict(num_labels=4, bins=4), dict(num_labels=4, bins=4, ignore_index=1)),
+    "PrecisionRecallCurve": (dict(num_labels=4, thresholds=6), dict(num_labels=4, thresholds=6, ignore_index=1)),
+    "ThresholdCounts": (dict(_MULTICLASS, hardmax=True), _MULTICLASS),
+    "DetailedPrecisionRecallCurve": (dict(num_classes=4, max_examples=0),
+                                     dict(num_classes=4, max_examples=0, ignore_index=1)),
     "ConfusionMatrix": (dict(max_examples=2), dict(max_examples=2, ignore_index=1)),
 }  # fmt: skip
 """Arguments of each metric of classification in two configurations."""

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from tests.test_state import Everything, everything
 from valor_gpu import distributed
 from valor_gpu.distributed import Gathered, Identity, dump_state, exchange, load_state, pack, unpack
 from valor_gpu.errors import InputError, SyncError
-from valor_gpu.state import State
+from valor_gpu.state import Spec, State
 
 SCHEMA = everything(0).schema()
 IDENTITY = Identity("Metric", {"limit": 3, "names": ("a", "b")}, SCHEMA)
@@ -149,6 +150,13 @@ def test_pack_takes_any_strides() -> None:
     wide = torch.arange(12.0).reshape(2, 6)[:, ::3]
     state = Everything(wide, torch.tensor([True]), torch.arange(6)[::2], torch.tensor(1), torch.zeros(2).double())
     assert content(unpack(pack(state.tensors(), SCHEMA, CPU), SCHEMA)) == content(state.tensors())
+
+
+def test_no_rows_of_numpy_pack() -> None:
+    """``numpy.concatenate`` of nothing has strides of 0."""
+    none = torch.from_numpy(np.concatenate([np.zeros(0), np.zeros(0)]))
+    schema = (Spec("none", "cat", torch.float64, ()),)
+    assert none.stride() == (0,) and unpack(pack({"none": none}, schema, CPU), schema)["none"].shape == (0,)
 
 
 def test_a_state_without_rows_packs() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.classification.areas import AUROC, ROCAUC, AveragePrecision, mROCAUC
     from valor_gpu.classification.calibration import CalibrationError
     from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
     from valor_gpu.classification.counts import (
@@ -21,13 +22,20 @@ if TYPE_CHECKING:
         Recall,
         Specificity,
     )
+    from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
+    from valor_gpu.classification.sweeps import DetailedPrecisionRecallCurve, ThresholdCounts
 
 __all__ = [
+    "AUROC",
+    "ROC",
+    "ROCAUC",
     "Accuracy",
+    "AveragePrecision",
     "BalancedAccuracy",
     "CalibrationError",
     "CohenKappa",
     "ConfusionMatrix",
+    "DetailedPrecisionRecallCurve",
     "F1Score",
     "FBetaScore",
     "HammingDistance",
@@ -35,15 +43,21 @@ __all__ = [
     "MatthewsCorrCoef",
     "NegativePredictiveValue",
     "Precision",
+    "PrecisionRecallCurve",
     "Recall",
     "Specificity",
+    "ThresholdCounts",
+    "mROCAUC",
 ]
 
 _COUNTS = ("Accuracy", "BalancedAccuracy", "F1Score", "FBetaScore", "HammingDistance", "JaccardIndex",
            "NegativePredictiveValue", "Precision", "Recall", "Specificity")  # fmt: skip
 _HOMES = {
+    **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.areas"),
     **dict.fromkeys(_COUNTS, "valor_gpu.classification.counts"),
     **dict.fromkeys(("CohenKappa", "ConfusionMatrix", "MatthewsCorrCoef"), "valor_gpu.classification.confusion"),
+    **dict.fromkeys(("PrecisionRecallCurve", "ROC"), "valor_gpu.classification.curves"),
+    **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.sweeps"),
     "CalibrationError": "valor_gpu.classification.calibration",
 }
 

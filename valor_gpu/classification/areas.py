@@ -1,0 +1,210 @@
+"""Areas under curves of scores: ROC AUC and average precision, exact or from a histogram with bounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.inputs.scores import Task
+from valor_gpu.ops.ranks import rank_areas
+from valor_gpu.reduce.ratios import AVERAGES, mean
+from valor_gpu.reduce.sweeps import average_precision, roc_auc
+from valor_gpu.result import Result
+
+
+class Areas(NamedTuple):
+    """One number a class, float64 ``[C]``, between bounds that it equals when it is exact; NaN where it does not exist.
+
+    Attributes:
+        value: the area.
+        lowest: the exact area is not below this.
+        highest: nor above this.
+        positives: count or weight of positives.
+        negatives: likewise of negatives.
+    """
+
+    value: Tensor
+    lowest: Tensor
+    highest: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+class AreaMetric(ScoreMetric):
+    """What ROC AUC and average precision share.
+
+    Args:
+        num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
+        num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
+        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` that by their positives,
+            ``micro`` takes every element as a sample of one class, ``none`` (or None) gives one number a class.
+        thresholds: None is exact: it keeps every score, 4 C + 4 bytes a sample. A number of evenly spaced thresholds
+            from 0 to 1, or ascending thresholds, keep a histogram: scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 are
+            told apart; constant memory, and :meth:`result` has bounds on the exact number.
+        ignore_index: target value that leaves out a row (``num_classes``) or one element.
+        activation: ``auto`` takes scores for logits if any lies outside [0, 1] (with a histogram: any of the batch),
+            ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: what scores are kept in and rounded to.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+    """
+
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    _row: ClassVar[int]
+    _needs: ClassVar[str]
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        average: str | None = "macro",
+        thresholds: int | ArrayLike | Tensor | None = None,
+        bins: int | None = None,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        score_dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("average", average, AVERAGES)
+        self.average = average or "none"
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        super().__init__(task, thresholds, bins, score_dtype, **kwargs)
+
+    def compute(self) -> Tensor:
+        """float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""
+        areas = self._areas(self.state())
+        return self._average(areas.value, areas.positives).float()
+
+    def result(self) -> Result:
+        """The number in float64, by class, with bounds where it comes from a histogram, and counts."""
+        with self.synced_state() as state:
+            return self._result(state)
+
+    def _average(self, values: Tensor, positives: Tensor) -> Tensor:
+        if self.task.kind == "binary" or self.average == "micro":
+            return values[0]
+        if self.average == "none":
+            return values
+        return mean(values, positives if self.average == "weighted" else torch.ones_like(values))
+
+    def _areas(self, state: ScoreRecords | Histogram) -> Areas:
+        pooled = self.average == "micro"
+        if isinstance(state, Histogram):
+            counts = state.counts.sum(1, keepdim=True) if pooled else state.counts
+            positives, every = counts.sum(-1)
+            return Areas(*self._binned(counts, state.lightest), positives, every - positives)
+        ranked = self._ranked(state, pooled)
+        found = rank_areas(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(found.problem)
+        value = found.areas[self._row]
+        return Areas(value, value, value, *found.totals.double())
+
+    def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Value, lowest and highest of each class from counts between thresholds."""
+        raise NotImplementedError
+
+    def _result(self, state: ScoreRecords | Histogram) -> Result:
+        areas, name = self._areas(state), type(self).__name__
+        named = {"value": areas.value}
+        if isinstance(state, Histogram):
+            named |= {"lowest": areas.lowest, "highest": areas.highest}
+        values: dict[str, Any] = {}
+        for part, numbers in named.items():
+            average = self._average(numbers, areas.positives)
+            if average.ndim == 0:
+                values[name if part == "value" else part] = float(average)
+            if len(numbers) > 1:
+                values["per_class" if part == "value" else f"{part}_per_class"] = numbers.cpu().numpy()
+        missing = [key for key, value in values.items() if np.isnan(value).any()]
+        single = len(areas.value) == 1
+        for side, totals in (("positives", areas.positives), ("negatives", areas.negatives)):
+            values[side] = float(totals[0]) if single else totals.cpu().numpy()
+        reason = f"no {self._needs} to rank" if single else f"classes without {self._needs} have none"
+        signature = self._signature(average=self.average)
+        return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
+
+
+class ROCAUC(AreaMetric):
+    """Area under the ROC curve: how often a positive scores above a negative, ties counting half.
+
+    Exact, it equals scikit-learn's ``roc_auc_score``; unweighted, it has the same bits for any order and split of the
+    samples. A class without positives or without negatives has no area; means leave it out, where torchmetrics counts
+    it as 0. From a histogram, scores of one bin are tied, the ends (0, 0) and (1, 1) always belong to the curve (in
+    torchmetrics only if thresholds enclose all scores), and :meth:`result` gives bounds on the exact area. Arguments:
+    those of :class:`AreaMetric`.
+
+    Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
+
+    Example:
+        >>> metric = ROCAUC()
+        >>> metric.update(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+        >>> metric.compute()
+        tensor(0.7500)
+        >>> scores = torch.tensor([[0.75, 0.05, 0.05], [0.05, 0.75, 0.05], [0.05, 0.05, 0.75], [0.05, 0.75, 0.05]])
+        >>> by_class = ROCAUC(num_classes=3, average="none")
+        >>> by_class.update(scores, torch.tensor([0, 1, 1, 1]))
+        >>> by_class.compute()
+        tensor([1.0000, 0.8333,    nan])
+    """
+
+    _row, _needs = 0, "positives or without negatives"
+
+    def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        value, bound = roc_auc(counts)
+        return value, value - bound, value + bound
+
+
+AUROC = ROCAUC
+"""The name in torchmetrics."""
+
+
+class mROCAUC(ROCAUC):
+    """Mean of :class:`ROCAUC` over the classes that have one.
+
+    Args:
+        num_classes: scores ``[N, C]`` with class indices as target.
+        num_labels: scores and target ``[N, L]``.
+        kwargs: keywords of :class:`ROCAUC` other than ``average``.
+
+    Example:
+        >>> metric = mROCAUC(num_classes=3)
+        >>> metric.update(torch.tensor([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.7, 0.2, 0.1]]), torch.tensor([0, 1, 1]))
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+        super().__init__(num_classes, num_labels, "macro", **kwargs)
+
+
+class AveragePrecision(AreaMetric):
+    """Average precision: the mean over positives of the precision among all that score at least as high.
+
+    It is ``sum (R_n - R_{n-1}) P_n`` over distinct scores; exact, it equals scikit-learn's ``average_precision_score``
+    (nothing is interpolated), and unweighted it has the same bits for any order and split of the samples. A class
+    without positives has none; means leave it out, where torchmetrics counts it as 0. From a histogram, scores of one
+    bin are tied, and :meth:`result` gives bounds on the exact number. Arguments: those of :class:`AreaMetric`.
+
+    Example:
+        >>> metric = AveragePrecision()
+        >>> metric.update(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+        >>> metric.compute()
+        tensor(0.8333)
+    """
+
+    _row, _needs = 1, "positives"
+
+    def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found = average_precision(counts, float(lightest))
+        return found.value, found.lowest, found.highest

@@ -1,0 +1,247 @@
+"""ROC and precision-recall curves of scores: exact, or at thresholds in constant memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.inputs.scores import Task
+from valor_gpu.ops.ranks import rank_curves
+from valor_gpu.reduce.curves import precision_recall_points, roc_points
+from valor_gpu.reduce.sweeps import threshold_counts
+from valor_gpu.result import Result
+
+_LABELLED = 10  # lines that a legend names
+
+
+class Points(NamedTuple):
+    """Positives and negatives of one class at or above thresholds, and all of them.
+
+    Attributes:
+        thresholds: ``[T]``, descending.
+        tp: float64 ``[T]``.
+        fp: float64 ``[T]``.
+        positives: float64 ``[]``.
+        negatives: float64 ``[]``.
+    """
+
+    thresholds: Tensor
+    tp: Tensor
+    fp: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+class Curve(NamedTuple):
+    """One curve: float64 ``first`` and ``second`` coordinates, in the order of the class's ``_axes``."""
+
+    first: Tensor
+    second: Tensor
+    thresholds: Tensor
+
+
+class CurveMetric(ScoreMetric):
+    """What ROC and precision-recall curves share.
+
+    Args:
+        num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
+        num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
+        thresholds: None gives a point for every distinct score and keeps every score, 4 C + 4 bytes a sample. A number
+            of thresholds, evenly spaced from 0 to 1, or ascending thresholds keep a histogram of constant size.
+        average: ``none`` (or None) gives a curve a class, ``micro`` one curve of all elements.
+        ignore_index: target value that leaves out a row (``num_classes``) or one element.
+        activation: ``auto`` takes scores for logits if any lies outside [0, 1] (with thresholds: any of the batch),
+            ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: what scores are kept in and rounded to.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+    """
+
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    _axes: ClassVar[tuple[str, str]]
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        thresholds: int | ArrayLike | Tensor | None = None,
+        average: str | None = None,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        score_dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("average", average, ("micro", "none", None))
+        self.average = average or "none"
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        super().__init__(task, thresholds, score_dtype=score_dtype, **kwargs)
+
+    def compute(self) -> tuple[Any, Any, Any]:
+        """Both coordinates and thresholds as torchmetrics gives them.
+
+        One curve: float32 ``[T]`` each. Several: lists of them when exact, else ``[C, T]`` each and thresholds ``[T]``.
+        """
+        curves = self._curves(self.state())
+        found = [[part.float() for part in parts] for parts in zip(*(curve[:2] for curve in curves))]
+        thresholds = [self._shown(curve.thresholds.to(self.score_dtype)) for curve in curves]
+        if self._single:
+            return found[0][0], found[1][0], thresholds[0]
+        if self.exact:
+            return found[0], found[1], thresholds
+        return torch.stack(found[0]), torch.stack(found[1]), thresholds[0]
+
+    def result(self) -> Result:
+        """The curves in float64 (arrays, or with several classes one a class), their signature, counts and plot."""
+        with self.synced_state() as state:
+            curves = self._curves(state)
+            names = (*self._axes, "thresholds")
+            parts = {name: [part.cpu().double().numpy() for part in group] for name, group in zip(names, zip(*curves))}
+            values = {name: _of_classes(group, self._single) for name, group in parts.items()}
+            missing = [name for name, group in parts.items() if any(np.isnan(part).any() for part in group)]
+            reasons = dict.fromkeys(missing, "nothing to divide by at these points")
+            signature = self._signature(average=self.average)
+            return Result(values, signature, self._counts(state), reasons, plot_curves)
+
+    @property
+    def _single(self) -> bool:
+        return self.task.kind == "binary" or self.average == "micro"
+
+    def _curves(self, state: ScoreRecords | Histogram) -> list[Curve]:
+        pooled = self.average == "micro"
+        if isinstance(state, Histogram):
+            points = self._at_thresholds(state.counts.sum(1, keepdim=True) if pooled else state.counts)
+        else:
+            points = self._at_scores(state, pooled)
+        return [self._curve(one) for one in points]
+
+    def _at_thresholds(self, counts: Tensor) -> list[Points]:
+        found = threshold_counts(counts)
+        thresholds = self.thresholds.to(counts.device).flip(0)
+        return [
+            Points(thresholds, tp.flip(0), fp.flip(0), tp[0] + fn[0], fp[0] + tn[0]) for tp, fp, fn, tn in zip(*found)
+        ]
+
+    def _at_scores(self, state: ScoreRecords, pooled: bool) -> list[Points]:
+        ranked = self._ranked(state, pooled)
+        found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(found.problem)
+        thresholds = self._probabilities(found.thresholds[:, None])[:, 0] if self._monotone else found.thresholds
+        offsets = found.offsets.tolist()
+        points = []
+        for start, end in pairwise(offsets):
+            tp, fp = found.tp[start:end].double(), found.fp[start:end].double()
+            points.append(Points(thresholds[start:end], tp, fp, _last(tp), _last(fp)))
+        return points
+
+    def _curve(self, points: Points) -> Curve:
+        raise NotImplementedError
+
+    def _shown(self, thresholds: Tensor) -> Tensor:
+        """Thresholds as torchmetrics shows them."""
+        return thresholds
+
+
+class ROC(CurveMetric):
+    """The ROC curve: share of positives over share of negatives at or above each threshold, thresholds descending.
+
+    An exact curve has a point for every distinct score and begins in (0, 0), whose threshold is infinite (in
+    ``compute`` 1, as in torchmetrics); it equals scikit-learn's ``roc_curve(drop_intermediate=False)``. Rates that do
+    not exist, for want of positives or negatives, are NaN; torchmetrics gives 0. Arguments: those of
+    :class:`CurveMetric`.
+
+    Source: Fawcett, An introduction to ROC analysis (2006).
+
+    Example:
+        >>> metric = ROC()
+        >>> metric.update(torch.tensor([0.25, 0.5, 0.5, 0.75]), torch.tensor([0, 0, 1, 1]))
+        >>> fpr, tpr, thresholds = metric.compute()
+        >>> fpr.tolist(), tpr.tolist(), thresholds.tolist()
+        ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0], [1.0, 0.75, 0.5, 0.25])
+    """
+
+    _axes = ("fpr", "tpr")
+
+    def _curve(self, points: Points) -> Curve:
+        thresholds, tp, fp = points[:3]
+        if self.exact:
+            thresholds = torch.cat((thresholds.new_full((1,), math.inf), thresholds))
+            tp, fp = (torch.cat((part.new_zeros(1), part)) for part in (tp, fp))
+        return Curve(*roc_points(tp, fp, points.positives, points.negatives), thresholds)
+
+    def _shown(self, thresholds: Tensor) -> Tensor:
+        return torch.where(thresholds.isinf(), 1.0, thresholds) if self.exact else thresholds
+
+
+class PrecisionRecallCurve(CurveMetric):
+    """Precision and recall at or above each threshold, thresholds ascending; the last point is (precision 1, recall 0).
+
+    The exact curve has a point for every distinct score and equals scikit-learn's ``precision_recall_curve``.
+    Precision is NaN where nothing reaches the threshold, recall where there is no positive (there torchmetrics and
+    scikit-learn give 1). Arguments: those of :class:`CurveMetric`. Counts at thresholds, with Valor's names and
+    defaults: :class:`~valor_gpu.classification.sweeps.ThresholdCounts`.
+
+    Example:
+        >>> metric = PrecisionRecallCurve()
+        >>> metric.update(torch.tensor([0.25, 0.5, 0.5, 0.75]), torch.tensor([0, 0, 1, 1]))
+        >>> precision, recall, thresholds = metric.compute()
+        >>> precision, recall.tolist(), thresholds.tolist()
+        (tensor([0.5000, 0.6667, 1.0000, 1.0000]), [1.0, 1.0, 0.5, 0.0], [0.25, 0.5, 0.75])
+    """
+
+    _axes = ("precision", "recall")
+
+    def _curve(self, points: Points) -> Curve:
+        tp, fp = points.tp.flip(0), points.fp.flip(0)
+        return Curve(*precision_recall_points(tp, fp, points.positives), points.thresholds.flip(0))
+
+
+def _last(sums: Tensor) -> Tensor:
+    """The last of running sums, 0 of none."""
+    return sums[-1] if len(sums) else sums.new_zeros(())
+
+
+def _of_classes(parts: Sequence[Any], single: bool) -> Any:
+    return parts[0] if single else {str(c): part for c, part in enumerate(parts)}
+
+
+def plot_curves(result: Result, ax: Any = None) -> Any:
+    """Draw the curves of a result of :class:`ROC` or :class:`PrecisionRecallCurve`; returns the axes.
+
+    Classes beyond the first ten are drawn thin and grey, without a name.
+    """
+    if ax is None:
+        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
+
+        axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1]
+    else:
+        axes = ax
+    roc = "fpr" in result.values
+    across, up = (result.values[name] for name in (("fpr", "tpr") if roc else ("recall", "precision")))
+    lines = {"": (across, up)}
+    if isinstance(across, Mapping):
+        lines = {name: (across[name], up[name]) for name in across}
+    for index, (name, (x, y)) in enumerate(lines.items()):
+        named: dict[str, Any] = {"label": name, "zorder": 3}
+        style = named if index < _LABELLED else {"color": "0.75", "linewidth": 0.5}
+        axes.plot(x, y, drawstyle="default" if roc else "steps-post", **style)
+    if roc:
+        axes.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1)
+    labels = ("false positive rate", "true positive rate") if roc else ("recall", "precision")
+    axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.02), xlabel=labels[0], ylabel=labels[1],
+             title=f"{result.counts['samples']:,} samples")  # fmt: skip
+    axes.grid(alpha=0.3)
+    if len(lines) > 1:
+        axes.legend(title="class", fontsize="small", title_fontsize="small", frameon=False)
+    return axes

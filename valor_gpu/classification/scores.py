@@ -1,0 +1,288 @@
+"""What metrics of scores share: the scores themselves or their histogram as state, and the update that fills it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import samples_seen
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops._targets import FINE, Names, describe
+from valor_gpu.ops.labels import top_classes
+from valor_gpu.ops.sweep import sweep
+from valor_gpu.reduce.sweeps import float_order_thresholds
+from valor_gpu.result import Signature, grid_choice
+from valor_gpu.state import State, joined, least, summed
+
+SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_NOTHING = torch.zeros(0, dtype=torch.float64)
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
+
+
+@dataclass(frozen=True)
+class ScoreRecords(State):
+    """Every score and target, as exact ranks need them.
+
+    Attributes:
+        scores: ``[N, C]`` in the ``score_dtype`` of the metric, before any activation.
+        target: ``[N]`` class indices in the multiclass task, else ``[N, C]`` of 0 and 1; the smallest integer dtype
+            that holds them and ``ignore_index``.
+        weight: float64 ``[N]``, or ``[0]`` where no update had weights.
+    """
+
+    scores: Tensor = joined()
+    target: Tensor = joined()
+    weight: Tensor = joined()
+
+
+@dataclass(frozen=True)
+class Histogram(State):
+    """How many scores lie between thresholds.
+
+    Attributes:
+        counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.sweep.sweep`.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        lightest: float64 ``[]``, the smallest weight above 0, 1 without weights.
+    """
+
+    counts: Tensor = summed()
+    seen: Tensor = summed()
+    lightest: Tensor = least()
+
+
+class ScoreMetric(TaskMetric[Any]):
+    """Base of the metrics of scores: one update, whose state is all scores or a histogram of them.
+
+    Metrics of one configuration share their state in a ``MetricCollection``, whichever numbers they give.
+
+    Args:
+        task: what is predicted.
+        thresholds: None keeps every score. A number of thresholds, evenly spaced from 0 to 1, or ascending
+            thresholds keep a histogram.
+        bins: number of bins in every power of two, for a histogram that follows the order of floats; not together
+            with ``thresholds``.
+        score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that a score that equals a threshold
+            reaches it.
+        hardmax: keep of every row the largest score alone.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+    """
+
+    update_family: ClassVar[str | None] = "scores"
+    is_differentiable = False
+
+    def __init__(
+        self,
+        task: Task,
+        thresholds: int | ArrayLike | Tensor | None = None,
+        bins: int | None = None,
+        score_dtype: torch.dtype = torch.float32,
+        hardmax: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("score_dtype", score_dtype, SCORE_DTYPES)
+        self.bins, self.score_dtype, self.hardmax = bins, score_dtype, hardmax
+        self.levels, self.thresholds = _plan(thresholds, bins, score_dtype)
+        dtype = str(score_dtype).removeprefix("torch.")
+        plan = {"thresholds": self.levels or None, "bins": bins, "score_dtype": dtype, "hardmax": hardmax}
+        super().__init__(task, self._empty(task), {**task.config(), **plan}, **kwargs)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every score is kept."""
+        return len(self.thresholds) == 0
+
+    def _empty(self, task: Task) -> State:
+        classes = task.classes
+        if not self.exact:
+            counts = torch.zeros((2, classes, len(self.thresholds) + 1), dtype=torch.float64)
+            return Histogram(counts, torch.tensor([0, 0]), torch.tensor(math.inf, dtype=torch.float64))
+        shape = (0,) if task.kind == "multiclass" else (0, classes)
+        target = torch.empty(shape, dtype=_target_dtype(task))
+        return ScoreRecords(torch.empty((0, classes), dtype=self.score_dtype), target, _NOTHING)
+
+    def _signature(self, **choices: Any) -> Signature:
+        """The configuration and ``choices`` that ``update`` does not depend on."""
+        shown = {"thresholds": grid_choice(self.levels)} if self.levels else {}
+        return Signature({"metric": type(self).__name__, **self._identity.config, **shown, **choices})
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Add a batch.
+
+        Args:
+            preds: scores of any floating dtype: ``[N, C, ...]`` with ``num_classes`` or ``num_labels``, else
+                ``[N, ...]``.
+            target: with ``num_classes`` class indices ``[N, ...]``, else 0 and 1 in the shape of ``preds``.
+            sample_weight: ``[N]`` or one for each row, finite and not negative. Where every score is kept, every
+                update has weights or none has.
+
+        Raises:
+            InputError: naming the argument. On CUDA, bad values (NaN scores, targets out of range) are raised by
+                ``compute`` instead, since nothing waits for the device here.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        if batch.target.shape[0] == 0:
+            return
+        if self.exact:
+            self._keep(batch)
+        else:
+            self._count(batch)
+
+    def _keep(self, batch: ScoreBatch) -> None:
+        rounded = batch.scores.to(self.score_dtype, copy=True, memory_format=torch.contiguous_format)
+        problem = sweep(
+            rounded, batch.target, _NOTHING, ignore_index=self.task.ignore_index, weight=batch.weight
+        ).problem
+        refused = self._refused(problem)
+        scores, weights = self.metric_state["scores"], self.metric_state["weight"]
+        if scores and len(scores[-1]) and (len(weights[-1]) > 0) != (batch.weight is not None):
+            raise InputError(_MIXED)
+        target = batch.target.to(_target_dtype(self.task), copy=True)
+        weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
+        self._add(ScoreRecords(rounded, target, weight), refused)
+
+    def _count(self, batch: ScoreBatch) -> None:
+        scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
+        if scores.dtype.itemsize > self.score_dtype.itemsize:
+            scores = scores.to(self.score_dtype)
+        counts, problem = sweep(
+            scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
+        )
+        refused = self._refused(problem)
+        lightest = torch.ones((), dtype=torch.float64, device=scores.device)
+        if batch.weight is not None:
+            lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
+        self._add(Histogram(counts.double(), samples_seen(batch), lightest), refused)
+
+    # ---------------------------------------------------------------------------------------------------- reductions
+
+    @property
+    def _monotone(self) -> bool:
+        """Whether the activation keeps the order of scores, so that ranks need none of it."""
+        how = self.task.activation
+        return how in ("none", "sigmoid") or (how == "auto" and self.task.kind != "multiclass")
+
+    def _ranked(self, state: ScoreRecords, pooled: bool) -> Ranked:
+        """What the ops of ranks take; ``pooled`` makes one class of all elements."""
+        if len(state.weight) not in (0, len(state.scores)):
+            raise InputError(_MIXED)
+        weight = state.weight if len(state.weight) else None
+        scores = state.scores if self._monotone else self._probabilities(state.scores)
+        ranked = Ranked(scores, state.target, self.task.ignore_index, weight)
+        return pool(ranked) if pooled else ranked
+
+    def _counts(self, state: ScoreRecords | Histogram) -> dict[str, int]:
+        """What a result was counted on."""
+        if isinstance(state, Histogram):
+            samples, ignored = state.seen.tolist()
+        else:
+            samples, ignored = len(state.target), self._ignored(state.target)
+        return {"samples": samples, "ignored": ignored}
+
+    def _ignored(self, target: Tensor) -> int:
+        return 0 if self.task.ignore_index is None else int((target == self.task.ignore_index).sum())
+
+    def _probabilities(self, scores: Tensor) -> Tensor:
+        """The activation of the task on all scores at once, so that ``auto`` decides the same for every split."""
+        return ScoreBatch(self.task, scores, scores).probabilities()
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Arguments of :func:`~valor_gpu.ops.ranks.rank_areas` and its kin: ``scores [N, C]``, ``target [N]`` or
+    ``[N, C]``, and ``weight [N]`` or None.
+    """
+
+    scores: Tensor
+    target: Tensor
+    ignore_index: int | None
+    weight: Tensor | None
+
+
+def pool(ranked: Ranked) -> Ranked:
+    """Every element of ``[N, C]`` as a sample of one class (average ``micro``)."""
+    target, ignore_index = ranked.target, ranked.ignore_index
+    if target.ndim == 1:
+        classes = torch.arange(ranked.scores.shape[1], device=target.device)
+        hot = (target[:, None] == classes).to(torch.int8)
+        if ignore_index is not None:
+            hot = torch.where((target == ignore_index)[:, None], -1, hot)
+            ignore_index = -1
+        target = hot
+    weight = None if ranked.weight is None else ranked.weight.repeat_interleave(ranked.scores.shape[1])
+    return Ranked(ranked.scores.reshape(-1, 1), target.reshape(-1, 1), ignore_index, weight)
+
+
+def winners(scores: Tensor) -> Tensor:
+    """``scores [N, C]`` with -inf for all but the largest of each row, of equal ones the first; NaN stays.
+
+    Example:
+        >>> winners(torch.tensor([[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]]))
+        tensor([[  -inf, 0.5000,   -inf],
+                [0.5000,   -inf,   -inf]])
+    """
+    best = top_classes(scores).classes.long().clamp(min=0)
+    lost = torch.full_like(scores, -math.inf).scatter(1, best, scores.gather(1, best))
+    return torch.where(scores.isnan(), scores, lost)
+
+
+def check_ranked(problem: Tensor) -> None:
+    """Raise :class:`InputError` if scores that ``update`` took are NaN after their activation."""
+    if int(problem) != FINE:
+        raise InputError(
+            "preds must be below infinity where their softmax is taken: " + describe(int(problem), Names(2))
+        )
+
+
+_MIXED = "sample_weight must be given to every update or to none, where every score is kept"
+
+
+def _plan(
+    thresholds: int | ArrayLike | Tensor | None, bins: int | None, dtype: torch.dtype
+) -> tuple[list[float], Tensor]:
+    """Thresholds as given (none of bins) and as compared, float64 ``[T]``; both are empty where scores are kept."""
+    if bins is None:
+        return ([], _NOTHING) if thresholds is None else threshold_grid(thresholds, dtype)
+    if thresholds is not None:
+        raise InputError("thresholds and bins exclude each other but both were given")
+    return [], float_order_thresholds(bins)
+
+
+def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> tuple[list[float], Tensor]:
+    """Thresholds as numbers, and float64 ``[T]`` on the CPU, rounded to ``dtype`` as scores are.
+
+    Args:
+        thresholds: a number of evenly spaced ones from 0 to 1, at least 2; or ascending ones.
+        dtype: that of the scores.
+
+    Raises:
+        InputError: they are not finite, or do not ascend in ``dtype``.
+
+    Example:
+        >>> threshold_grid(3, torch.float32)
+        ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
+    """
+    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and thresholds < 2):
+        raise InputError(f"thresholds must be an int of at least 2, or ascending numbers, but got {thresholds}")
+    values = np.linspace(0.0, 1.0, thresholds) if isinstance(thresholds, int) else np.asarray(thresholds, np.float64)
+    grid = torch.from_numpy(values).to(dtype).double()
+    if grid.ndim != 1 or len(grid) == 0 or not bool(grid.isfinite().all()) or bool((grid.diff() <= 0).any()):
+        name = str(dtype).removeprefix("torch.")
+        raise InputError(f"thresholds must be finite and ascend in {name} but got {values.tolist()}")
+    return values.tolist(), grid
+
+
+def _target_dtype(task: Task) -> torch.dtype:
+    """The smallest integer dtype for the target values of ``task``, ``ignore_index`` among them."""
+    top = task.classes - 1 if task.kind == "multiclass" else 1
+    values = (0, top, task.ignore_index or 0)
+    fits = (d for d in _INTEGERS if torch.iinfo(d).min <= min(values) and max(values) <= torch.iinfo(d).max)
+    return next(fits, torch.int64)

@@ -1,0 +1,348 @@
+"""Counts at score thresholds: those of Valor's PrecisionRecallCurve and Counts, and Valor's detailed curve.
+
+Valor: docs/metrics.md (MIT) and valor_core; where its code and its document differ, see :func:`valor_curve`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from valor_gpu.checks import check_type
+from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked, threshold_grid
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import Task
+from valor_gpu.ops._targets import read_target
+from valor_gpu.ops.labels import first_in_cells
+from valor_gpu.ops.sweep import sweep
+from valor_gpu.reduce import ratios
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.reduce.sweeps import ThresholdCounts as Counts
+from valor_gpu.reduce.sweeps import threshold_counts
+from valor_gpu.result import Result, grid_choice
+
+VALOR_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
+"""0.05, 0.10, ..., 0.95: the score thresholds of Valor's curves."""
+
+KINDS = ("tp/all", "tn/all", "fp/misclassifications", "fn/misclassifications", "fn/no_predictions")
+"""What a sample can be to a class at a threshold, in Valor's words."""
+
+_TP, _TN, _FP, _CONFUSED, _NONE = range(len(KINDS))
+
+
+def count_ratios(counts: Counts) -> dict[str, Tensor]:
+    """``precision``, ``recall``, ``accuracy`` and ``f1_score`` at thresholds, float64, NaN where 0 is divided by 0.
+
+    Example:
+        >>> counts = threshold_counts(torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]]))
+        >>> {name: [round(n, 2) for n in numbers.tolist()] for name, numbers in count_ratios(counts).items()}
+        {'precision': [0.67, 0.5, 1.0], 'recall': [1.0, 0.5, 0.5], 'accuracy': [0.75, 0.5, 0.75], \
+'f1_score': [0.8, 0.5, 0.67]}
+    """
+    tp, fp, fn, tn = counts
+    outcomes = Outcomes(tp, tp + fp, tp + fn, tp + fp + fn + tn)
+    found = {"precision": ratios.precision, "recall": ratios.recall, "accuracy": ratios.agreement}
+    return {name: f(outcomes).value() for name, f in found.items()} | {"f1_score": ratios.f_beta(outcomes).value()}
+
+
+class Detailed(NamedTuple):
+    """Outcomes of every class at every threshold by kind, with samples to look at.
+
+    Attributes:
+        counts: int64 ``[5, C, T]``, in the order of ``KINDS``.
+        examples: int64 ``[5, C, T, k]``, the first rows of each, -1 where there are fewer.
+        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`.
+    """
+
+    counts: Tensor
+    examples: Tensor
+    problem: Tensor
+
+
+def detailed_counts(
+    scores: Tensor, target: Tensor, thresholds: Tensor, *, ignore_index: int | None = None, max_examples: int = 1
+) -> Detailed:
+    """Of every class and threshold: right and wrong samples, why they are wrong, and the first of each.
+
+    A sample whose score of a class reaches the threshold (``score >= t``) is one of its ``tp`` or ``fp``, else of its
+    ``tn`` or ``fn``; a false negative is a misclassification if another score of the sample reaches the threshold, and
+    else has no prediction. A score of -inf stands for a class that was not predicted.
+
+    Args:
+        scores: floating ``[N, C]``.
+        target: integers ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
+        thresholds: float64 ``[T]``, ascending.
+        ignore_index: target value that leaves out a row, or one element of ``[N, C]``.
+        max_examples: k, examples to keep of each kind, class and threshold.
+
+    Returns:
+        Counts and examples on the device of ``scores``. For the examples, the scores are read once a threshold.
+
+    Example:
+        >>> scores = torch.tensor([[0.75, 0.25], [0.5, 0.25], [0.25, 0.75]])
+        >>> found = detailed_counts(scores, torch.tensor([0, 1, 0]), torch.tensor([0.4, 0.6]).double())
+        >>> dict(zip(KINDS, found.counts[:, 0].tolist()))
+        {'tp/all': [1, 1], 'tn/all': [0, 1], 'fp/misclassifications': [1, 0], 'fn/misclassifications': [1, 1], \
+'fn/no_predictions': [0, 0]}
+        >>> found.examples[:, 0, 0, 0].tolist()
+        [0, -1, 1, 2, -1]
+    """
+    if ignore_index is not None and target.ndim == 2:
+        scores = torch.where(target == ignore_index, -math.inf, scores)  # no reason for another label to be missed
+    found = sweep(scores, target, thresholds, ignore_index=ignore_index)
+    tp, fp, fn, tn = (part.long() for part in threshold_counts(found.histogram))
+    best = scores.amax(1, keepdim=True).expand(scores.shape) if len(scores) else scores
+    none = threshold_counts(sweep(best, target, thresholds, ignore_index=ignore_index).histogram)[2].long()
+    counts = torch.stack((tp, tn, fp, fn - none, none))
+    return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), found.problem)
+
+
+def _examples(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, max_examples: int
+) -> Tensor:
+    """int64 ``[5, C, T, k]``."""
+    classes = scores.shape[1]
+    truths = read_target(target, classes, ignore_index)
+    columns = torch.arange(classes, device=scores.device)
+    kept = truths.kept if target.ndim == 2 else truths.kept[:, None]
+    true = truths.values == 1 if target.ndim == 2 else truths.values[:, None] == columns
+    reached = torch.bucketize(scores.double().contiguous(), thresholds.to(scores.device), out_int32=True, right=True)
+    most = reached.amax(1, keepdim=True) if len(reached) else reached
+    found = []
+    for t in range(len(thresholds)):
+        missed = torch.where(most > t, _CONFUSED, _NONE)
+        kind = torch.where(reached > t, torch.where(true, _TP, _FP), torch.where(true, missed, _TN))
+        cells = torch.where(kept, kind * classes + columns, -1)
+        rows = first_in_cells(cells.reshape(-1), len(KINDS) * classes, max_examples)
+        found.append(torch.where(rows < 0, rows, rows // classes).reshape(len(KINDS), classes, max_examples))
+    return torch.stack(found, 2)
+
+
+def valor_curve(counts: Counts, thresholds: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
+    """The value of Valor's PrecisionRecallCurve: ``{label: {threshold: {"tp": ..., "f1_score": ...}}}``.
+
+    A number that does not exist is -1; so is an F1 score without true positives, as in Valor.
+
+    Args:
+        counts: ``[C, T]``.
+        thresholds: T numbers, the keys.
+        labels: C names.
+    """
+    numbers = {name: part.tolist() for name, part in {**counts._asdict(), **count_ratios(counts)}.items()}
+
+    def point(c: int, t: int) -> dict[str, Any]:
+        found = {name: int(n) if n.is_integer() else n for name in Counts._fields for n in [numbers[name][c][t]]}
+        shares = {name: numbers[name][c][t] for name in ("precision", "recall", "accuracy", "f1_score")}
+        shares["f1_score"] = shares["f1_score"] if found["tp"] else math.nan
+        return {**found, **{name: -1 if math.isnan(share) else share for name, share in shares.items()}}
+
+    return {label: {key: point(c, t) for t, key in enumerate(thresholds)} for c, label in enumerate(labels)}
+
+
+def valor_detailed_curve(
+    detailed: Detailed, thresholds: Sequence[float], labels: Sequence[str], samples: Sequence[Any]
+) -> dict[str, Any]:
+    """The value of Valor's DetailedPrecisionRecallCurve.
+
+    Args:
+        detailed: of C classes and T thresholds.
+        thresholds: T numbers, the keys.
+        labels: C names.
+        samples: what is given as the example of each row, N of them.
+
+    Returns:
+        ``{label: {threshold: {"tp" | "tn" | "fp" | "fn": {"total": n, "observations": {name: {"count": n, "examples":
+        [...]}}}}}}``.
+    """
+    counts, examples = detailed.counts.cpu().numpy(), detailed.examples.cpu().numpy()
+
+    def cell(c: int, i: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for kind, count, rows in zip(KINDS, counts[:, c, i].tolist(), examples[:, c, i].tolist()):
+            side, name = kind.split("/")
+            group = found.setdefault(side, {"total": 0, "observations": {}})
+            group["total"] += count
+            group["observations"][name] = {"count": count, "examples": [samples[row] for row in rows if row >= 0]}
+        return found
+
+    return {label: {t: cell(c, i) for i, t in enumerate(thresholds)} for c, label in enumerate(labels)}
+
+
+class ThresholdCounts(ScoreMetric):
+    """True and false positives and negatives of every class at score thresholds (``score >= t``), and their ratios.
+
+    These are the numbers of Valor's PrecisionRecallCurve and, with ``hardmax``, of its Counts. Every class is a binary
+    problem by itself: positive where it is the target. With ``hardmax`` only the largest score of a sample can reach a
+    threshold; a target that does not is a false negative either way.
+
+    Args:
+        num_classes: scores ``[N, C]`` with class indices as target.
+        num_labels: scores and target ``[N, L]``. With neither, the task is binary.
+        thresholds: ascending; default 0.05, 0.10, ..., 0.95. An int: so many, evenly spaced from 0 to 1.
+        hardmax: only the largest score of a row counts, of equal ones that of the lowest class; needs ``num_classes``.
+        ignore_index: target value that leaves out a row (``num_classes``) or one element.
+        activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
+        score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = ThresholdCounts(num_classes=2, thresholds=[0.4, 0.6])
+        >>> metric.update(torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1, 0]))
+        >>> found = metric.compute()
+        >>> found["tp"].tolist(), found["fn"].tolist(), found["precision"].tolist()
+        ([[1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]], [[0.5, 1.0], [0.5, 0.0]])
+        >>> metric.to_valor(["cat", "dog"])["dog"][0.6]
+        {'tp': 0, 'fp': 1, 'fn': 1, 'tn': 1, 'precision': 0.0, 'recall': 0.0, 'accuracy': 0.3333333333333333, \
+'f1_score': -1}
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        thresholds: int | ArrayLike | Tensor = VALOR_THRESHOLDS,
+        hardmax: bool = False,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        score_dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> None:
+        check_type("hardmax", hardmax, bool)
+        if hardmax and num_classes is None:
+            raise InputError("hardmax needs num_classes")
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        super().__init__(task, thresholds, score_dtype=score_dtype, hardmax=hardmax, **kwargs)
+
+    def compute(self) -> dict[str, Tensor]:
+        """float64 ``tp``, ``fp``, ``fn``, ``tn``, ``precision``, ``recall``, ``accuracy`` and ``f1_score``.
+
+        ``[C, T]``, in the binary task ``[T]``; NaN where 0 is divided by 0.
+        """
+        return self._values(self.state())
+
+    def result(self) -> Result:
+        """The arrays of ``compute`` with ``thresholds``, signature and counts."""
+        with self.synced_state() as state:
+            values = {name: part.cpu().numpy() for name, part in self._values(state).items()}
+            missing = [name for name, part in values.items() if np.isnan(part).any()]
+            values["thresholds"] = np.asarray(self.levels)
+            reasons = dict.fromkeys(missing, "0 is divided by 0 at these thresholds")
+            return Result(values, self._signature(), self._counts(state), reasons)
+
+    def to_valor(self, labels: Sequence[str] | None = None) -> dict[str, Any]:
+        """The value of Valor's PrecisionRecallCurve, see :func:`valor_curve`; collective like ``compute``.
+
+        Args:
+            labels: a name a class; default: the class indices.
+        """
+        with self.synced_state() as state:
+            return valor_curve(threshold_counts(state.counts), self.levels, _names(labels, self.task))
+
+    def _values(self, state: Histogram) -> dict[str, Tensor]:
+        counts = threshold_counts(state.counts)
+        values = {**counts._asdict(), **count_ratios(counts)}
+        return {name: part[0] for name, part in values.items()} if self.task.kind == "binary" else values
+
+
+class DetailedPrecisionRecallCurve(ScoreMetric):
+    """Valor's DetailedPrecisionRecallCurve: right and wrong samples of every class and threshold, why, and examples.
+
+    False negatives are told apart: a misclassification, where another class reaches the threshold, or no prediction.
+    The scores of all samples are kept, 4 C + 4 bytes each, and shared with exact ROC AUC and curves in a collection.
+
+    Args:
+        num_classes: scores ``[N, C]`` with class indices as target.
+        num_labels: scores and target ``[N, L]``. With neither, the task is binary.
+        thresholds: ascending; default 0.05, 0.10, ..., 0.95. An int: so many, evenly spaced from 0 to 1.
+        max_examples: how many examples to give of each kind, class and threshold: the first in order of updates (and of
+            ranks), by their running index.
+        ignore_index: target value that leaves out a row (``num_classes``) or one element.
+        activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
+        score_dtype: what scores are kept in and rounded to, thresholds too.
+        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it. ``compute`` refuses data with weights.
+
+    Example:
+        >>> metric = DetailedPrecisionRecallCurve(num_classes=2, thresholds=[0.4, 0.6])
+        >>> metric.update(torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1, 0]))
+        >>> metric.to_valor(["cat", "dog"], ["a.jpg", "b.jpg", "c.jpg"])["cat"][0.6]["fn"]
+        {'total': 1, 'observations': {'misclassifications': {'count': 1, 'examples': ['c.jpg']}, \
+'no_predictions': {'count': 0, 'examples': []}}}
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        thresholds: int | ArrayLike | Tensor = VALOR_THRESHOLDS,
+        max_examples: int = 1,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        score_dtype: torch.dtype = torch.float32,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
+            raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        super().__init__(task, score_dtype=score_dtype, **kwargs)
+        self.levels, self._limits = threshold_grid(thresholds, score_dtype)
+        self.max_examples = max_examples
+
+    def compute(self) -> dict[str, Tensor]:
+        """int64 counts ``[C, T]`` by the names of ``KINDS``, and indices of examples ``[C, T, k]``, -1 for none.
+
+        The examples of ``tp/all`` are ``tp/all/examples``. An index counts samples in the order of updates.
+        """
+        return self._values(self._detailed(self.state()))
+
+    def result(self) -> Result:
+        """The arrays of ``compute`` with ``thresholds``, signature and counts."""
+        with self.synced_state() as state:
+            arrays = {name: part.cpu().numpy() for name, part in self._values(self._detailed(state)).items()}
+            signature = self._signature(thresholds=grid_choice(self.levels), max_examples=self.max_examples)
+            return Result({**arrays, "thresholds": np.asarray(self.levels)}, signature, self._counts(state))
+
+    def to_valor(self, labels: Sequence[str] | None = None, samples: Sequence[Any] | None = None) -> dict[str, Any]:
+        """The value of Valor's curve, see :func:`valor_detailed_curve`; collective like ``compute``.
+
+        Args:
+            labels: a name a class; default: the class indices.
+            samples: what stands for each sample among the examples; default: the running index.
+        """
+        with self.synced_state() as state:
+            rows = range(len(state.scores)) if samples is None else samples
+            if len(rows) != len(state.scores):
+                raise InputError(f"samples must have {len(state.scores)} entries, one a sample, but got {len(rows)}")
+            return valor_detailed_curve(self._detailed(state), self.levels, _names(labels, self.task), rows)
+
+    def _detailed(self, state: ScoreRecords) -> Detailed:
+        if len(state.weight):
+            raise InputError("sample_weight must be left out where examples are counted")
+        found = detailed_counts(
+            self._probabilities(state.scores), state.target, self._limits,
+            ignore_index=self.task.ignore_index, max_examples=self.max_examples,
+        )  # fmt: skip
+        check_ranked(found.problem)
+        return found
+
+    def _values(self, detailed: Detailed) -> dict[str, Tensor]:
+        examples = {f"{kind}/examples": rows for kind, rows in zip(KINDS, detailed.examples)}
+        return {**dict(zip(KINDS, detailed.counts)), **examples}
+
+
+def _names(labels: Sequence[str] | None, task: Task) -> Sequence[str]:
+    """A name for each class."""
+    if labels is not None and len(labels) != task.classes:
+        raise InputError(f"labels must have {task.classes} names, one a class, but got {len(labels)}")
+    return [str(c) for c in range(task.classes)] if labels is None else labels
