@@ -13,8 +13,9 @@ from torch import Tensor
 
 from benchmarks import class_examples_ranks as made
 from benchmarks.parity import differences
+from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _targets
+from valor_gpu.ops import _library, _ranks_cuda, _targets
 from valor_gpu.ops.ranks import rank_areas, rank_curves
 
 Op = Callable[..., Any]
@@ -111,9 +112,9 @@ def test_a_side_that_is_missing() -> None:
 # ------------------------------------------------------------------------------------------------------------ kernels
 
 
-@pytest.fixture
-def areas() -> Op:
-    return torch.ops.valor_gpu.rank_areas.default  # type: ignore[no-any-return]
+@pytest.fixture(params=BACKENDS)
+def areas(request: pytest.FixtureRequest) -> Op:
+    return kernel(request.param, "rank_areas", _ranks_cuda.rank_areas)
 
 
 def check(areas: Op, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.ops import _targets
-from valor_gpu.ops._launch import FLOAT_TYPES, cpp
+from valor_gpu.ops import _ranks_cuda, _targets
+from valor_gpu.ops._launch import FLOAT_TYPES, cpp, cuda
 from valor_gpu.ops._library import by_reference, register
 
 LANES = 256
@@ -282,7 +282,7 @@ _AREAS = register(
     reference=_areas_reference,
     fake=_areas_fake,
     cpu=cpp(_areas_cpu),
-    cuda=by_reference("torch sorts every class on the device"),
+    cuda=cuda(_ranks_cuda.rank_areas),
 )
 _CURVES = register(
     f"rank_curves{_ARGUMENTS} -> (Tensor, Tensor, Tensor, Tensor, Tensor)",

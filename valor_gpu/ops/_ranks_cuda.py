@@ -1,0 +1,85 @@
+"""Areas of ranked scores on CUDA: kernels of csrc/cuda/ranks.cu around torch's sort; nothing waits for the device."""
+
+from __future__ import annotations
+
+import struct
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.checks import check_same_device
+from valor_gpu.ops import _targets
+from valor_gpu.ops._launch import FLOAT_TYPES, launching
+
+ROOM = 1 << 29
+"""Bytes that columns which are sorted whole may take at a time, if one column does not need more."""
+
+_BYTES = 56  # of an element of such a column: its keys, sorted and not, rows, running sums, and what torch's sort takes
+
+
+def rank_areas(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The op ``rank_areas`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.rank_areas`.
+
+    Beyond the input it takes 40 bytes a row, if the target is class indices and there are no weights; else ``ROOM``,
+    or 56 bytes a row.
+    """
+    named = {"scores": scores, "target": target} | ({} if weight is None else {"weight": weight})
+    check_same_device(list(named), list(named.values()))
+    scores, target = scores.contiguous(), target.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    rows, classes = scores.shape
+    areas = scores.new_empty((2, classes), dtype=torch.float64)
+    totals = areas.new_empty((2, classes), dtype=torch.int64 if weight is None else torch.float64)
+    problem = scores.new_full((), _targets.FINE, dtype=torch.int64)
+    words = struct.pack(
+        "4q", scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, 0 if weight is None else weight.data_ptr()
+    )
+    words += _targets.target_words(target, classes, ignore_index)
+    words += struct.pack("3q", areas.data_ptr(), totals.data_ptr(), problem.data_ptr())
+    if target.ndim == 1 and weight is None:
+        _look_up(words, scores)
+    else:
+        width = max(1, ROOM // max(1, rows * _BYTES))
+        for column in range(0, classes, width):
+            _sort(words, scores, column, min(width, classes - column))
+    return areas, totals, problem
+
+
+def _key_dtype(scores: Tensor) -> torch.dtype:
+    return torch.int64 if scores.dtype == torch.float64 else torch.int32
+
+
+def _look_up(words: bytes, scores: Tensor) -> None:
+    """Sort the positives, one a row, then let every score find its place among those of its class."""
+    rows, classes = scores.shape
+    found = scores.new_empty(rows, dtype=torch.int32)
+    keys = scores.new_empty(rows, dtype=_key_dtype(scores))
+    with launching(scores.device) as stream:
+        native.function("valor_cuda", "valor_rank_list_cuda", "pppp")(words, found.data_ptr(), keys.data_ptr(), stream)
+        keys, order = keys.sort()
+        found, by_class = found[order].sort(stable=True)
+        keys = keys[by_class]
+        first = scores.new_empty(classes + 1, dtype=torch.int64)
+        counts = scores.new_zeros((2, rows), dtype=torch.int32)
+        native.function("valor_cuda", "valor_rank_places_cuda", "ppppppp")(
+            words, found.data_ptr(), keys.data_ptr(), first.data_ptr(), counts[0].data_ptr(),
+            counts[1].data_ptr(), stream,
+        )  # fmt: skip
+
+
+def _sort(words: bytes, scores: Tensor, column: int, width: int) -> None:
+    """Sort columns whole; running sums then tell what stands at or above each positive."""
+    shape = (width, scores.shape[0])
+    keys = scores.new_empty(shape, dtype=_key_dtype(scores))
+    with launching(scores.device) as stream:
+        native.function("valor_cuda", "valor_rank_keys_cuda", "pqqpp")(words, column, width, keys.data_ptr(), stream)
+        keys, order = keys.sort(stable=True)
+        tp, fp = (keys.new_empty(shape, dtype=torch.int64) for _ in range(2))
+        places = keys.new_empty(shape, dtype=torch.int32)
+        native.function("valor_cuda", "valor_rank_columns_cuda", "pqqpppppp")(
+            words, column, width, keys.data_ptr(), order.data_ptr(), tp.data_ptr(), fp.data_ptr(),
+            places.data_ptr(), stream,
+        )  # fmt: skip
