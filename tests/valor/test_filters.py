@@ -1,0 +1,130 @@
+"""Filters: every operator and field, joins, missing values, trees, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from valor_gpu.errors import InputError
+from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.valor.filters import (
+    And,
+    Condition,
+    Expression,
+    Filter,
+    Not,
+    Or,
+    annotation_metadata,
+    datum_metadata,
+    datum_uid,
+    label_key,
+    label_value,
+    score,
+)
+
+# Three rows: a/x 0.2, b/y 0.5, b/z of another key 0.8.
+ROWS = Rows(
+    datum=np.array([0, 1, 1], np.int32),
+    label=np.array([0, 1, 2], np.int32),
+    annotation=np.array([0, 1, 1], np.int32),
+    score=np.array([0.2, 0.5, 0.8]),
+    metadata=[{"size": 3}, None],
+)
+TRUTHS = Rows(ROWS.datum, ROWS.label, ROWS.annotation, np.full(3, np.nan), ROWS.metadata)
+COLUMNS = Columns(
+    ["a", "b"], [{"hour": 4, "tags": ["rain"]}, {"hour": 9}], [("k", "x"), ("k", "y"), ("l", "z")], TRUTHS, ROWS, 4
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (datum_uid == "a", [1, 0, 0]),
+        (datum_uid != "a", [0, 1, 1]),
+        (datum_uid.isin(["b", "c"]), [0, 1, 1]),
+        (datum_uid.contains("a"), [1, 0, 0]),
+        (datum_metadata["hour"] > 4, [0, 1, 1]),
+        (datum_metadata["hour"] >= 4, [1, 1, 1]),
+        (datum_metadata["hour"] < 9, [1, 0, 0]),
+        (datum_metadata["hour"] <= 9, [1, 1, 1]),
+        (datum_metadata["tags"].contains("rain"), [1, 0, 0]),
+        (datum_metadata["tags"].isnull(), [0, 1, 1]),
+        (annotation_metadata["size"] == 3, [1, 0, 0]),
+        (annotation_metadata["size"] != 3, [0, 0, 0]),  # missing is neither
+        (annotation_metadata["size"].isnotnull(), [1, 0, 0]),
+        (~(annotation_metadata["size"] == 3), [0, 1, 1]),
+        (label_key == "l", [0, 0, 1]),
+        (label_value.isin({"x", "z"}), [1, 0, 1]),
+        (score >= 0.5, [0, 1, 1]),
+        (score < 0.5, [1, 0, 0]),
+        (score.isin([0.2]), [1, 0, 0]),
+        (score.isnull(), [0, 0, 0]),
+        ((score > 0.3) & (label_key == "k"), [0, 1, 0]),
+        ((score > 0.7) | (datum_uid == "a"), [1, 0, 1]),
+        (Or(score > 0.7, datum_uid == "a", label_value == "y"), [1, 1, 1]),
+        (And(Not(score > 0.7), datum_uid == "b"), [0, 1, 0]),
+    ],
+)
+def test_masks(expression: Expression, expected: list[int]) -> None:
+    assert expression.mask(ROWS, COLUMNS).astype(int).tolist() == expected
+
+
+def test_ground_truths_have_no_scores() -> None:
+    assert not (score >= 0).mask(TRUTHS, COLUMNS).any()
+    assert not (score != 0.2).mask(TRUTHS, COLUMNS).any()
+    assert score.isnull().mask(TRUTHS, COLUMNS).all()
+
+
+def test_a_filter_of_each_side() -> None:
+    datums, truths, rows = Filter(datum_uid == "b", label_key == "k", score > 0.5).masks(COLUMNS)
+    assert datums.tolist() == [False, True]
+    assert truths.tolist() == [False, True, False]
+    assert rows.tolist() == [False, False, True]
+    assert all(mask.all() for mask in Filter().masks(COLUMNS))
+
+
+def test_trees() -> None:
+    hour = {"op": "gt", "lhs": {"name": "datum.metadata", "key": "hour"}, "rhs": {"value": 4}}
+    missing = {"op": "isnull", "lhs": {"name": "annotation.metadata", "key": "size"}}
+    tree = {"op": "or", "args": [{"op": "not", "args": hour}, {"op": "and", "args": [missing, hour]}]}
+    found = Filter.from_dict({"predictions": tree, "datums": None})
+    assert found.datums is None
+    assert found.predictions is not None
+    assert repr(found.predictions) == repr(
+        ~(datum_metadata["hour"] > 4) | (annotation_metadata["size"].isnull() & (datum_metadata["hour"] > 4))
+    )
+    assert found.predictions.mask(ROWS, COLUMNS).all()
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"rows": None}, "filter must be one of 'datums', 'groundtruths', 'predictions' but got 'rows'"),
+        ({"datums": []}, r"filter must be a dict with 'op' but got \[\]"),
+        ({"datums": {"op": "and"}}, r"filter 'and' must have 'args' but has \['op'\]"),
+        ({"datums": {"op": "near", "lhs": {"name": "score"}}}, "op must be one of 'eq'.* but got 'near'"),
+        ({"datums": {"op": "eq"}}, "field must be one of 'datum.uid'.* but got ''"),
+        ({"datums": {"op": "eq", "lhs": {"name": "datum.metadata"}}}, "key must name metadata .* but got None"),
+        ({"datums": {"op": "gt", "lhs": {"name": "score"}, "rhs": {"value": 1}}}, r"but compares \['score'\]"),
+        ({"datums": {"op": "or", "args": []}}, "Or must have at least one expression but has none"),
+    ],
+)
+def test_wrong_trees(tree: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Filter.from_dict(tree)
+
+
+def test_wrong_comparisons() -> None:
+    with pytest.raises(InputError, match=r"datum\.metadata hour must compare with 'four' by gt but holds 4"):
+        (datum_metadata["hour"] > "four").mask(ROWS, COLUMNS)
+    with pytest.raises(InputError, match="value of a condition on score must be int or float but got str"):
+        (score > "0.5").mask(ROWS, COLUMNS)
+    with pytest.raises(InputError, match="predictions must be Expression or NoneType but got bool"):
+        Filter(predictions=True)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="And must be Expression but got str"):
+        And(datum_uid == "a", "b")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(score)
+    assert Condition("eq", "score", 1).fields() == {"score"}

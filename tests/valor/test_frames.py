@@ -1,0 +1,139 @@
+"""Frames of several libraries give the numbers of objects, and say what they lack."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.valor import cases
+from tests.valor.test_classification import Frame, scene
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.valor import (
+    Annotation,
+    Datum,
+    Filter,
+    GroundTruth,
+    Label,
+    Prediction,
+    evaluate_classification,
+    frames,
+)
+from valor_gpu.valor.columns import join_columns, read_columns
+from valor_gpu.valor.filters import annotation_metadata, datum_metadata
+
+
+class Stream:
+    """A table that shows nothing but the Arrow stream."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class Interchange:
+    """A table that shows nothing but the interchange protocol."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object:
+        return self.table.__dataframe__(nan_as_null, allow_copy)
+
+
+def build(library: str, wrap: Callable[[Any], Any], frame: Frame) -> Any:
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    return wrap(module.table(frame) if library == "pyarrow" else module.DataFrame(frame))
+
+
+def objects(truth: Frame, found: Frame) -> tuple[list[GroundTruth], list[Prediction]]:
+    rows: dict[str, list[Label]] = {uid: [] for uid in truth["datum_uid"]}
+    for uid, *label in zip(*found.values()):
+        rows[uid].append(Label(*label))
+    truths = [GroundTruth(Datum(uid), [Annotation(labels=[Label(*label)])]) for uid, *label in zip(*truth.values())]
+    return truths, [Prediction(Datum(uid), [Annotation(labels=labels)]) for uid, labels in rows.items()]
+
+
+@pytest.mark.parametrize(
+    ("library", "wrap"),
+    [
+        ("pyarrow", lambda table: table),
+        ("pyarrow", Stream),
+        ("pyarrow", Interchange),
+        ("pandas", lambda frame: frame),
+        ("polars", lambda frame: frame),
+    ],
+)
+def test_a_frame_is_as_good_as_objects(library: str, wrap: Callable[[Any], Any]) -> None:
+    truth, found = scene(11)
+    expected = evaluate_classification(*objects(truth, found), metrics_to_return=cases.ALL)
+    data = build(library, wrap, truth), build(library, wrap, found)
+    shown = evaluate_classification(*data, metrics_to_return=cases.ALL)
+    assert shown.metrics == expected.metrics
+    assert shown.confusion_matrices == expected.confusion_matrices
+
+
+def test_mappings_of_arrays_and_of_lists() -> None:
+    truth, found = scene(12)
+    arrays = [{name: np.array(values) for name, values in frame.items()} for frame in (truth, found)]
+    assert evaluate_classification(*arrays).metrics == evaluate_classification(truth, found).metrics
+
+
+@pytest.mark.parametrize("library", ["dict", "pyarrow", "pandas", "polars"])
+def test_metadata_columns(library: str) -> None:
+    truth: Frame = {
+        "datum_uid": ["a", "b", "b"],
+        "label_key": ["k", "k", "l"],
+        "label_value": ["x", "y", "z"],
+        "annotation_id": [7, 9, 9],
+        "datum_metadata.hour": [4, None, None],
+        "annotation_metadata.sure": ["yes", "no", "no"],
+    }
+    found = {**{name: truth[name] for name in ("datum_uid", "label_key", "label_value")}, "score": [1.0, 1.0, 1.0]}
+    data = truth if library == "dict" else build(library, lambda frame: frame, truth)
+    columns = read_columns(data, found)
+    assert columns.annotations == 2 + 3
+    assert columns.groundtruths.annotation.tolist() == [0, 1, 1]
+    assert Filter(datums=datum_metadata["hour"] == 4).masks(columns)[1].tolist() == [True, False, False]
+    assert Filter(datums=datum_metadata["hour"].isnull()).masks(columns)[0].tolist() == [False, True]
+    sure = Filter(groundtruths=annotation_metadata["sure"] == "no").masks(columns)[1]
+    assert sure.tolist() == [False, True, True]
+
+
+def test_columns_join() -> None:
+    truth, found = scene(13, datums=20)
+    other, others = scene(14, datums=20, classes=6)
+    for frame in (other, others):
+        frame["datum_uid"] = [f"other {uid}" for uid in frame["datum_uid"]]
+        frame["datum_metadata.part"] = [2] * len(frame["datum_uid"])
+    joined = join_columns([read_columns(truth, found), read_columns(other, others)])
+    both = [{name: a[name] + b[name] for name in a} for a, b in ((truth, other), (found, others))]
+    whole = read_columns(*both)
+    assert joined.datums == whole.datums
+    assert joined.datum_metadata[20:] == [{"part": 2}] * 20
+    for side in ("groundtruths", "predictions"):
+        one, two = getattr(joined, side), getattr(whole, side)
+        assert [joined.labels[label] for label in one.label] == [whole.labels[label] for label in two.label]
+        assert one.datum.tolist() == two.datum.tolist()
+        assert one.annotation.tolist() == two.annotation.tolist()
+        assert np.array_equal(one.score, two.score, equal_nan=True)
+
+
+def test_wrong_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth, found = scene(1, datums=3)
+    with pytest.raises(InputError, match="predictions must have a column 'score' but has 'datum_uid', 'label_key'"):
+        evaluate_classification(truth, truth)
+    with pytest.raises(InputError, match="groundtruths must have a column 'datum_uid' but has none"):
+        evaluate_classification({}, found)
+    with pytest.raises(InputError, match="groundtruths must have columns of one length but got 3, 2, 3"):
+        evaluate_classification({**truth, "label_key": ["k", "k"]}, found)
+    with pytest.raises(InputError, match=r"column 'label_key' must be one-dimensional but has shape \[3, 1\]"):
+        evaluate_classification({**truth, "label_key": [["k"]] * 3}, found)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"groundtruths of type Stream needs pyarrow: pip install .*arrow"):
+        frames.open_frame("groundtruths", Stream(None))
