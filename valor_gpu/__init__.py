@@ -1,7 +1,8 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
 ``valor_gpu.detection`` has the metrics of object detection, ``valor_gpu.coco`` the classes of pycocotools,
-``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` tells which kernels serve here.
+``valor_gpu.valor`` those of valor_core, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` tells which kernels serve
+here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import coco, detection, ops
+    from valor_gpu import coco, detection, ops, valor
     from valor_gpu.errors import InputError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
@@ -34,6 +35,7 @@ __all__ = [
     "coco",
     "detection",
     "ops",
+    "valor",
 ]
 
 _HOMES = {
@@ -42,7 +44,7 @@ _HOMES = {
     "Metric": "valor_gpu.metric",
     "Ragged": "valor_gpu.ragged",
     "State": "valor_gpu.state",
-    **{package: f"valor_gpu.{package}" for package in ("coco", "detection", "ops")},
+    **{package: f"valor_gpu.{package}" for package in ("coco", "detection", "ops", "valor")},
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,42 @@
+"""docs/valor.md: its examples print what it shows, and its table of differences is that of the cases."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.valor import test_cases
+
+PAGE = (Path(__file__).parents[2] / "docs" / "valor.md").read_text()
+
+
+def test_examples_print_what_the_page_shows() -> None:
+    names: dict[str, Any] = {}
+    shown = ""
+    for language, code in re.findall(r"```(python|text)\n(.*?)```", PAGE, re.DOTALL):
+        if language == "text":
+            assert shown == code
+            shown = ""
+            continue
+        assert shown == ""
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "docs/valor.md", "exec"), names)
+        shown = printed.getvalue()
+    assert shown == ""
+
+
+def test_differences_are_listed() -> None:
+    table = PAGE.split("### Differences that remain")[1].split("Beside numbers")[0]
+    listed = {tuple(re.split(r" *\| *", line)[1:3]) for line in table.splitlines() if line.startswith("| ")}
+    listed -= {("scene", "release"), ("---", "---")}
+    known = {*test_cases.DIFFERENCES, *test_cases.ONLY_OURS_RAISES, *test_cases.ONLY_THEIRS_RAISES}
+    assert listed == known
+
+
+def test_numbers_of_scenes() -> None:
+    edge, core, lite = (len(contents["cases"]) for contents in (test_cases.EDGE, test_cases.CORE, test_cases.LITE))
+    assert f"in {edge} scenes and in {core + lite} cases" in PAGE
