@@ -19,6 +19,7 @@ from torchmetrics import MetricCollection
 from valor_gpu.classification.areas import AUROC, ROCAUC, AreaMetric, AveragePrecision, mROCAUC
 from valor_gpu.classification.curves import ROC
 from valor_gpu.classification.scores import ScoreMetric, ScoreRecords
+from valor_gpu.classification.sweeps import ThresholdCounts
 from valor_gpu.errors import InputError
 
 METRICS = [(ROCAUC, roc_auc_score), (AveragePrecision, average_precision_score)]
@@ -365,6 +366,34 @@ def test_bad_values_are_named() -> None:
 def test_arguments_out_of_range(choices: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
         ROCAUC(**choices)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    "metric",
+    [
+        ROCAUC(num_classes=4), ROCAUC(num_classes=4, ignore_index=1), ROCAUC(num_classes=4, bins=4),
+        ThresholdCounts(num_classes=4, hardmax=True),
+    ],
+    ids=["exact", "ignoring", "bins", "hardmax"],
+)  # fmt: skip
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nothing_waits_for_the_device(metric: ScoreMetric, weighted: bool) -> None:
+    scores, classes, _ = random_batch(1)
+    batch = (scores, classes, torch.rand(60)) if weighted else (scores, classes)
+    metric = metric.clone().cuda()
+    moved = [part.cuda() for part in batch]
+    for mode in ("default", "error"):  # the first call may load the library
+        torch.cuda.set_sync_debug_mode(mode)
+        try:
+            metric.update(*moved)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    expected = metric.clone().cpu()
+    expected.reset()
+    updated(expected, batch, batch)
+    torch.testing.assert_close(metric.cpu().compute(), expected.compute(), rtol=0, atol=1e-12, equal_nan=True)
 
 
 def test_peers_score_absent_classes_0() -> None:

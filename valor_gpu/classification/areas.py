@@ -44,8 +44,9 @@ class AreaMetric(ScoreMetric):
         num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
         average: ``macro`` is the mean over the classes whose number exists, ``weighted`` that by their positives,
             ``micro`` takes every element as a sample of one class, ``none`` (or None) gives one number a class.
-        thresholds: None is exact: it keeps every score, 4 C + 4 bytes a sample. A number of evenly spaced thresholds
-            from 0 to 1, or ascending thresholds, keep a histogram: scores between two thresholds are tied.
+        thresholds: None is exact: it keeps every score, at most 4 C + 4 bytes a sample (5 in the binary task, 5 L with
+            labels; 8 more with weights). A number of evenly spaced thresholds from 0 to 1, or ascending thresholds,
+            keep a histogram: scores between two thresholds are tied.
         bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 are
             told apart; constant memory, and :meth:`result` has bounds on the exact number.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.

@@ -55,8 +55,9 @@ class CurveMetric(ScoreMetric):
     Args:
         num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
         num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
-        thresholds: None gives a point for every distinct score and keeps every score, 4 C + 4 bytes a sample. A number
-            of thresholds, evenly spaced from 0 to 1, or ascending thresholds keep a histogram of constant size.
+        thresholds: None gives a point for every distinct score and keeps every score, as
+            :class:`~valor_gpu.classification.areas.AreaMetric` does. A number of thresholds, evenly spaced from 0 to 1,
+            or ascending thresholds keep a histogram of constant size.
         average: ``none`` (or None) gives a curve a class, ``micro`` one curve of all elements.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
         activation: ``auto`` takes scores for logits if any lies outside [0, 1] (with thresholds: any of the batch),
@@ -243,5 +244,6 @@ def plot_curves(result: Result, ax: Any = None) -> Any:
              title=f"{result.counts['samples']:,} samples")  # fmt: skip
     axes.grid(alpha=0.3)
     if len(lines) > 1:
-        axes.legend(title="class", fontsize="small", title_fontsize="small", frameon=False)
+        title = "class" if len(lines) <= _LABELLED else f"class, {_LABELLED} of {len(lines)}"
+        axes.legend(title=title, fontsize="small", title_fontsize="small", frameon=False)
     return axes

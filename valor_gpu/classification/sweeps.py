@@ -257,7 +257,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     """Valor's DetailedPrecisionRecallCurve: right and wrong samples of every class and threshold, why, and examples.
 
     False negatives are told apart: a misclassification, where another class reaches the threshold, or no prediction.
-    The scores of all samples are kept, 4 C + 4 bytes each, and shared with exact ROC AUC and curves in a collection.
+    The scores of all samples are kept, and shared with exact ROC AUC and curves in a collection.
 
     Args:
         num_classes: scores ``[N, C]`` with class indices as target.
