@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import warnings
 import weakref
 from dataclasses import dataclass
 from functools import partial
@@ -356,3 +357,48 @@ def test_lightning_logs_and_resets(tmp_path: Any) -> None:
     assert logged["val_sum"] == 10 and logged["val/Mean"] == 2
     assert model.per_epoch == [0, 2, 2]
     assert sorted(model.state_dict()) == ["layer.bias", "layer.weight"]
+
+
+def test_a_state_of_all_ranks_is_not_written_or_merged() -> None:
+    metric = distributed()
+    metric.update(torch.tensor([1, 2]))
+    metric.sync(two_ranks, distributed_available=lambda: True)
+    with pytest.raises(SyncError, match="to_bytes needs the state of this rank"):
+        metric.to_bytes()
+    with pytest.raises(SyncError, match="merge_state of it needs the state of this rank"):
+        Sum().merge_state(metric)
+    metric.unsync()
+    other = Sum()
+    other.merge_state(metric)
+    assert other.compute() == 3 and Sum().from_bytes(metric.to_bytes()).compute() == 3
+
+
+class Torn(Sum):
+    def update(self, values: Tensor) -> None:
+        super().update(values)
+        if len(values) > 2:
+            raise InputError("values must be few")
+
+
+def test_an_update_that_fails_after_it_added_leaves_nothing() -> None:
+    metric = Torn()
+    metric.update(torch.tensor([1]))
+    with pytest.raises(InputError, match="values must be few"):
+        metric.update(torch.tensor([1, 2, 3]))
+    assert metric.compute() == 1 and len(metric.state().rows) == 1 and metric.update_count == 1
+
+
+def test_compiled_programs_call_metrics() -> None:
+    metric = Sum()
+
+    def step(values: Tensor) -> Tensor:
+        doubled = values * 2
+        metric.update(doubled)
+        return doubled + metric(values) + metric.compute()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch's compiler warns of is not ours
+        step = torch.compile(step, backend="eager")
+        assert step(torch.tensor([1, 2])).tolist() == [2 + 3 + 9, 4 + 3 + 9]
+        torch.compiler.reset()
+    assert metric.update_count == 2

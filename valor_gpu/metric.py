@@ -15,6 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from valor_gpu.checks import check_type
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
+from valor_gpu.graphs import outside_graphs
 from valor_gpu.result import Result, Signature, require_matplotlib
 from valor_gpu.state import Spec, State, merge_tensors
 
@@ -152,6 +153,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         """The message of the sticky error ``code``, for metrics that give one to ``_add``."""
         return f"an update failed with code {code}"
 
+    @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its own value; when anything raises, the metric is as it was before.
 
@@ -198,6 +200,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         theirs: Mapping[str, Any]
         if isinstance(incoming_state, Metric):
             self._identity.check(incoming_state._identity.text, "the incoming metric")
+            incoming_state._refuse_synced("merge_state of it")
             theirs, updates = incoming_state.metric_state, incoming_state._update_count
         elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
             theirs, updates = load_state(incoming_state, self._identity)
@@ -208,7 +211,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
         self._combine(self.metric_state, parts, self._update_count + updates)
 
     def to_bytes(self) -> bytes:
-        """The state of this rank as a versioned state file without pickle; see :meth:`from_bytes`."""
+        """The state of this rank as a versioned state file without pickle; refused, like others, while synchronised."""
+        self._refuse_synced("to_bytes")
         return dump_state(self._tensors(self._schema), self._identity, self._update_count)
 
     def from_bytes(self, data: Buffer) -> Self:
@@ -225,9 +229,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
     def reset(self) -> None:
         """Forget all data. Lists are replaced, never cleared: others may hold them."""
-        for spec in self._schema:
-            if spec.joined:
-                setattr(self, spec.name, [])
+        for name in (spec.name for spec in self._schema if spec.joined):
+            setattr(self, name, [])
         super().reset()
         self._merged = None
 
@@ -274,7 +277,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
                 raise
             self._merged = None
 
-        return guarded
+        return outside_graphs(guarded)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """The sticky error raises inside the synchronised context, so on every rank."""
@@ -284,7 +287,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             self._check_error()
             return compute(*args, **kwargs)
 
-        return super()._wrap_compute(checked)
+        return outside_graphs(super()._wrap_compute(checked))
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None

@@ -165,7 +165,10 @@ def test_missing_keys(convention, key):
         run(evaluator(OURS, (dataset, results), convention=convention))
     del results[3]["score"]
     dataset = random_objects(2)[0]
-    with pytest.raises(InputError, match=r"results\[3\] must have score but has only image_id, category_id, bbox$"):
+    with pytest.raises(
+        InputError,
+        match=r"results\[3\] must have score but has only image_id, category_id, bbox \(nulls do not count\)$",
+    ):
         run(evaluator(OURS, (dataset, results), convention=convention))
 
 

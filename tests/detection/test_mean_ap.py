@@ -188,17 +188,59 @@ def test_state_takes_at_most_24_bytes_a_detection() -> None:
 def test_repeated_images_count_once_whatever_the_copy() -> None:
     scene = scored_scene(12, images=6)
     preds, target = inputs(scene, ids=True)
-    once = fed(MeanAveragePrecision("xywh"), preds, target).result()
-    other = dict(preds[2], scores=preds[2]["scores"] * 0.5)
-    results = []
-    for copies in ([preds[2], other, preds[2]], [other, preds[2], other]):
-        metric = fed(MeanAveragePrecision("xywh"), [*preds[:2], *copies, *preds[3:]],
-                     [*target[:2], *[target[2]] * 3, *target[3:]])  # fmt: skip
-        results.append(metric.result())
-        assert metric.result().counts["repeated_images"] == 2 and metric.result().counts["images"] == 6
+    k = max(range(6), key=lambda i: min(len(scene.scores[i]), len(scene.true_labels[i])))
+    assert len(preds[k]["scores"]) > 1
+    other = dict(preds[k], scores=preds[k]["scores"].flip(0))
+
+    def with_copies(*copies: Any) -> Any:
+        order = [*preds[:k], *copies, *preds[k + 1 :]]
+        truths = [*target[:k], *[target[k]] * len(copies), *target[k + 1 :]]
+        return fed(MeanAveragePrecision("xywh"), order, truths).result()
+
+    with pytest.warns(UserWarning, match=rf"the first is {FIRST_ID + ID_STEP * k}\) came before .* other detections"):
+        results = [with_copies(preds[k], other, preds[k]), with_copies(other, preds[k], other)]
+    assert all(result.counts["repeated_images"] == 2 and result.counts["images"] == 6 for result in results)
     assert results[0].scalars() == pytest.approx(results[1].scalars(), abs=0, nan_ok=True)
+    alone = [with_copies(copy).scalars() for copy in (preds[k], other)]
+    assert alone[0]["map"] != alone[1]["map"] and results[0].scalars()["map"] in (alone[0]["map"], alone[1]["map"])
+    once = fed(MeanAveragePrecision("xywh"), preds, target).result()
     same = fed(MeanAveragePrecision("xywh"), [*preds, *preds], [*target, *target]).result()
     assert same.scalars() == pytest.approx(once.scalars(), abs=0, nan_ok=True)
+
+
+def test_a_constant_id_on_images_without_objects_is_told() -> None:
+    preds, target = inputs(scored_scene(12, images=4), ids=True)
+    nothing = {key: target[0][key][:0] for key in ("boxes", "labels", "iscrowd", "area")}
+    metric = fed(MeanAveragePrecision("xywh"), preds, [dict(nothing, image_id=0) for _ in preds])
+    found = len({len(p["scores"]) for p in preds})
+    assert found > 1
+    with pytest.warns(UserWarning, match=r"image_id \(the first is 0\) came before with the same ground truth"):
+        metric.compute()
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_one_id_with_two_ground_truths_is_refused_in_either_order(swap: bool) -> None:
+    preds, target = inputs(scored_scene(14), ids=True)
+    pair = sorted(range(len(preds)), key=lambda i: len(target[i]["labels"]))[-2:]
+    metric = MeanAveragePrecision("xywh")
+    for i in pair[::-1] if swap else pair:
+        metric.update([preds[i]], [dict(target[i], image_id=5)])
+    with pytest.raises(InputError, match="image_id 5 must name one image but came with two different ground truths"):
+        metric.compute()
+
+
+def test_images_with_and_without_ids_keep_one_order() -> None:
+    scene = scored_scene(21, images=8)
+    preds, target = inputs(scene, ids=True)
+    for item in target[::2]:
+        del item["image_id"]
+    results = []
+    for order in (range(8), [5, 2, 7, 0, 3, 6, 1, 4]):
+        metric = MeanAveragePrecision("xywh")
+        for i in order:
+            metric.update([preds[i]], [target[i]])
+        results.append(metric.result().scalars())
+    assert results[0] == pytest.approx(results[1], abs=0, nan_ok=True)
 
 
 def test_a_constant_id_cannot_erase_a_data_set() -> None:
@@ -289,7 +331,8 @@ BAD = {
     "half_ids": ([PRED] * 2, [dict(TRUE, image_id=1), TRUE], r"target\[1\] must have key 'image_id'"),
     "float_id": ([PRED], [dict(TRUE, image_id=1.5)], r"target\[0\]\['image_id'\] must be an int"),
     "huge_id": ([PRED], [dict(TRUE, image_id=2**63)], r"target\[0\]\['image_id'\] must fit in int64"),
-    "packed_shape": (PRED, TRUE, r"preds\['boxes'\] must have shape \[B, N, 4\]"),
+    "one_image": (PRED, TRUE, r"preds must be a dict of padded tensors .* put it in a list"),
+    "packed_shape": (dict(PRED, labels=PRED["labels"][None]), TRUE, r"preds\['boxes'\] must have shape \[B, N, 4\]"),
 }
 
 
@@ -320,3 +363,19 @@ CONSTRUCTOR = {
 def test_constructor_names_the_argument(name: str) -> None:
     with pytest.raises(InputError, match=CONSTRUCTOR[name][1]):
         MeanAveragePrecision(**CONSTRUCTOR[name][0])
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (dict(iou_thresholds=[50, 75]), r"iou_thresholds must lie between 0 and 1 but got \[50\.0, 75\.0\]"),
+        (dict(iou_thresholds=[-0.5]), "iou_thresholds must lie between 0 and 1"),
+        (dict(iou_thresholds=["0.5"]), r"iou_thresholds must hold numbers but got \['0\.5'\]"),
+        (dict(max_detection_thresholds=list(range(1, 300))), "must hold 1 to 254 different numbers .* but got 299: "),
+        (dict(max_detection_thresholds=[5, 5]), "must hold 1 to 254 different numbers .* but got 2"),
+        (dict(max_detection_thresholds=[2**63]), "different numbers up to 2147483647"),
+    ],
+)
+def test_thresholds_that_cannot_be_meant_are_refused(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        MeanAveragePrecision(**choices)

@@ -388,9 +388,17 @@ RESULT_ERRORS = [
     ('[{"é": "unclosed}]', "byte 19: needed the closing quote of the string", "byte 8: Unterminated string"),
     ('[{"other": [1, {"a": 2]}]', "byte 22: needed ',' or '}' but got ']}]'", "byte 22: Expecting ',' delimiter"),
     (f"[{RESULT}, 5]", r": \[1\] must be an object but got 5$", None),
-    (f"[{RESULT}, {{}}]", r": \[1\] must have image_id but has only other keys$", None),
-    ('[{"image_id": 1, "score": null}]', r": \[0\] must have category_id but has only image_id$", None),
-    (f"[{RESULT}, {RESULT[:-15]}}}]", r": \[1\] must have score but has only image_id, category_id, bbox$", None),
+    (f"[{RESULT}, {{}}]", r": \[1\] must have image_id but has only other keys \(nulls do not count\)$", None),
+    (
+        '[{"image_id": 1, "score": null}]',
+        r": \[0\] must have category_id but has only image_id \(nulls do not count\)$",
+        None,
+    ),
+    (
+        f"[{RESULT}, {RESULT[:-15]}}}]",
+        r": \[1\] must have score but has only image_id, category_id, bbox \(nulls do not count\)$",
+        None,
+    ),
     ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer but got 1.5$", None),
     ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer but got True$", None),
     ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer but got '1'$", None),
@@ -477,7 +485,9 @@ def test_what_absent_values_become(tmp_path, reader):
     assert (rows.category_id.tolist(), rows.iscrowd.tolist(), rows.ignore.tolist()) == ([0], [False], [False])
     assert np.isnan(rows.bbox).all() and np.isnan(rows.area).all() and np.isnan(rows.score).all()
     assert {name for name in coco.BIT if rows.has(name)[0]} == {"id", "image_id"}
-    with pytest.raises(InputError, match=r"annotations\[0\] must have bbox but has only id, image_id$"):
+    with pytest.raises(
+        InputError, match=r"annotations\[0\] must have bbox but has only id, image_id \(nulls do not count\)$"
+    ):
         rows.require("id", "bbox")
 
 

@@ -150,3 +150,18 @@ def test_meteor_needs_a_wordnet_and_nltk(tmp_path: Any, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "nltk.corpus.reader", None)
     with pytest.raises(MissingExtraError, match=r"METEOR needs nltk: pip install 'valor_gpu\[text\]'"):
         text.meteor_scores(["a"], ["a"], tmp_path)
+
+
+def test_meteor_is_that_of_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a WordNet that knows no word."""
+    nltk = pytest.importorskip("nltk.translate.meteor_score")
+
+    class NoSynonyms:
+        def synsets(self, word: str) -> list[Any]:
+            return []
+
+    monkeypatch.setattr("valor_gpu.text.meteor._reader", lambda folder: NoSynonyms())
+    expected = [
+        nltk.meteor_score([t.split() for t in row], p.split(), wordnet=NoSynonyms(), alpha=0.5) for p, row in zip(*ROWS)
+    ]
+    assert text.meteor_scores(*ROWS, wordnet="unused", alpha=0.5).tolist() == expected

@@ -58,7 +58,10 @@ class Records:
 
 def usable_device(device: Any) -> torch.device:
     """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
-    found = torch.device("cpu" if device is None else device)
+    try:
+        found = torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError):
+        raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
     there = torch.cuda.device_count()
     if found.type == "cuda" and (found.index or 0) >= there:
         text = f"{there or 'no'} CUDA device{'s' * (there > 1)}"

@@ -5,6 +5,7 @@ Row layouts: docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,7 +115,19 @@ def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
             raise InputError(
                 f"target: image_id {table[first, _ID]} must name one image but came with two different ground truths"
             )
+    _warn_of_other_copies(table, order[again - 1], order[again])
     return np.setdiff1d(np.arange(len(table)), order[again])
+
+
+def _warn_of_other_copies(table: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
+    """Copies that a sampler adds to fill a batch have the same detections; others may be other images."""
+    other = table[first, _RECORD_HASH] != table[second, _RECORD_HASH]
+    if other.any():
+        warnings.warn(
+            f"{int(other.sum())} images were left out since their image_id (the first is {table[first[other][0], _ID]})"
+            " came before with the same ground truth but other detections: are the ids different for every image?",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def wrong_record(where: str, row: int, value: object) -> InputError:
 def missing_field(where: str, row: int, field: str, present: int) -> InputError:
     """The error for a record without ``field``; ``present`` has the bits of the fields it has."""
     has = [name for name in FIELDS if present & int(BIT[name])]
-    return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}")
+    return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}"
+                      " (nulls do not count)")  # fmt: skip
 
 
 def check_array(where: str, value: object) -> None:

@@ -42,6 +42,9 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
 )
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
+_OTHER_FILES = {b"\x1f\x8b": "gzip-compressed: gunzip it", b"PK\x03\x04": "a zip archive: unpack it",
+                b"\xef\xbb\xbf": "marked with a byte order mark: remove it", b"\xff\xfe": "in UTF-16",
+                b"\xfe\xff": "in UTF-16"}  # fmt: skip
 
 
 class JsonFile:
@@ -55,6 +58,9 @@ class JsonFile:
             raise InputError(f"{self.name}: byte 0: needed a value but the file is empty")
         self._bytes: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
         self._text = self._bytes.data
+        for magic, kind in _OTHER_FILES.items():
+            if self._text[: len(magic)] == magic:
+                raise InputError(f"{self.name}: byte 0: needed JSON in UTF-8 but the file is {kind}")
 
     def fail(self, at: int, need: str) -> NoReturn:
         """Raise for what stands at byte ``at``."""

@@ -172,6 +172,9 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
     for (side, key), (tensor,) in {**columns, **{("target", k): v for k, v in optional.items()}}.items():
         rows = columns[side, "labels"][0].shape
         need = (images, *rows[1:2], *((4,) if key == "boxes" else ()))
+        if len(rows) == 1:
+            raise InputError(f"{side} must be a dict of padded tensors [B, N, ...], or a list of dicts, but is the dict"
+                             f" of one image: put it in a list")  # fmt: skip
         if len(rows) != 2 or tuple(tensor.shape) != need:
             raise InputError(f"{side}[{key!r}] must have shape [B, N{', 4' if key == 'boxes' else ''}] = {list(need)}"
                              f" but got {list(tensor.shape)}")  # fmt: skip
