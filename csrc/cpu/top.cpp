@@ -88,11 +88,11 @@ VALOR_INLINE int32_t predict_long(const typename Bits::Word* row, int64_t count,
 }
 
 template <class Bits>
-VALOR_INLINE int64_t predict_rows(const Scores& scores, const Target& target, int64_t k, int64_t begin,
+VALOR_INLINE int64_t predict_rows(const Scores& scores, const Target* target, int64_t k, int64_t begin,
                                   int64_t end, int32_t* predicted) {
   int64_t problem = kFine;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t true_class = target.row_class(i);
+    const int64_t true_class = target ? target->row_class(i) : 0;
     predicted[i] = kLeftOut;
     if (true_class == kBadRow) problem = std::min(problem, value_problem(i, 0, kTarget));
     if (true_class < 0) continue;
@@ -140,7 +140,7 @@ struct ShortRows {
 };
 
 template <class Bits>
-VALOR_INLINE int64_t predict_short(const Scores& scores, const Target& target, int64_t k, int64_t begin,
+VALOR_INLINE int64_t predict_short(const Scores& scores, const Target* target, int64_t k, int64_t begin,
                                    int64_t end, int32_t* predicted) {
   constexpr int64_t kLanes = ShortRows<Bits>::kLanes;
   ShortRows<Bits> lanes;
@@ -149,7 +149,7 @@ VALOR_INLINE int64_t predict_short(const Scores& scores, const Target& target, i
     const int64_t size = std::min(kLanes, end - tile);
     const typename Bits::Word* rows = scores.row<Bits>(tile);
     for (int64_t j = 0; j < size; ++j) {
-      truths[j] = target.row_class(tile + j);
+      truths[j] = target ? target->row_class(tile + j) : 0;
       lanes.load(rows, scores.classes, j, std::max<int64_t>(truths[j], 0));
     }
     lanes.scan(scores.classes);
@@ -210,8 +210,6 @@ VALOR_INLINE int64_t top_rows(const Scores& scores, int64_t k, int64_t begin, in
     if (!largest_key<Bits>(row, scores.classes, best)) {
       std::fill(out, out + k, kLeftOut);
       problem = std::min(problem, value_problem(i, first_nan<Bits>(row), kNanScore));
-    } else if (k == 1) {
-      *out = static_cast<int32_t>(find_key<Bits>(row, scores.classes, best));
     } else if (k <= kInsertion) {
       keep_largest<Bits>(row, scores.classes, k, out);
     } else {
@@ -221,9 +219,10 @@ VALOR_INLINE int64_t top_rows(const Scores& scores, int64_t k, int64_t begin, in
   return problem;
 }
 
-// Processor-specific clones of templates: one function a float type.
+// Processor-specific clones of templates: one function a float type. To predict without a target and with k =
+// 0 is to find the largest.
 #define VALOR_ROWS_OF(Bits)                                                                                \
-  VALOR_CLONES int64_t predict(Bits, const Scores& scores, const Target& target, int64_t k, int64_t begin, \
+  VALOR_CLONES int64_t predict(Bits, const Scores& scores, const Target* target, int64_t k, int64_t begin, \
                                int64_t end, int32_t* predicted) {                                          \
     return scores.classes <= kShortRow ? predict_short<Bits>(scores, target, k, begin, end, predicted)     \
                                        : predict_rows<Bits>(scores, target, k, begin, end, predicted);     \
@@ -250,7 +249,7 @@ VALOR_API int32_t valor_predict_top_cpu(const void* scores, int64_t type, int64_
   const Scores of{scores, type, rows, target.classes};
   with_bits(type, [&](auto bits) {
     over_rows(rows, grain_of(of), threads, problem, [&](int64_t begin, int64_t end) {
-      return predict(bits, of, target, k, begin, end, predicted);
+      return predict(bits, of, &target, k, begin, end, predicted);
     });
   });
   return 0;
@@ -262,8 +261,10 @@ VALOR_API int32_t valor_top_classes_cpu(const void* scores, int64_t type, int64_
   using namespace valor;
   const Scores of{scores, type, rows, columns};
   with_bits(type, [&](auto bits) {
-    over_rows(rows, grain_of(of), threads, problem,
-              [&](int64_t begin, int64_t end) { return top(bits, of, k, begin, end, classes); });
+    over_rows(rows, grain_of(of), threads, problem, [&](int64_t begin, int64_t end) {
+      return k == 1 ? predict(bits, of, nullptr, 0, begin, end, classes)
+                    : top(bits, of, k, begin, end, classes);
+    });
   });
   return 0;
 }

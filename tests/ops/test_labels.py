@@ -36,6 +36,10 @@ def run(request: pytest.FixtureRequest) -> Run:
     return lambda name, *args: kernel(request.param, name, getattr(_labels_cuda, name))(*args)
 
 
+def simulate(name: str, *args: Any) -> Any:
+    return kernel("simulated", name, getattr(_labels_cuda, name))(*args)
+
+
 def check(run: Run, name: str, *args: Any) -> Any:
     """The outputs of an op, which are those of its definition by bytes."""
     got, expected = run(name, *args), _library.reference(name)(*args)
@@ -124,6 +128,18 @@ def test_weights_of_several_blocks(run: Run) -> None:
     check(run, "count_pairs", *pairs, 2, 2, weight)
     used = pairs[1] < 2
     assert counts[TRUE].sum() == pytest.approx(float(weight[used].sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_order_of_cuda_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    rng = random(int(seed))
+    scores, target = made.scores_of(rng, 90, 20), made.labels_of(rng, 90, 20)
+    for weight in (None, made.weights_of(rng, 90)):
+        check(simulate, "count_top", scores, target, 2, 20, weight)
+        check(simulate, "count_pairs", target, target, 20, 20, weight)
+    check(simulate, "top_classes", scores, 3)
+    check(simulate, "first_in_cells", target, 20, 3)
 
 
 def test_threads_change_no_bit() -> None:
