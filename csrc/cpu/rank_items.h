@@ -127,4 +127,23 @@ ClassAreas<double> weighted_areas(const RankedRange<Key>& range, const double* r
   return {auc_of(wins.total(), all.tp, all.fp), average_of(precisions.total(), all.tp), all.tp, all.fp};
 }
 
+// Where the points of a class go: room for as many as it has rows.
+template <class Raw, class Sum>
+struct Points {
+  Raw* thresholds;
+  Sum *tp, *fp;
+};
+
+// Writes a point a distinct score, from the largest; returns how many.
+template <class Order, class Weights>
+int64_t write_points(const RankedRange<typename Order::Key>& range, const Weights& weights,
+                     const Points<typename Order::Raw, typename Weights::Sum>& to) {
+  int64_t points = 0;
+  for_groups(range, weights, [&](int64_t first, int64_t, const auto& at) {
+    to.thresholds[points] = Order::raw(static_cast<typename Order::Key>(~range.items[first].down));
+    to.tp[points] = at.tp, to.fp[points++] = at.fp;
+  });
+  return points;
+}
+
 }  // namespace valor

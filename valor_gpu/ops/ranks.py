@@ -275,6 +275,33 @@ def _areas_cpu(
     return areas, totals, problem
 
 
+_CURVE_ROOM = 1 << 22  # points of one call
+
+
+def _curves_cpu(
+    scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    words, _held = _input_words(scores, target, ignore_index, weight)
+    rows, classes = scores.shape
+    width = min(classes, max(1, _CURVE_ROOM // max(1, rows)))
+    sums = torch.int64 if weight is None else torch.float64
+    room = scores.new_empty((width, rows)), *(scores.new_empty((width, rows), dtype=sums) for _ in range(2))
+    counts, problems = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), _targets.FINE)
+    found: list[list[Tensor]] = [[], [], []]
+    for call, column in enumerate(range(0, classes, width)):
+        size = min(width, classes - column)
+        native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
+            words, column, size, *(part.data_ptr() for part in room), counts[column:].data_ptr(),
+            problems[call:].data_ptr(), torch.get_num_threads(),
+        )  # fmt: skip
+        ends = counts[column : column + size].tolist()
+        for parts, part in zip(found, room):
+            parts.append(torch.cat([part[j, :end] for j, end in enumerate(ends)]))
+    thresholds, tp, fp = (torch.cat(parts) for parts in found)
+    offsets = torch.cat((counts.new_zeros(1), counts)).cumsum(0)
+    return thresholds, tp, fp, offsets, problems.min()
+
+
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"
 
 _AREAS = register(
@@ -288,6 +315,6 @@ _CURVES = register(
     f"rank_curves{_ARGUMENTS} -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     reference=_curves_reference,
     fake=_curves_fake,
-    cpu=by_reference("torch sorts every class"),
-    cuda=by_reference("torch sorts every class on the device"),
+    cpu=cpp(_curves_cpu),
+    cuda=by_reference("torch sorts every class on the device, and the host waits for the sizes"),
 )
