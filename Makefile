@@ -1,6 +1,6 @@
 # Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
 #
-#   make demo     the twelve COCO numbers, AP of every class and a picture, of bundled real data
+#   make demo     detection and classification of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make bench    ratios against other evaluators (minutes; installs them)
@@ -22,6 +22,8 @@ CUDA = VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; pr
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
+DIGITS := examples/data/digits_predictions.csv
+DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
 .PHONY: setup demo test check bench parity wheel clean
 .DELETE_ON_ERROR:
@@ -53,7 +55,12 @@ demo: setup
 	@echo
 	@$(PY) examples/training_loop.py
 	@echo
-	@echo "picture: demo_out/precision_recall.png   numbers: demo_out/result.json   kernels: $(VENV)/bin/valor-gpu doctor"
+	@echo "A classifier of handwritten digits, from a table of its probabilities:"
+	@echo
+	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --per-class \
+	  --plot $(DIGITS_PICTURES) --json demo_out/digits.json
+	@echo
+	@echo "pictures: demo_out/*.png   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
 test: setup
 	@$(PY) -m pytest -q $(ARGS)

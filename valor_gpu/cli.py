@@ -12,7 +12,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
     from valor_gpu.coco import COCOeval
+    from valor_gpu.inputs.predictions import Predictions
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
 
@@ -65,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True, metavar="command")
     for name, add_options, about in (
         ("detect", _add_detect, "average precision and recall of boxes, from COCO JSON files"),
+        ("classify", _add_classify, "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table"),
         ("doctor", _add_doctor, "versions, devices, and which kernel serves each op, and why"),
     ):
         add_options(commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}."))
@@ -87,6 +90,34 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
     detect.set_defaults(run=_detect)
 
 
+def _add_classify(classify: argparse.ArgumentParser) -> None:
+    add = classify.add_argument
+    add("--data", type=Path, required=True, metavar="FILE",
+        help="a row a sample: .csv, .jsonl, .parquet or .npz")  # fmt: skip
+    add("--target", required=True, metavar="COLUMN", help="true class, by name")
+    source = classify.add_mutually_exclusive_group(required=True)
+    source.add_argument("--scores", type=_names, metavar="COLUMN[,COLUMN...]",
+        help="probabilities or logits: a column a class, a column of lists, or that of the second class")  # fmt: skip
+    source.add_argument("--scores-prefix", metavar="PREFIX",
+        help="instead: the columns that begin with this, then the name of the class")  # fmt: skip
+    source.add_argument("--pred", metavar="COLUMN", help="instead: predicted class, by name")
+    add("--labels", type=_names, metavar="NAME[,NAME...]",
+        help="names of the classes in the order of the scores; default: those of the columns, or 0, 1 ...")  # fmt: skip
+    add("--ignore", metavar="NAME", help="leave out the rows with this target")
+    add("--weight", metavar="COLUMN", help="weight of each sample")
+    add("--average", choices=("macro", "micro", "weighted"), default="macro",
+        help="mean over classes: of all alike (macro, default), pooled (micro), by samples (weighted)")  # fmt: skip
+    add("--thresholds", type=_thresholds, metavar="N",
+        help="read ROC AUC, average precision and curves at N thresholds from 0 to 1; default: exact")  # fmt: skip
+    add("--device", type=_device, default="cpu", help="where to count: cpu (default), cuda or cuda:N")
+    add("--per-class", action="store_true", help="also print a line for each class")
+    add("--plot", type=_paths, default=[], metavar="FILE[,FILE...]",
+        help="draw what the names end in: roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
+    add("--json", type=Path, metavar="FILE", help="write all numbers, counts, choices and reasons for missing numbers")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    classify.set_defaults(run=_classify)
+
+
 def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -96,6 +127,20 @@ def _device(text: str) -> str:
     if not re.fullmatch(r"cpu|cuda(:\d+)?", text):
         raise argparse.ArgumentTypeError(f"must be cpu, cuda or cuda:N but got {text!r}")
     return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _paths(text: str) -> list[Path]:
+    return [Path(name) for name in _names(text)]
+
+
+def _thresholds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 2 on but got {text!r}")
+    return int(text)
 
 
 def _doctor(options: argparse.Namespace) -> None:
@@ -108,7 +153,8 @@ def _doctor(options: argparse.Namespace) -> None:
 def _detect(options: argparse.Namespace) -> None:
     from valor_gpu.report.progress import Progress
 
-    _check_paths(options)
+    pictures = [] if options.plot is None else [options.plot]
+    _check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
         evaluator = _evaluate(options, progress)
         progress.step("writing")
@@ -119,23 +165,22 @@ def _detect(options: argparse.Namespace) -> None:
         print(_report(options, evaluator, result, written))
 
 
-def _check_paths(options: argparse.Namespace) -> None:
+def _check_paths(inputs: Mapping[str, Path], json_file: Path | None, pictures: Sequence[Path]) -> None:
     """Refuse what cannot work before any work is done."""
     from valor_gpu.report.files import check_output, check_picture
 
     taken: dict[Path, str] = {}
-    for option, path in (("--gt", options.gt), ("--dt", options.dt)):
+    for option, path in inputs.items():
         if not path.is_file():
             raise InputError(f"{option} must be a file but {path} {'is none' if path.exists() else 'does not exist'}")
         if not os.access(path, os.R_OK):
             raise InputError(f"{option} must be a file that can be read but {path} cannot")
         _take(taken, option, path)
-    for option, path in (("--plot", options.plot), ("--json", options.json)):
-        if path is not None:
-            check_output(option, path)
-            _take(taken, option, path)
-    if options.plot is not None:
-        check_picture("--plot", options.plot)
+    for option, path in (*(("--plot", path) for path in pictures), *([("--json", json_file)] if json_file else [])):
+        check_output(option, path)
+        _take(taken, option, path)
+    for path in pictures:
+        check_picture("--plot", path)
 
 
 def _take(taken: dict[Path, str], option: str, path: Path) -> None:
@@ -200,3 +245,54 @@ def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, wr
         parts.append(class_table(result))
     parts.append("\n".join([count_line(result), str(result.signature), *(f"wrote {path}" for path in written)]))
     return "\n\n".join(parts)
+
+
+# ----------------------------------------------------------------------------------------------------------- classify
+
+
+def _classify(options: argparse.Namespace) -> None:
+    from valor_gpu.report.progress import Progress
+
+    _check_paths({"--data": options.data}, options.json, options.plot)
+    pictures = {path: _picture_of(path, options) for path in options.plot}
+    with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
+        progress.step("loading torch")
+        from valor_gpu.coco.records import usable_device
+        from valor_gpu.report.classify import class_table, count_line, document, evaluate, summary
+        from valor_gpu.report.files import draw_picture, write_json
+
+        usable_device(options.device)
+        progress.step(f"reading {options.data.name}")
+        found = _read(options)
+        progress.step(f"counting {plural(len(found.target), 'sample')}")
+        evaluated = evaluate(found, options.average, options.thresholds, options.device, set(pictures.values()))
+        progress.step("writing")
+        if options.json is not None:
+            write_json(options.json, document(evaluated.result, str(options.data), options.device))
+        for path, picture in pictures.items():
+            draw_picture(path, partial(evaluated.draw, picture))
+    if options.quiet:
+        return
+    written = [*([] if options.json is None else [options.json]), *pictures]
+    tail = [count_line(evaluated.result), str(evaluated.result.signature), *(f"wrote {path}" for path in written)]
+    parts = [summary(evaluated), *([class_table(evaluated)] if options.per_class else []), "\n".join(tail)]
+    print("\n\n".join(parts))
+
+
+def _picture_of(path: Path, options: argparse.Namespace) -> str:
+    """What the name of a picture asks for."""
+    from valor_gpu.report.classify import OF_SCORES, PICTURES
+
+    picture = re.split(r"[-_. ]", path.stem)[-1].lower()
+    if picture not in PICTURES:
+        raise InputError(f"--plot needs names that end in {', '.join(PICTURES)}, as in digits_roc.png, but got {path}")
+    if options.pred is not None and picture in OF_SCORES:
+        raise InputError(f"--plot {path} needs --scores or --scores-prefix, not --pred")
+    return picture
+
+
+def _read(options: argparse.Namespace) -> Predictions:
+    from valor_gpu.inputs.predictions import Columns, read_predictions
+
+    columns = Columns(options.target, options.scores or (), options.scores_prefix, options.pred, options.weight)
+    return read_predictions(options.data, columns, options.labels, options.ignore)

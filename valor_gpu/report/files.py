@@ -52,11 +52,16 @@ def _on_one_line(match: re.Match[str]) -> str:
 
 
 def write_plot(path: Path, result: Result) -> None:
-    """Draw ``result`` into a picture file, without a display and without touching pyplot."""
+    """Draw ``result`` into a picture file, see :func:`draw_picture`."""
+    draw_picture(path, lambda ax: result.plot(ax=ax))
+
+
+def draw_picture(path: Path, draw: Callable[[Any], object]) -> None:
+    """Let ``draw`` fill matplotlib axes, and write a picture file, without a display and without touching pyplot."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 5), layout="constrained")
-    result.plot(ax=figure.subplots())
+    draw(figure.subplots())
     _write(path, lambda part: figure.savefig(part, dpi=150, format=path.suffix[1:].lower()))
 
 

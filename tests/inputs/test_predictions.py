@@ -1,0 +1,115 @@
+"""Files of predictions: classes by name in every form of scores, and errors that name line and column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.predictions import IGNORED, Columns, read_predictions
+
+ROWS = [("cat", 0.7, 0.2, 0.1), ("bird", 0.2, 0.5, 0.3), ("dog", 0.0, 1.0, -3.5)]
+SCORES = np.array([row[1:] for row in ROWS])
+
+
+def written(folder: Path, header: str, *rows: str) -> Path:
+    path = folder / "data.csv"
+    path.write_text("\n".join([header, *rows, ""]))
+    return path
+
+
+@pytest.fixture
+def animals(tmp_path: Path) -> Path:
+    return written(tmp_path, "truth,p_cat,p_dog,p_bird,w", *(",".join(map(str, (*row, 1.5))) for row in ROWS))
+
+
+@pytest.mark.parametrize("columns", [Columns("truth", prefix="p_"), Columns("truth", ("p_cat", "p_dog", "p_bird"))])
+def test_classes_are_those_of_the_columns(columns: Columns, animals: Path) -> None:
+    labels = None if columns.prefix else ("cat", "dog", "bird")
+    found = read_predictions(animals, columns, labels)
+    assert found.names == ("cat", "dog", "bird") and not found.binary
+    assert found.target.tolist() == [0, 2, 1] and found.weight is None and found.labels is None
+    assert found.scores is not None and np.array_equal(found.scores, SCORES)
+
+
+def test_columns_named_like_classes(tmp_path: Path) -> None:
+    path = written(tmp_path, "cat,truth,dog", "1,dog,2")
+    found = read_predictions(path, Columns("truth", ("dog", "cat")))
+    assert found.names == ("dog", "cat") and found.target.tolist() == [0]
+    assert found.scores is not None and found.scores.tolist() == [[2.0, 1.0]]
+
+
+def test_a_prefix_leaves_out_target_and_weight(tmp_path: Path) -> None:
+    path = written(tmp_path, "p_truth,p_0,p_1,p_weight", "1,0.25,0.75,2")
+    found = read_predictions(path, Columns("p_truth", prefix="p_", weight="p_weight"))
+    assert found.names == ("0", "1") and found.weight is not None and found.weight.tolist() == [2.0]
+
+
+def test_lists_of_scores_have_classes_by_number(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", y=[2, 0, 1], scores=SCORES)
+    found = read_predictions(tmp_path / "a.npz", Columns("y", ("scores",)))
+    assert found.names == ("0", "1", "2") and found.target.tolist() == [2, 0, 1]
+    named = read_predictions(tmp_path / "a.npz", Columns("y", ("scores",)), ("2", "0", "1"))
+    assert named.target.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("labels", "texts"), [(None, ("0", "1")), (("no", "yes"), ("no", "yes"))])
+def test_a_single_column_is_that_of_the_second_class(labels: Any, texts: tuple[str, str], tmp_path: Path) -> None:
+    path = written(tmp_path, "truth,p", f"{texts[1]},0.75", f"{texts[0]},0.5")
+    found = read_predictions(path, Columns("truth", ("p",)), labels)
+    assert found.binary and found.names == texts and found.target.tolist() == [1, 0]
+    assert found.scores is not None and found.scores.tolist() == [0.75, 0.5]
+
+
+def test_predicted_classes_are_all_that_occur_numbers_first(tmp_path: Path) -> None:
+    rows = [("10", "9"), ("b", "10"), ("a", "a"), ("", "9")]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(json.dumps({"t": t, "guess": g}) for t, g in rows))
+    found = read_predictions(path, Columns("t", pred="guess"), ignore="")
+    assert found.names == ("9", "10", "a", "b") and found.scores is None and not found.binary
+    assert found.target.tolist() == [1, 3, 2, IGNORED]
+    assert found.labels is not None and found.labels.tolist() == [0, 1, 2, 0]
+
+
+def test_an_ignored_class_stays_a_class(animals: Path) -> None:
+    found = read_predictions(animals, Columns("truth", prefix="p_", weight="w"), ignore="dog")
+    assert found.names == ("cat", "dog", "bird") and found.target.tolist() == [0, 2, IGNORED]
+    assert found.weight is not None and found.weight.tolist() == [1.5] * 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "message"),
+    [
+        (Columns("truth", ("p_cat", "p_dog")), None,
+         r"data.csv: line 2, column 'truth' must be one of the classes p_cat, p_dog but got 'cat'"),
+        (Columns("truth", prefix="p_"), ("cat", "dog"), "labels must name 3 classes in the order .* but names 2"),
+        (Columns("truth", ("p_cat",)), ("cat",), "labels must name 2 classes in the order of the scores but names 1"),
+        (Columns("truth", prefix="p_"), ("cat", "cat", "dog"), "two classes of different names but got cat, cat, dog"),
+        (Columns("truth", prefix="q"), None, "have columns that begin with 'q' but has truth, p_cat, p_dog"),
+        (Columns("truth", prefix="p_", weight="p_bird"), ("cat", "dog"),
+         r"data.csv: line 3, column 'truth' must be one of the classes cat, dog but got 'bird'"),
+        (Columns("truth", pred="w"), ("cat", "bird", "dog"), r"line 2, column 'w' must be one of .* but got '1.5'"),
+        (Columns("truth", prefix="p_c", weight="p_bird"), ("bird", "cat"), r"line 4, column 'truth' must be one of"),
+    ],
+)  # fmt: skip
+def test_errors(columns: Columns, labels: Any, message: str, animals: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read_predictions(animals, columns, labels)
+
+
+@pytest.mark.parametrize("weight", ["-1", "inf"])
+def test_weights_are_finite_and_not_negative(weight: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p,w", "1,0.5,0", f"0,0.5,{weight}")
+    message = rf"line 3, column 'w' must hold a finite number from 0 on but got {float(weight)}"
+    with pytest.raises(InputError, match=message):
+        read_predictions(path, Columns("t", ("p",), weight="w"))
+
+
+def test_a_long_list_of_classes_is_cut(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", y=[20], scores=np.zeros((1, 12)))
+    with pytest.raises(InputError, match=r"0, 1, 2, 3, 4, 5, 6, 7, ... \(12 in all\) but got '20'"):
+        read_predictions(tmp_path / "a.npz", Columns("y", ("scores",)))

@@ -1,0 +1,178 @@
+"""Predictions of a classifier in a file: names of classes to indices, every odd value told with its line.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.tables import Numbers, Table, column_names, read_table
+
+IGNORED = -1
+"""Target of a row that is left out."""
+
+_SHOWN = 8  # names in a message
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what; of ``scores``, ``prefix`` and ``pred`` exactly one is given.
+
+    Attributes:
+        target: true classes by name.
+        scores: one column of scores (or lists of scores) or one a class.
+        prefix: scores are the columns whose names begin with it; the rest of a name is that of the class.
+        pred: predicted classes by name.
+        weight: of each row.
+    """
+
+    target: str
+    scores: tuple[str, ...] = ()
+    prefix: str | None = None
+    pred: str | None = None
+    weight: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """N rows of predictions.
+
+    Attributes:
+        names: of the C classes; of a single column of scores, the second class is that of high scores.
+        target: int64 ``[N]``, class index, or :data:`IGNORED`.
+        scores: float64 ``[N, C]``; ``[N]`` of a single column; None where classes are predicted.
+        labels: int64 ``[N]``, predicted class indices, or None.
+        weight: float64 ``[N]`` or None.
+    """
+
+    names: tuple[str, ...]
+    target: NDArray[np.int64]
+    scores: Numbers | None = None
+    labels: NDArray[np.int64] | None = None
+    weight: Numbers | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether there is one score a row."""
+        return self.scores is not None and self.scores.ndim == 1
+
+
+def read_predictions(
+    path: Path, columns: Columns, labels: Sequence[str] | None = None, ignore: str | None = None
+) -> Predictions:
+    """Read a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
+
+    Args:
+        path: of the file.
+        columns: which ones to read.
+        labels: names of the classes in the order of the scores. Default: the names of the score columns, after the
+            prefix; 0, 1, ... for a column of lists; 0 and 1 for a single column; all that occur where classes are
+            predicted, numbers before words.
+        ignore: rows with this target are left out.
+
+    Raises:
+        InputError: a column is missing, a target or prediction is none of the classes, a score is no number, or a
+            weight is not finite or negative; the message has the file, line and column.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.jsonl"
+        ...     _ = path.write_text('{"truth": "cat", "guess": "dog"}')
+        ...     found = read_predictions(path, Columns("truth", pred="guess"))
+        >>> found.names, found.target.tolist(), found.labels.tolist()
+        (('cat', 'dog'), [0], [1])
+    """
+    scores = _score_columns(path, columns)
+    texts = [columns.target, *([] if columns.pred is None else [columns.pred])]
+    groups = [group for group in (scores, [columns.weight] if columns.weight else []) if group]
+    table = read_table(path, texts, groups)
+    matrix = table.numbers[0] if scores else None
+    names = _class_names(table, columns, scores, matrix, labels, ignore)
+    target = _indices(table, columns.target, table.texts[0], names, ignore)
+    weight = _weights(table, columns.weight, table.numbers[-1][:, 0]) if columns.weight else None
+    if matrix is None:
+        return Predictions(names, target, labels=_indices(table, texts[1], table.texts[1], names, None), weight=weight)
+    return Predictions(names, target, matrix[:, 0] if matrix.shape[1] == 1 else matrix, weight=weight)
+
+
+def _score_columns(path: Path, columns: Columns) -> list[str]:
+    if columns.prefix is None:
+        return list(columns.scores)
+    known = column_names(path)
+    others = (columns.target, columns.weight)
+    found = [name for name in known if name.startswith(columns.prefix) and name not in others]
+    if not found:
+        raise InputError(f"{path} must have columns that begin with {columns.prefix!r} but has {_listed(known)}")
+    return found
+
+
+def _class_names(
+    table: Table,
+    columns: Columns,
+    scores: Sequence[str],
+    matrix: Numbers | None,
+    labels: Sequence[str] | None,
+    ignore: str | None,
+) -> tuple[str, ...]:
+    width = None if matrix is None else max(matrix.shape[1], 2)
+    if labels is not None:
+        names = tuple(labels)
+        if width not in (None, len(names)):
+            raise InputError(f"labels must name {width} classes in the order of the scores but names {len(names)}")
+    elif width is None:
+        found = {*table.texts[0], *table.texts[1]} - {ignore}
+        names = tuple(sorted(found, key=_order))
+    elif len(scores) == width:
+        names = tuple(name.removeprefix(columns.prefix or "") for name in scores)
+    else:
+        names = tuple(map(str, range(width)))
+    if len(set(names)) != len(names) or len(names) < 2:
+        raise InputError(f"{table.path} must have at least two classes of different names but got {_listed(names)}")
+    return names
+
+
+def _order(name: str) -> tuple[bool, float, str]:
+    """Numbers by value, then words."""
+    try:
+        return False, float(name), name
+    except ValueError:
+        return True, 0.0, name
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN]) or 'none'}{more}"
+
+
+def _indices(
+    table: Table, column: str, texts: Sequence[str], names: Sequence[str], ignore: str | None
+) -> NDArray[np.int64]:
+    """Class index of every text."""
+    index = {name: i for i, name in enumerate(names)}
+    if ignore is not None:
+        index[ignore] = IGNORED
+    found = [index.get(text) for text in texts]
+    if None in found:
+        row = found.index(None)
+        raise InputError(
+            f"{table.place(row)}, column {column!r} must be one of the classes {_listed(names)} but got {texts[row]!r}"
+        )
+    return np.array(found, np.int64)
+
+
+def _weights(table: Table, column: str, weight: Numbers) -> Numbers:
+    bad = ~((weight >= 0) & np.isfinite(weight))
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"{table.place(row)}, column {column!r} must hold a finite number from 0 on but got {weight[row]}"
+        )
+    return weight

@@ -1,0 +1,198 @@
+"""What ``valor-gpu classify`` evaluates and shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.inputs.predictions import IGNORED, Predictions
+from valor_gpu.report.text import plural, table
+from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from valor_gpu.metric import Metric
+
+AVERAGES = ("macro", "micro", "weighted")
+PICTURES = ("roc", "pr", "confusion", "reliability")
+"""What can be drawn: the ends of the names of picture files."""
+OF_SCORES = ("roc", "pr", "reliability")
+"""Those that need scores."""
+
+_NUMBERS = {
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "precision": "precision", "recall": "recall",
+    "f1": "F1", "matthews_corrcoef": "Matthews correlation", "cohen_kappa": "Cohen's kappa", "roc_auc": "ROC AUC",
+    "average_precision": "average precision", "calibration_error": "calibration error (ECE)",
+}  # fmt: skip
+_AVERAGED = ("precision", "recall", "f1", "roc_auc", "average_precision")
+_CURVES = {"roc": ("fpr", "tpr", "thresholds"), "pr": ("precision", "recall", "thresholds")}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """An evaluated file of predictions.
+
+    Attributes:
+        result: all numbers, those of each class by its name, the confusion matrix, counts and choices.
+        parts: name to the result of one metric, for pictures.
+        names: of the classes.
+    """
+
+    result: Result
+    parts: Mapping[str, Result]
+    names: tuple[str, ...]
+
+    def draw(self, picture: str, ax: Any) -> Any:
+        """Draw one of :data:`PICTURES` on matplotlib axes; returns them."""
+        names = list(self.names)
+        if picture == "confusion":
+            return self.parts["confusion_matrix"].plot(ax=ax, names=names)
+        if picture == "reliability":
+            return self.parts["calibration_error"].plot(ax=ax)
+        return _named(self.parts[picture], _CURVES[picture], names).plot(ax=ax)
+
+
+def _named(curves: Result, axes: Collection[str], names: list[str]) -> Result:
+    """Curves by the names of their classes instead of their indices."""
+    values = dict(curves.values)
+    for axis in axes:
+        if isinstance(values[axis], Mapping):
+            values[axis] = {names[int(index)]: points for index, points in values[axis].items()}
+    return replace(curves, values=values)
+
+
+def evaluate(
+    found: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str] = ()
+) -> Evaluated:
+    """All metrics of a file of predictions.
+
+    Args:
+        found: the predictions.
+        average: ``macro``, ``micro`` or ``weighted``, over the classes; a single column of scores has none.
+        thresholds: how many evenly spaced ones ROC AUC, average precision and curves are read at; None is exact.
+        device: where to count.
+        pictures: which of :data:`PICTURES` will be drawn.
+    """
+    import torch
+
+    metrics = _metrics(found, average, thresholds, pictures)
+    preds = torch.from_numpy(found.labels if found.scores is None else found.scores).to(device)
+    target = torch.from_numpy(found.target).to(device)
+    weight = None if found.weight is None else torch.from_numpy(found.weight).to(device)
+    for metric in metrics.values():
+        metric.to(device).update(preds, target, weight)
+    parts = {name: metric.result() for name, metric in metrics.items()}
+    choices = {
+        "task": "binary" if found.binary else "multiclass",
+        "average": "none" if found.binary else average,
+        "thresholds": "none" if found.scores is None else "exact" if thresholds is None else thresholds,
+        "weights": found.weight is not None,
+        "calibration_bins": parts["calibration_error"].signature["n_bins"] if "calibration_error" in parts else None,
+    }
+    return Evaluated(_whole(found, parts, choices), parts, found.names)
+
+
+def _metrics(
+    found: Predictions, average: str, thresholds: int | None, pictures: Collection[str]
+) -> dict[str, Metric[Any]]:
+    import torch
+
+    from valor_gpu import classification as c
+
+    task: dict[str, Any] = {"ignore_index": IGNORED}
+    if not found.binary:
+        task["num_classes"] = len(found.names)
+    averaged: dict[str, Any] = {**task, "average": average}
+    metrics: dict[str, Metric[Any]] = {
+        "accuracy": c.Accuracy(average="micro", **task),
+        "balanced_accuracy": c.BalancedAccuracy(**task),
+        "precision": c.Precision(**averaged),
+        "recall": c.Recall(**averaged),
+        "f1": c.F1Score(**averaged),
+        "matthews_corrcoef": c.MatthewsCorrCoef(**task),
+        "cohen_kappa": c.CohenKappa(**task),
+        "confusion_matrix": c.ConfusionMatrix(**task),
+    }
+    if found.scores is not None:
+        scores: dict[str, Any] = {"thresholds": thresholds, "score_dtype": torch.float64}
+        metrics["roc_auc"] = c.ROCAUC(**averaged, **scores)
+        metrics["average_precision"] = c.AveragePrecision(**averaged, **scores)
+        metrics["calibration_error"] = c.CalibrationError(**task)
+        metrics |= {"roc": c.ROC(**task, **scores)} if "roc" in pictures else {}
+        metrics |= {"pr": c.PrecisionRecallCurve(**task, **scores)} if "pr" in pictures else {}
+    return metrics
+
+
+def _whole(found: Predictions, parts: Mapping[str, Result], choices: dict[str, Any]) -> Result:
+    """The numbers of all metrics in one result."""
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for name in _NUMBERS:
+        if name not in parts:
+            values[name], reasons[name] = math.nan, "needs scores, not predicted classes"
+            continue
+        part, own = parts[name], parts[name].signature["metric"]
+        values[name] = part.values[own]
+        if math.isnan(values[name]):
+            reasons[name] = part.reason(own) or "does not exist on this data"
+    support = parts["confusion_matrix"].values["confusion_matrix"].sum(1)
+    values["samples_per_class"] = dict(zip(found.names, support.tolist()))
+    for name in _AVERAGED:
+        if name in parts and "per_class" in parts[name].values:
+            key = f"{name}_per_class"
+            values[key] = dict(zip(found.names, parts[name].values["per_class"].tolist()))
+            if reason := parts[name].reason("per_class"):
+                reasons[key] = reason
+    values["confusion_matrix"] = parts["confusion_matrix"].values["confusion_matrix"]
+    counts = {
+        "samples": len(found.target),
+        "ignored": int((found.target == IGNORED).sum()),
+        "classes": len(found.names),
+        "classes_without_samples": int((support == 0).sum()),
+    }
+    return Result(values, Signature({"metric": "classify", **choices}), counts, reasons)
+
+
+def summary(evaluated: Evaluated) -> str:
+    """A line for each number; of one that does not exist, why."""
+    result, rows = evaluated.result, []
+    for name, text in _NUMBERS.items():
+        if result.signature["task"] == "binary" and name in ("precision", "recall", "f1"):
+            text += f" of {evaluated.names[1]}"
+        elif result.signature["task"] != "binary" and name in _AVERAGED:
+            text += f", {result.signature['average']}"
+        rows.append([text, _number(result.values[name]), result.reason(name) or ""])
+    wide = max(len(row[0]) for row in rows)
+    return "\n".join(f"{text:<{wide}}  {number:>7}  {reason}".rstrip() for text, number, reason in rows)
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def class_table(evaluated: Evaluated) -> str:
+    """A line for each class: samples (or their weight), precision, recall, F1, ROC AUC and average precision."""
+    values = evaluated.result.values
+    keys = [name for name in _AVERAGED if f"{name}_per_class" in values]
+    rows = [
+        [
+            name,
+            f"{values['samples_per_class'][name]:,.10g}",
+            *(_number(values[f"{key}_per_class"][name]) for key in keys),
+        ]
+        for name in evaluated.names
+    ]
+    return table(["class", "samples", *(_NUMBERS[key] for key in keys)], rows)
+
+
+def count_line(result: Result) -> str:
+    """What the numbers were counted on, in words."""
+    counts = result.counts
+    text = f"{plural(counts['samples'], 'sample')} ({counts['ignored']:,} of them ignored)"
+    return f"{text}, {counts['classes']:,} classes ({counts['classes_without_samples']:,} of them without samples)"
+
+
+def document(result: Result, data: str, device: str) -> dict[str, Any]:
+    """What ``--json`` writes: file, device, values, signature, counts and reasons; no NaN, null with a reason."""
+    return {"files": {"data": data}, "device": device, **result.to_dict()}
