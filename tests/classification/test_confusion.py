@@ -181,6 +181,13 @@ def test_memory_of_examples_is_bounded() -> None:
         assert sum(map(len, metric.picked)) <= 4 * C * C * 2 + 1024 + 33
 
 
+def test_a_cell_with_few_samples_among_many() -> None:
+    preds = torch.ones(40, dtype=torch.long)
+    preds[0] = 0
+    metric = fed(ConfusionMatrix(max_examples=3), preds, torch.zeros(40, dtype=torch.long))
+    assert metric.examples() == {(0, 0): [0], (0, 1): [1, 2, 3]}
+
+
 def test_examples_of_elements_and_of_pixels() -> None:
     preds, target = elements(0, 9, 2)
     target[3, 1] = -1

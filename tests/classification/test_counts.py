@@ -64,11 +64,11 @@ def multiclass(seed: int, rows: int = 60, absent: bool = True) -> tuple[Tensor, 
 
 
 def multilabel(seed: int, rows: int = 40) -> tuple[Tensor, Tensor]:
-    """Label 4 is never predicted, label 3 never true."""
+    """Label 4 is never predicted, label 3 never true, label 2 neither."""
     scores = torch.rand(rows, CLASSES, generator=random(seed))
-    scores[:, 4] *= 0.4
+    scores[:, [2, 4]] *= 0.4
     target = torch.randint(2, (rows, CLASSES), generator=random(seed + 100))
-    target[:, 3] = 0
+    target[:, 2:4] = 0
     return scores, target
 
 

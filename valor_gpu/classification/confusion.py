@@ -123,14 +123,11 @@ class PairMetric(TaskMetric[PairCounts]):
 
     def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Predicted classes ``[N]``, the matrix of the batch and its first problem."""
-        ignored, found = self.task.ignore_index, batch.preds
-        if not batch.hard:
-            top = top_classes(batch.preds)
-            found = top.classes[:, 0]
-            if ignored is not None:
-                found = torch.where(batch.target == ignored, 0, found)
-        pairs = count_pairs(found, batch.target, self.task.classes, ignore_index=ignored, weight=batch.weight)
-        if batch.hard:
+        top = None if batch.hard else top_classes(batch.preds)
+        found = batch.preds if top is None else top.classes[:, 0]
+        task = self.task
+        pairs = count_pairs(found, batch.target, task.classes, ignore_index=task.ignore_index, weight=batch.weight)
+        if top is None:
             return found, pairs.matrix.double(), pairs.problem
         nan = pairs.problem % 16 == PREDICTION  # the class of a row with NaN is -1
         return found, pairs.matrix.double(), torch.where(nan, top.problem, pairs.problem)
@@ -353,11 +350,12 @@ def plot_confusion(result: Result, ax: Any = None, label: int = 0, names: list[s
     if len(matrix) > 20:
         return ax
     names = [str(index) for index in range(len(matrix))] if names is None else names
+    digits = ".6g" if result.signature["normalize"] in ("none", None) else ".2f"
     ax.set_xticks(range(len(matrix)), names, rotation=90 if max(map(len, names)) > 3 else 0)
     ax.set_yticks(range(len(matrix)), names)
     middle = np.nanmax(matrix, initial=0) / 2
     for row, column in np.ndindex(*matrix.shape):
         value = matrix[row, column]
-        text = f"{value:.0f}" if float(value).is_integer() and value > 1 else f"{value:.2g}"
-        ax.text(column, row, text, ha="center", va="center", color="white" if value > middle else "black", fontsize=8)
+        color = "white" if value > middle else "black"
+        ax.text(column, row, f"{value:{digits}}", ha="center", va="center", color=color, fontsize=8)
     return ax

@@ -41,8 +41,8 @@ def example_rows(cells: Tensor, num_cells: int, most: int, samples: int, ids: Te
 
 def thinned(rows: Tensor, num_cells: int, most: int) -> Tensor:
     """The rows of several batches as those of one, without what will not be shown; nothing waits on CUDA."""
-    sizes = torch.where(rows[:, 0] == END, rows[:, 1], 0)
-    end = torch.stack((torch.full_like(sizes[:1], END), sizes.sum()[None], torch.zeros_like(sizes[:1])), 1)
+    end = _end(rows, 0)
+    end[0, 1] = torch.where(rows[:, 0] == END, rows[:, 1], 0).sum()
     return torch.cat((_first(_positions(rows), num_cells, most), end))
 
 
@@ -58,8 +58,7 @@ def shown(rows: Tensor, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 def _positions(rows: Tensor) -> Tensor:
     """The rows, indices in a batch turned into positions in all batches."""
-    sizes = torch.where(rows[:, 0] == END, rows[:, 1], 0)
-    before = sizes.cumsum(0) - sizes
+    before = torch.where(rows[:, 0] == END, rows[:, 1], 0).cumsum(0)
     return torch.stack((rows[:, 0], rows[:, 1] + before * rows[:, 2], rows[:, 2]), 1)
 
 
@@ -79,6 +78,6 @@ def _first(rows: Tensor, num_cells: int, most: int) -> Tensor:
 
 def _end(rows: Tensor, samples: int) -> Tensor:
     """What stands after the rows of a batch."""
-    end = torch.zeros_like(rows[:0].new_empty((1, 3)))
+    end = rows.new_zeros((1, 3))
     end[:, 0], end[:, 1] = END, samples
     return end
