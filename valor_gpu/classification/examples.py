@@ -63,17 +63,13 @@ def _positions(rows: Tensor) -> Tensor:
 
 
 def _first(rows: Tensor, num_cells: int, most: int) -> Tensor:
-    """The first rows of each cell, in order within it; the others are gone or marked."""
+    """The first rows of each cell, in order within it; on CUDA others may remain, with the cell ``NOTHING``."""
     good = (rows[:, 0] >= 0) & (rows[:, 0] < num_cells)
-    if len(rows) <= num_cells * most:
-        if not rows.is_cuda:
-            return rows[good]
-        return torch.cat((torch.where(good, rows[:, 0], NOTHING)[:, None], rows[:, 1:]), 1)
-    places = first_in_cells(rows[:, 0].contiguous(), num_cells, most).reshape(-1)
-    if not rows.is_cuda:
-        return rows[places[places >= 0]]
-    kept = rows[places.clamp(min=0)]
-    return torch.cat((torch.where(places >= 0, kept[:, 0], NOTHING)[:, None], kept[:, 1:]), 1)
+    if len(rows) > num_cells * most:
+        places = first_in_cells(rows[:, 0].contiguous(), num_cells, most).reshape(-1)
+        rows, good = rows[places.clamp(min=0)], places >= 0
+    marked = torch.cat((torch.where(good, rows[:, 0], NOTHING)[:, None], rows[:, 1:]), 1)
+    return marked if rows.is_cuda else marked[good]
 
 
 def _end(rows: Tensor, samples: int) -> Tensor:
