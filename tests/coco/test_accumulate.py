@@ -20,6 +20,7 @@ from tests.coco.sides import (
     same_arrays,
 )
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,22 @@ def test_parameters_changed_in_place_after_the_evaluation():
         e._paramsEval.maxDets = [1, 7, 100]
         e.params.maxDets = [7, 10, 100]
         quietly(e.accumulate)
+    same_arrays(sides[0].eval, sides[1].eval)
+
+
+@pytest.mark.parametrize("images", [[3, 10], [3, 10, 17, 24, 31, 38, 45, 52, 59, 66]])
+def test_evaluated_images_changed_in_place_after_the_evaluation(images):
+    sides = [evaluator(side, random_objects(8, images=9)) for side in (THEIRS, OURS)]
+    for e in sides:
+        quietly(e.evaluate)
+        e._paramsEval.imgIds = images
+    try:
+        quietly(sides[0].accumulate)
+    except IndexError:
+        with pytest.raises(InputError, match="evalImgs must hold an entry for each category, area range and image"):
+            quietly(sides[1].accumulate)
+        return
+    quietly(sides[1].accumulate)
     same_arrays(sides[0].eval, sides[1].eval)
 
 

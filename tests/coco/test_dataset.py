@@ -327,6 +327,15 @@ def test_a_changed_file_is_refused(tmp_path):
         InputError, match=r"dt\.json must be as it was when it was loaded but has changed: load it again"
     ):
         found.anns  # noqa: B018
+    like = tmp_path / "like.json"
+    like.write_bytes(RESULTS.read_bytes())
+    other = coco.loadRes(like)
+    as_before = like.stat().st_mtime_ns
+    results.write_bytes(RESULTS.read_bytes())
+    os.replace(results, like)  # another file of the same size and time
+    os.utime(like, ns=(as_before, as_before))
+    with pytest.raises(InputError, match=r"like\.json must be as it was when it was loaded but has changed"):
+        other.anns  # noqa: B018
     truth.write_text('{"images": []}')
     with pytest.raises(InputError, match=r"gt\.json must be as it was when it was loaded but has changed"):
         coco.dataset  # noqa: B018

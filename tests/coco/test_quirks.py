@@ -83,6 +83,20 @@ def test_detection_id_0():
         same_runs(whole, run(e))
 
 
+def test_more_true_positives_than_ground_truths_reach_recalls_beyond_1():
+    truths = dataset_of(boxes_of(SQUARE))
+    thrice = boxes_of(SQUARE, SQUARE, SQUARE, score=0.9)
+    for detection in thrice:
+        detection["id"] = 0
+    grid = np.array([0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
+    sides = [with_datasets(side, truths, thrice) for side in (THEIRS, OURS)]
+    for e in sides:
+        e.params.recThrs = grid
+    theirs, ours = map(run, sides)
+    same_runs(theirs, ours)
+    assert ours["precision"][0, :, 0, 0, -1].tolist() == pytest.approx([1] * 7 + [0])
+
+
 def test_annotation_ids_that_repeat():
     truths = boxes_of(SQUARE, (100.0, 0.0, 50.0, 50.0), (200.0, 0.0, 50.0, 50.0))
     for truth, image, category in zip(truths, (1, 2, 1), (1, 1, 2)):
