@@ -396,6 +396,13 @@ def test_nothing_waits_for_the_device(metric: ScoreMetric, weighted: bool) -> No
     torch.testing.assert_close(metric.cpu().compute(), expected.compute(), rtol=0, atol=1e-12, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor, lambda x: torch.tensor(x, dtype=torch.bfloat16)])
+def test_thresholds_of_any_kind(kind: Callable[[list[float]], Any]) -> None:
+    scores, _, hot = random_batch(0)
+    given, even = ROCAUC(thresholds=kind([0.0, 0.25, 0.5, 0.75, 1.0])), ROCAUC(thresholds=5)
+    assert updated(given, (scores[:, 0], hot[:, 0])).compute() == updated(even, (scores[:, 0], hot[:, 0])).compute()
+
+
 def test_peers_score_absent_classes_0() -> None:
     """Where we differ on purpose."""
     with warnings.catch_warnings():

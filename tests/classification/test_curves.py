@@ -197,9 +197,10 @@ def test_points_of_counts() -> None:
 def test_plot(metric: Any, name: str, classes: int) -> None:
     scores, target, hot = random_batch(5, columns=classes)
     batch = (scores[:, 0], hot[:, 0]) if classes == 1 else (scores, target)
-    result = updated(metric(num_classes=classes if classes > 1 else None), batch).result()
-    figure = Figure()
-    axes = result.plot(ax=figure.subplots())
+    made = updated(metric(num_classes=classes if classes > 1 else None), batch)
+    result, figure = made.result(), Figure()
+    drawn, axes = made.plot(ax=figure.subplots())
+    assert drawn is figure
     assert len(axes.lines) == classes + (metric is ROC)
     legend = axes.get_legend()
     assert (legend is None) == (classes == 1)
@@ -215,6 +216,8 @@ def test_plot(metric: Any, name: str, classes: int) -> None:
 def test_arguments_out_of_range() -> None:
     with pytest.raises(InputError, match="average must be one of 'micro', 'none', None but got 'macro'"):
         ROC(num_classes=3, average="macro")
+    with pytest.raises(InputError, match="val must be left out: plot draws the curves of the metric"):
+        ROC().plot(1)  # type: ignore[arg-type]
     metric = updated(ROC(num_classes=2), (torch.tensor([[torch.inf, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])))
     with pytest.raises(InputError, match="preds must be below infinity where their softmax is taken"):
         metric.compute()

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves
 from valor_gpu.reduce.curves import precision_recall_points, roc_points
@@ -114,6 +115,18 @@ class CurveMetric(ScoreMetric):
             reasons = dict.fromkeys(missing, "nothing to divide by at these points")
             signature = self._signature(average=self.average)
             return Result(values, signature, self._counts(state), reasons, plot_curves)
+
+    def plot(self, val: None = None, ax: Any = None) -> Any:
+        """Draw the curves of :meth:`result`; returns figure and axes, as in torchmetrics. Collective like it.
+
+        Raises:
+            InputError: ``val`` is given: only what the metric holds is drawn.
+            MissingExtraError: matplotlib is not installed.
+        """
+        if val is not None:
+            raise InputError("val must be left out: plot draws the curves of the metric")
+        axes = self.result().plot(ax=ax)
+        return axes.figure, axes
 
     @property
     def _single(self) -> bool:

@@ -272,6 +272,8 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
     """
     if isinstance(thresholds, bool) or (isinstance(thresholds, int) and thresholds < 2):
         raise InputError(f"thresholds must be an int of at least 2, or ascending numbers, but got {thresholds}")
+    if isinstance(thresholds, Tensor):
+        thresholds = thresholds.detach().double().cpu().numpy()
     values = np.linspace(0.0, 1.0, thresholds) if isinstance(thresholds, int) else np.asarray(thresholds, np.float64)
     grid = torch.from_numpy(values).to(dtype).double()
     if grid.ndim != 1 or len(grid) == 0 or not bool(grid.isfinite().all()) or bool((grid.diff() <= 0).any()):
