@@ -156,6 +156,18 @@ def test_a_datum_without_prediction_is_wrong_and_left_out_by_the_server() -> Non
     assert server.missing_pred_labels == []
 
 
+def test_a_datum_without_prediction_in_the_curves() -> None:
+    data = truths(a="x", b="y"), predictions(a={"x": 1.0})
+    metrics = ["DetailedPrecisionRecallCurve"]
+    for compat, missed in ((None, 1), ("valor-core", 1), ("valor-api", 0)):
+        curve = values_of(evaluate_classification(*data, compat=compat, metrics_to_return=metrics))[metrics[0]]["k"][
+            "y"
+        ]
+        assert curve["fn/no_predictions"] == [missed] * 19
+        assert curve["fn/misclassifications"] == [0] * 19
+        assert curve["tn"] == [1] * 19
+
+
 def test_what_does_not_exist_is_none_with_a_reason() -> None:
     evaluation = evaluate_classification(truths(a="x"), [], metrics_to_return=["ROCAUC", "ROCAUCPerLabel"])
     assert [metric["value"] for metric in evaluation.metrics] == [None, None]
@@ -182,8 +194,9 @@ def test_several_truths_of_a_datum() -> None:
     shown = values_of(evaluation)
     assert shown["Accuracy"]["k"] == pytest.approx(2 / 3)
     assert shown["Recall"] == {"k:x": 1.0, "k:y": 0.0, "k:z": 1.0}
-    curve = shown["PrecisionRecallCurve"]["k"]["y"]
-    assert (curve["tp"][0], curve["fp"][0], curve["fn"][-1], curve["tn"][0]) == (1, 0, 1, 1)
+    for value in ("x", "y"):
+        curve = shown["PrecisionRecallCurve"]["k"][value]
+        assert (curve["tp"][0], curve["fp"][0], curve["fn"][-1], curve["tn"][0]) == (1, 0, 1, 1)
 
 
 def test_a_label_map_keeps_the_largest_score_and_may_change_the_key() -> None:
@@ -201,6 +214,16 @@ def test_a_label_map_keeps_the_largest_score_and_may_change_the_key() -> None:
     curve = shown["PrecisionRecallCurve"]["animal"]["cat"]
     assert sum(curve["tp"]) == 10  # 0.5, not 0.8 and not 0.3
     assert sum(curve["fp"]) == 8
+
+
+def test_areas_after_a_label_map_take_the_largest_score() -> None:
+    renamed = {label("tabby"): label("cat"), label("tiger"): label("cat")}
+    data = (
+        truths(a="tabby", b="dog"),
+        predictions(a={"tabby": 0.5, "tiger": 0.3, "dog": 0.2}, b={"tabby": 0.4, "dog": 0.6}),
+    )
+    shown = evaluate_classification(*data, label_map=renamed, metrics_to_return=["ROCAUCPerLabel"])
+    assert values_of(shown)["ROCAUCPerLabel"] == {"k:cat": 1.0, "k:dog": 1.0}
 
 
 def test_evaluation_and_its_dict() -> None:
@@ -354,6 +377,9 @@ def test_manager_refuses() -> None:
     with pytest.raises(InputError, match="sum to 1 for each"):
         manager.add_data(truths(b="x"), predictions(b={"x": 0.5}))
     assert manager.datum_uids == {"a"}
+    meta = manager.evaluate().meta
+    assert meta is not None
+    assert meta["datums"] == 1
     with pytest.raises(InputError, match="but holds 'AP'"):
         ValorClassificationManager(metrics_to_return=[MetricType.AP])
 

@@ -87,22 +87,22 @@ def test_mappings_of_arrays_and_of_lists() -> None:
 @pytest.mark.parametrize("library", ["dict", "pyarrow", "pandas", "polars"])
 def test_metadata_columns(library: str) -> None:
     truth: Frame = {
-        "datum_uid": ["a", "b", "b"],
-        "label_key": ["k", "k", "l"],
-        "label_value": ["x", "y", "z"],
-        "annotation_id": [7, 9, 9],
-        "datum_metadata.hour": [4, None, None],
-        "annotation_metadata.sure": ["yes", "no", "no"],
+        "datum_uid": ["a", "a", "b"],
+        "label_key": ["k", "l", "k"],
+        "label_value": ["x", "z", "y"],
+        "annotation_id": [7, 7, 9],
+        "datum_metadata.hour": [4, 4, None],
+        "annotation_metadata.sure": ["yes", "yes", "no"],
     }
     found = {**{name: truth[name] for name in ("datum_uid", "label_key", "label_value")}, "score": [1.0, 1.0, 1.0]}
     data = truth if library == "dict" else build(library, lambda frame: frame, truth)
     columns = read_columns(data, found)
     assert columns.annotations == 2 + 3
-    assert columns.groundtruths.annotation.tolist() == [0, 1, 1]
-    assert Filter(datums=datum_metadata["hour"] == 4).masks(columns)[1].tolist() == [True, False, False]
+    assert columns.groundtruths.annotation.tolist() == [0, 0, 1]
+    assert Filter(datums=datum_metadata["hour"] == 4).masks(columns)[1].tolist() == [True, True, False]
     assert Filter(datums=datum_metadata["hour"].isnull()).masks(columns)[0].tolist() == [False, True]
     sure = Filter(groundtruths=annotation_metadata["sure"] == "no").masks(columns)[1]
-    assert sure.tolist() == [False, True, True]
+    assert sure.tolist() == [False, False, True]
 
 
 def test_columns_join() -> None:
