@@ -180,7 +180,7 @@ def test_thresholds_hit_exactly(dtype: torch.dtype, threshold: float) -> None:
     preds = (torch.arange(101) / 100).to(dtype)
     metric = F1Score(threshold=threshold)
     metric.update(preds, torch.ones(101, dtype=torch.long))
-    assert int(metric.tp) == int((preds > threshold).sum())
+    assert int(metric.state().outcomes.tp) == int((preds > threshold).sum())
     assert next_above(threshold, dtype) > threshold - 1e-2
 
 
@@ -386,7 +386,7 @@ def test_bad_values_change_nothing(choices: dict[str, int], preds: Tensor, targe
     metric = Accuracy(**choices)
     with pytest.raises(InputError, match=message):
         metric.update(preds, target)
-    assert metric.update_count == 0 and not metric.seen.any() and not metric.total.any()
+    assert metric.update_count == 0 and not metric.seen.any() and not metric.counts.any()
 
 
 @pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf])

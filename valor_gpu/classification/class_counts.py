@@ -15,7 +15,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops._launch import to_device
 from valor_gpu.ops._targets import NAN_SCORE, PREDICTION
-from valor_gpu.ops.labels import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_top
+from valor_gpu.ops.labels import TRUE, count_labels, count_top
 from valor_gpu.ops.sweep import sweep
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
@@ -30,24 +30,18 @@ class ClassCounts(State):
     """Counts of each class, or sums of weights; float64 holds counts up to 2^53 exactly.
 
     Attributes:
-        tp: float64 ``[C]``, true positives.
-        predicted: float64 ``[C]``, true and false positives.
-        true: float64 ``[C]``, true positives and false negatives.
-        total: float64 ``[C]``, everything that counts for the class.
+        counts: float64 ``[4, C]``, the rows of :class:`~valor_gpu.reduce.ratios.Outcomes`: true positives, predicted,
+            true and total. One tensor, since every tensor of a state costs host time in each update.
         seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
     """
 
-    tp: Tensor = summed()
-    predicted: Tensor = summed()
-    true: Tensor = summed()
-    total: Tensor = summed()
+    counts: Tensor = summed()
     seen: Tensor = summed()
 
-    @classmethod
-    def none(cls, classes: int) -> ClassCounts:
-        """The state without data."""
-        zeros = torch.zeros((4, classes), dtype=torch.float64)
-        return cls(zeros[0], zeros[1], zeros[2], zeros[3], torch.tensor([0, 0]))
+    @property
+    def outcomes(self) -> Outcomes:
+        """What ratios are made of."""
+        return Outcomes(*self.counts.unbind())
 
 
 def samples_seen(batch: ScoreBatch) -> Tensor:
@@ -87,7 +81,8 @@ def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, T
     if batch.hard:
         problem = torch.where(problem % 16 == NAN_SCORE, problem + (PREDICTION - NAN_SCORE), problem)
     positives, every = histogram.double()
-    return ClassCounts(positives[:, 1], every[:, 1], positives.sum(1), every.sum(1), samples_seen(batch)), problem
+    counts = torch.stack((positives[:, 1], every[:, 1], positives.sum(1), every.sum(1)))
+    return ClassCounts(counts, samples_seen(batch)), problem
 
 
 def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
@@ -110,9 +105,8 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
         found = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
     else:
         found = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
-    rows = found.counts.double()
-    total = rows[TRUE].sum().expand(batch.task.classes)
-    return ClassCounts(rows[TRUE_POSITIVES], rows[PREDICTED], rows[TRUE], total, samples_seen(batch)), found.problem
+    total = found.counts[TRUE].sum().expand(1, batch.task.classes)
+    return ClassCounts(torch.cat((found.counts, total)).double(), samples_seen(batch)), found.problem
 
 
 class CountMetric(TaskMetric[ClassCounts]):
@@ -170,7 +164,8 @@ class CountMetric(TaskMetric[ClassCounts]):
         self.zero_division = self._zero_division if zero_division is None else float(zero_division)
         if self.zero_division not in (0, 1) and not math.isnan(self.zero_division):
             raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
-        super().__init__(task, ClassCounts.none(task.classes), self._config(task), **kwargs)
+        empty = ClassCounts(torch.zeros((4, task.classes), dtype=torch.float64), torch.tensor([0, 0]))
+        super().__init__(task, empty, self._config(task), **kwargs)
 
     def _config(self, task: Task) -> dict[str, Any]:
         """What ``update`` depends on."""
@@ -212,7 +207,7 @@ class CountMetric(TaskMetric[ClassCounts]):
         raise NotImplementedError
 
     def _outcomes(self, state: ClassCounts) -> Outcomes:
-        return Outcomes(state.tp, state.predicted, state.true, state.total)
+        return state.outcomes
 
     def _counted(self, o: Outcomes) -> Tensor:
         """The classes that ``macro`` takes, bool ``[C]``."""

@@ -20,11 +20,12 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops._launch import INT_TYPES
 from valor_gpu.ops._targets import PREDICTION
 from valor_gpu.ops.labels import count_pairs, top_classes
-from valor_gpu.reduce.ratios import Outcomes, Ratio, cohen_kappa, matthews, normalized
+from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, joined, summed
 
 NORMALIZE = ("none", "true", "pred", "all", None)
+_THIN_EVERY = 64  # updates, since looking through the parts costs host time
 KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
 
 
@@ -35,11 +36,20 @@ class PairCounts(State):
     Attributes:
         matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
         seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
-        picked: int64 ``[N, 3]`` examples, see :mod:`valor_gpu.classification.examples`; no rows without max_examples.
     """
 
     matrix: Tensor = summed()
     seen: Tensor = summed()
+
+
+@dataclass(frozen=True)
+class PairExamples(PairCounts):
+    """PairCounts with samples to show.
+
+    Attributes:
+        picked: int64 ``[N, 3]``, see :mod:`valor_gpu.classification.examples`.
+    """
+
     picked: Tensor = joined()
 
 
@@ -82,7 +92,9 @@ class PairMetric(TaskMetric[PairCounts]):
         multiclass = task.kind == "multiclass"
         zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
         self._cells = zeros.numel()
-        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 3), dtype=torch.int64))
+        empty = PairCounts(zeros, torch.tensor([0, 0]))
+        if max_examples:
+            empty = PairExamples(zeros, empty.seen, torch.zeros((0, 3), dtype=torch.int64))
         kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
 
@@ -114,12 +126,15 @@ class PairMetric(TaskMetric[PairCounts]):
         else:
             found, matrix, problem = self._count_elements(batch)
         refused = self._refused(problem)
-        picked = batch.target.new_empty((0, 3), dtype=torch.int64)
-        if self.max_examples:
-            cells = self._cells_of(found, batch.target)
-            picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
-        self._add(PairCounts(matrix, samples_seen(batch), picked), refused)
-        self._thin_examples()
+        counts = PairCounts(matrix, samples_seen(batch))
+        if not self.max_examples:
+            self._add(counts, refused)
+            return
+        cells = self._cells_of(found, batch.target)
+        picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
+        self._add(PairExamples(matrix, counts.seen, picked), refused)
+        if len(self.picked) % _THIN_EVERY == 0:
+            self._thin_examples()
 
     def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Predicted classes ``[N]``, the matrix of the batch and its first problem."""
@@ -135,7 +150,7 @@ class PairMetric(TaskMetric[PairCounts]):
     def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
         """What was decided of each element, bool ``[N, L]``, the matrices of the batch and its first problem."""
         counts, problem = count_classes(batch, threshold=self.threshold)
-        o = Outcomes(counts.tp, counts.predicted, counts.true, counts.total)
+        o = counts.outcomes
         matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
         if not self.max_examples:
             return batch.target, matrix, problem
@@ -224,7 +239,7 @@ class ConfusionMatrix(PairMetric):
         """
         with self.synced_state() as state:
             values: dict[str, Any] = {"confusion_matrix": normalized(self._matrix(state), self.normalize).cpu().numpy()}
-            if self.max_examples:
+            if isinstance(state, PairExamples):
                 values["examples"] = self._example_table(state)
             reason = "the sum that it is divided by is 0"
             return self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
@@ -239,11 +254,12 @@ class ConfusionMatrix(PairMetric):
             raise InputError("max_examples must be above 0 for examples but is 0")
         found: dict[tuple[int, ...], list[int]] = {}
         with self.synced_state() as state:
+            assert isinstance(state, PairExamples)
             for *cell, name in self._example_table(state).tolist():
                 found.setdefault(tuple(cell), []).append(name)
         return found
 
-    def _example_table(self, state: PairCounts) -> NDArray[np.int64]:
+    def _example_table(self, state: PairExamples) -> NDArray[np.int64]:
         cells, names = shown(state.picked, self.max_examples)
         return np.stack((*np.unravel_index(cells, self._matrix(state).shape), names), 1)
 
