@@ -318,6 +318,18 @@ def test_weights_come_always_or_never() -> None:
     assert binned.compute() == updated(ROCAUC(thresholds=9), batch).compute()
 
 
+@pytest.mark.parametrize("plan", [{}, {"thresholds": 5}])
+def test_what_a_result_was_counted_on(plan: dict[str, Any]) -> None:
+    scores, classes, _ = random_batch(8)
+    truth = torch.bincount(classes, minlength=4)
+    result = updated(ROCAUC(num_classes=4, **plan), (scores, classes)).result()
+    assert result.values["positives"].tolist() == truth.tolist()
+    assert result.values["negatives"].tolist() == (60 - truth).tolist()
+    weights = torch.full((60,), 0.5)
+    pooled = updated(ROCAUC(num_classes=4, average="micro", **plan), (scores, classes, weights)).result()
+    assert (pooled.values["positives"], pooled.values["negatives"]) == (30.0, 90.0)
+
+
 def test_whole_weights_repeat_samples() -> None:
     scores, _, hot = random_batch(6)
     times = torch.arange(60) % 3
@@ -327,6 +339,15 @@ def test_whole_weights_repeat_samples() -> None:
                 metric(**plan), scores[:, 0].repeat_interleave(times), hot[:, 0].repeat_interleave(times)
             )
             assert close(exactly(metric(**plan), scores[:, 0], hot[:, 0], times), expected)
+
+
+def test_samples_without_weight_loosen_no_bound() -> None:
+    scores, _, hot = random_batch(6)
+    weight = torch.arange(60) % 3 * 0.5
+    kept = weight > 0
+    every, rest = (scores[:, 0], hot[:, 0], weight), (scores[kept, 0], hot[kept, 0], weight[kept])
+    found, expected = (updated(AveragePrecision(thresholds=4), batch).result().values for batch in (every, rest))
+    assert (found["lowest"], found["highest"]) == (expected["lowest"], expected["highest"])
 
 
 def test_bad_values_are_named() -> None:

@@ -102,6 +102,20 @@ def test_equals_torchmetrics(metric: Any, name: str, thresholds: Any) -> None:
                 assert a.dtype == b.dtype == torch.float32
 
 
+@pytest.mark.parametrize(("metric", "name"), CURVES)
+def test_one_curve_of_all_elements(metric: Any, name: str) -> None:
+    """``micro`` at thresholds; exact ones are compared with scikit-learn above."""
+    scores, classes, hot = random_batch(4)
+    for target, truth, choices in (
+        (classes, torch.nn.functional.one_hot(classes, 3), {"num_classes": 3}),
+        (hot, hot, {"num_labels": 3}),
+    ):  # fmt: skip
+        found = updated(metric(thresholds=6, average="micro", **choices), (scores, target)).compute()
+        peer = getattr(peers, f"Binary{name}")(thresholds=6)
+        for ours, theirs in zip(found, updated(peer, (scores.ravel(), truth.ravel())).compute()):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
 def test_documented_examples_of_torchmetrics() -> None:
     preds, target = torch.tensor([0.0, 0.5, 0.7, 0.8]), torch.tensor([0, 1, 1, 0])
     expected = {
