@@ -90,8 +90,11 @@ class Label:
         if type(self.key) is not str or type(self.value) is not str:
             check_type("Label.key", self.key, str)
             check_type("Label.value", self.value, str)
-        if self.score is not None:
+        if self.score is not None and type(self.score) is not float:
             self.score = float(self.score)
+
+
+_ANNOTATION_TYPES = (("metadata", dict), ("bounding_box", Box), ("polygon", Polygon), ("raster", Raster))
 
 
 @dataclass
@@ -122,9 +125,11 @@ class Annotation:
     def __post_init__(self) -> None:
         check_type("Annotation.labels", self.labels, (list, type(None)))
         for label in self.labels or ():
-            check_type("Annotation.labels", label, Label)
-        for name, kind in (("metadata", dict), ("bounding_box", Box), ("polygon", Polygon), ("raster", Raster)):
-            check_type(f"Annotation.{name}", getattr(self, name), (kind, type(None)))
+            if type(label) is not Label:  # by far the most objects: no call for each
+                check_type("Annotation.labels", label, Label)
+        for name, kind in _ANNOTATION_TYPES:
+            if getattr(self, name) is not None:
+                check_type(f"Annotation.{name}", getattr(self, name), (kind, type(None)))
         if self.implied_task_types is None:
             self.implied_task_types = [self._task().value]
 
