@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks import class_examples_sweep as made
+from benchmarks.parity import differences
+from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
 from valor_gpu.ops._targets import FINE, Names, describe
@@ -20,6 +22,7 @@ from valor_gpu.ops.sweep import ALL, POSITIVES, block_rows, sweep
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))
 WRONG = dict(made.wrong_examples())
+GRIDS = made.grids()
 
 
 # ---------------------------------------------------------------------------------------------------------- definition
@@ -103,6 +106,69 @@ def test_the_first_problem_is_told(name: str, message: str) -> None:
         return
     with pytest.raises(InputError, match=message):
         raise InputError(describe(problem, Names(scores.shape[1], target.ndim == 2)))
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+
+@pytest.fixture(params=BACKENDS[:1])
+def op(request: pytest.FixtureRequest) -> Op:
+    return kernel(request.param, "sweep", _library.reference("sweep"))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_kernels_equal_the_reference(op: Op, name: str) -> None:
+    arguments = EXAMPLES[name]
+    assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+
+
+@pytest.mark.parametrize("rows", [0, 1, 257, 3000])
+@pytest.mark.parametrize("classes", [1, 5, 16, 17, 65, 600])
+def test_every_cut_into_tiles_and_chunks(op: Op, classes: int, rows: int) -> None:
+    rng = np.random.default_rng([rows, classes])
+    scores, weight = made.probabilities(rng, rows, classes), made.weights_of(rng, rows)
+    for target, ignored in ((made.labels_of(rng, rows, classes), classes), (made.multi_hot(rng, rows, classes), 3)):
+        for arguments in ((scores, target, GRIDS["hit"], ignored, w) for w in (None, weight)):
+            assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+
+
+def test_views_are_read_in_their_order(op: Op) -> None:
+    scores, target, grid, _, _ = EXAMPLES["33 x 10, labels"]
+    weight = torch.rand(99, dtype=torch.float64)[::3]
+    for given in (
+        (scores.t().contiguous().t(), target.t().contiguous().t()),
+        (scores.repeat(1, 2)[:, ::2], target.flip(0)),
+    ):
+        arguments = (*given, grid, made.IGNORED, weight)
+        assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    rng, before = np.random.default_rng(0), torch.get_num_threads()
+    scores, weight = made.probabilities(rng, 5000, 40), made.weights_of(rng, 5000)
+    target = made.labels_of(rng, 5000, 39)
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            found.append([sweep(scores, target, GRIDS["even"], weight=w) for w in (None, weight)])
+    finally:
+        torch.set_num_threads(before)
+    assert all(differences(other, found[0]) == "" for other in found[1:])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_thresholds_are_looked_up_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype = made.FLOATS[seed % 4]
+    values = torch.from_numpy(rng.normal(size=400) * 10.0 ** rng.integers(-6, 6, 400)).to(dtype)
+    grid = torch.cat((values[::2].double(), values[1::2].double() * (1 + 1e-9))).sort().values
+    column = torch.cat((values, values.nextafter(torch.tensor(torch.inf, dtype=dtype)) if seed % 4 > 1 else -values))[
+        :, None
+    ]
+    arguments = (column, torch.ones_like(column, dtype=torch.uint8), grid, None, None)
+    assert differences(torch.ops.valor_gpu.sweep(*arguments), _library.reference("sweep")(*arguments)) == ""
 
 
 def test_opcheck() -> None:

@@ -10,11 +10,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _targets
+from valor_gpu.ops._launch import FLOAT_TYPES, cpp
 from valor_gpu.ops._library import by_reference, register
-from valor_gpu.ops._targets import bad_weights, check_scores, check_target, check_weight, first_problem, read_target
+from valor_gpu.ops._targets import (
+    bad_weights,
+    check_scores,
+    check_target,
+    check_weight,
+    first_problem,
+    read_target,
+    target_words,
+)
 
 POSITIVES, ALL = 0, 1
 """Rows of the histogram."""
@@ -124,6 +134,22 @@ def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, 
     return total
 
 
+def _sweep_cpu(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    (rows, classes), count = scores.shape, len(thresholds)
+    histogram = torch.zeros((2, classes, count + 1), dtype=torch.int64 if weight is None else torch.float64)
+    problem = torch.empty((), dtype=torch.int64)
+    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
+        scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
+        thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), block_rows(rows, count),
+        histogram.data_ptr(), problem.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return histogram, problem
+
+
 def _sweep_fake(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
@@ -136,6 +162,6 @@ _OP = register(
     "sweep(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
     reference=_sweep_reference,
     fake=_sweep_fake,
-    cpu=by_reference("no kernel yet"),
+    cpu=cpp(_sweep_cpu),
     cuda=by_reference("no kernel yet"),
 )
