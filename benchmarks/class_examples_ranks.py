@@ -57,6 +57,8 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     yield "bool", (scores(rng, 50, 2), multi_hot(rng, 50, 2, torch.bool), None, None)
     rows = 9_000 if quick else 200_000
     yield "two large classes", (scores(rng, rows, 2), indices(rng, rows, 2), None, None)
+    even = torch.from_numpy(rng.integers(0, 20, 6_000))
+    yield "classes of few", (torch.from_numpy(rng.random((6_000, 20), np.float32)), even, None, None)
     few = indices(rng, 2_000, 20) * (torch.arange(2_000) % 7 == 0)
     yield "classes of many and of few", (torch.from_numpy(rng.random((2_000, 20), np.float32)), few, None, None)
     yield "one large class", (torch.from_numpy(rng.random((rows, 1))), multi_hot(rng, rows, 1), None, None)

@@ -15,7 +15,7 @@ from benchmarks import class_examples_ranks as made
 from benchmarks.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _ranks_cuda, _targets
+from valor_gpu.ops import _library, _ranks_cuda, _targets, ranks
 from valor_gpu.ops.ranks import rank_areas, rank_curves
 
 Op = Callable[..., Any]
@@ -158,6 +158,34 @@ def test_the_order_of_rows_changes_no_bit(areas: Op) -> None:
         assert differences(areas(scores[order], target[order], 3, None), first) == ""
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        for name in ("1000 x 37, indices", "1000 x 37, weights", "classes of many and of few"):
+            check(torch.ops.valor_gpu.rank_areas, *EXAMPLES[name])
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    simulated = kernel("simulated", "rank_areas", _ranks_cuda.rank_areas)
+    for name in ("33 x 37, indices", "33 x 37, multi-hot", "1000 x 3, weights"):
+        check(simulated, *EXAMPLES[name])
+
+
+def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ranks_cuda, "ROOM", 2 * 56 * 333)
+    check(kernel("simulated", "rank_areas", _ranks_cuda.rank_areas), *EXAMPLES["torch.float64, torch.int32, multi-hot"])
+    monkeypatch.setattr(ranks, "_CURVE_ROOM", 2 * 333)
+    arguments = EXAMPLES["torch.float64, torch.int32, multi-hot"]
+    found = torch.ops.valor_gpu.rank_curves(*arguments)
+    assert differences(found, _library.reference("rank_curves")(*arguments)) == ""
+
+
 def test_ties(areas: Op) -> None:
     target = torch.tensor([1, 0, 1, 0, 0])[:, None]
     assert check(areas, column([7.0] * 5), target, None, None)[0].tolist() == [[0.5], [0.4]]
@@ -227,5 +255,7 @@ def test_errors_name_the_argument(function: Op) -> None:
         function(scores.long(), target)
     with pytest.raises(InputError, match=r"target must have shape \[4, 3\] but got \[4, 2\]"):
         function(scores, torch.zeros(4, 2, dtype=torch.int64))
+    with pytest.raises(InputError, match=r"scores must have fewer than 2\^31 rows but has 2147483648"):
+        function(torch.zeros(1, 1).expand(1 << 31, 1), target)
     with pytest.raises(InputError, match=r"weight must have dtype torch.float64 but got torch.float32"):
         function(scores, target, weight=torch.ones(4))

@@ -14,12 +14,16 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.errors import InputError
 from valor_gpu.ops import _ranks_cuda, _targets
 from valor_gpu.ops._launch import FLOAT_TYPES, cpp, cuda
 from valor_gpu.ops._library import by_reference, register
 
 LANES = 256
 """Parts of a sum; kLanes in csrc/core/ranks.h."""
+
+
+_MOST_ROWS = 1 << 31  # kernels keep a row and its side in 32 bits
 
 
 class RankAreas(NamedTuple):
@@ -63,6 +67,8 @@ def rank_areas(
     ROC AUC is the share of pairs of a positive and a negative in which the positive has the larger score, a tie being
     half a pair (Hanley and McNeil, 1982). Average precision is the mean over positives of the precision among all that
     score at least as high, which is scikit-learn's ``sum (R_n - R_{n-1}) P_n`` over distinct scores.
+
+    Memory beyond contiguous input: docs/design/003-classification.md.
 
     Args:
         scores: floating ``[N, C]``, any value but NaN.
@@ -119,6 +125,8 @@ def rank_curves(
 
 def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
     _targets.check_scores(scores)
+    if scores.shape[0] >= _MOST_ROWS:
+        raise InputError(f"scores must have fewer than 2^31 rows but has {scores.shape[0]}")
     _targets.check_target(target, scores)
     _targets.check_weight(weight, ("scores", scores))
 
