@@ -136,6 +136,11 @@ def _curve(metric: Any) -> Outcome:
     return curve_margins(precision, recall)
 
 
+def _our_curve(metric: Any) -> Outcome:
+    values = metric.result().values
+    return curve_margins(*(np.stack(list(values[name].values())) for name in ("precision", "recall")))
+
+
 # -------------------------------------------------------------------------------------------------- engines of arrays
 
 
@@ -322,7 +327,7 @@ TOOLS: dict[str, tuple[Tool, ...]] = {
         binned=True,
     ),
     "precision-recall at thresholds": _tools(
-        _ours(_curve, "PrecisionRecallCurve", thresholds=THRESHOLDS),
+        _ours(_our_curve, "PrecisionRecallCurve", thresholds=THRESHOLDS),
         _torchmetrics(_curve, "PrecisionRecallCurve", thresholds=THRESHOLDS),
         {COUNTS: _numpy(_numpy_curve)},
         binned=True,

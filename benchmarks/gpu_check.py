@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import machine
+from benchmarks import gpu_classification, machine
 from benchmarks.checks import Checks, Disagreement, Unavailable
+from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_parity import as_lists, check_metric, check_ops, check_waiting, on, run_metric
 from benchmarks.gpu_timing import (
     COPY_BYTES,
@@ -89,7 +90,9 @@ def small_case(device: torch.device) -> int:
     return 1 if checks.failed else 0
 
 
-def collect(device: torch.device, quick: bool, works: Sequence[Work], copy_size: int = COPY_BYTES) -> dict[str, Any]:
+def collect(
+    device: torch.device, quick: bool, works: Sequence[Work], copy_size: int = COPY_BYTES, load: Load | None = None
+) -> dict[str, Any]:
     """All checks and timings on ``device``.
 
     Args:
@@ -97,6 +100,7 @@ def collect(device: torch.device, quick: bool, works: Sequence[Work], copy_size:
         quick: fewer and smaller examples.
         works: scenes to time; the first also gives phases, kernels, ops and torchmetrics.
         copy_size: bytes of the copy that measures the bandwidth.
+        load: scores to time classification on, None for none.
     """
     checks = Checks()
     timings: list[Timing] = []
@@ -109,6 +113,7 @@ def collect(device: torch.device, quick: bool, works: Sequence[Work], copy_size:
     check_ops(checks, device, quick)
     check_metric(checks, device, 2 if quick else 8)
     check_waiting(checks, device)
+    gpu_classification.check_waiting(checks, device)
     for work in works:
         timings += time_metric(checks, work, device)
     if works:
@@ -117,10 +122,11 @@ def collect(device: torch.device, quick: bool, works: Sequence[Work], copy_size:
         ops = time_ops(checks, works[0].scene, device, works[0].repeats, copy_size)
         peer = partial(time_torchmetrics, works[0], device, _PEER_IMAGES)
         timings += checks.run("torchmetrics on the same device", peer) or []
+    classified = [] if load is None else time_classification(checks, load, device, copy_size)
     served = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
     return {
         "kernels": served, "checks": checks.records, "timings": timings, "phases": phases,
-        "launches": launches, "ops": ops,
+        "launches": launches, "ops": ops, "classification": classified,
     }  # fmt: skip
 
 
@@ -161,7 +167,9 @@ def store(result: dict[str, Any], folder: Path) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Check and store; see the module."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller examples, 500 images")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer and smaller examples, 500 images, 50,000 rows of scores"
+    )
     parser.add_argument("--results", type=Path, default=machine.RESULTS, help="folder of the record")
     parser.add_argument("--commit", help="of this checkout, where git cannot tell")
     parser.add_argument("--small-case", action="store_true", help=argparse.SUPPRESS)
@@ -175,10 +183,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     about = machine.describe(PACKAGES, arguments.commit)
     head = {"kind": "gpu", **about, "quick": arguments.quick, "device": device_facts(device)}
     head["library"] = native.reason("valor_cuda")
-    result = {**head, **collect(device, arguments.quick, usual_works(arguments.quick))}
+    load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
+    result = {**head, **collect(device, arguments.quick, usual_works(arguments.quick), load=load)}
     path = store(result, arguments.results)
     failed = [check["name"] for check in result["checks"] if check["outcome"] == "fail"]
-    missed = [row["work"] for row in result["timings"] if row.get("met") is False]
+    timed = [*result["timings"], *result["classification"]]
+    missed = [row["work"] for row in timed if row.get("met") is False]
     print(f"record: {path}")
     print(f"{len(result['checks']) - len(failed)} of {len(result['checks'])} checks did not fail")
     for text in (*(f"failed: {name}" for name in failed), *(f"over its target: {name}" for name in missed)):

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.scenes import ROOT
 
 BEGIN, END = "<!-- ratios:begin -->", "<!-- ratios:end -->"
 CLASSIFICATION = "<!-- classification:begin -->", "<!-- classification:end -->"
+TEXT = "<!-- text:begin -->", "<!-- text:end -->"
 _WORK = {"files": "JSON files to AP", "tensors": "Tensors in batches of 16 images to AP"}
 _CASES = {"val2017": "COCO val2017 scale", "objects365": "Objects365 scale", "lvis": "LVIS scale"}
 
@@ -129,14 +131,17 @@ def _ran(row: Row) -> bool:
     return bool(row["status"] != "not run")
 
 
-TEXTS = {"detection": detection_text, "classification": classification_text}
+TEXTS = {"detection": detection_text, "classification": classification_text, "text": texts.report}
 """What shows results of each kind."""
 
 
 def gpu_text(result: dict[str, Any]) -> str:
     """The timings of a GPU check as one Markdown table."""
     lines = ["| On a GPU | time |", "| --- | --- |"]
-    lines += [f"| {row['work']} | {_milliseconds(row['seconds'])} |" for row in result["timings"] if row.get("seconds")]
+    timed = [*result["timings"], *result.get("classification", [])]
+    lines += [
+        f"| {row['work']} | {_milliseconds(row['seconds'])}{_beside(row)} |" for row in timed if row.get("seconds")
+    ]
     checks = result["checks"]
     good = sum(check["outcome"] == "pass" for check in checks)
     about = (
@@ -144,6 +149,13 @@ def gpu_text(result: dict[str, Any]) -> str:
         f" {good} of {len(checks)} checks passed. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )
     return "\n".join(lines) + "\n\n" + about
+
+
+def _beside(row: Row) -> str:
+    """What a time is held against: the copy bandwidth, torchmetrics."""
+    if "times_torchmetrics" in row:
+        return f", torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)"
+    return f", {row['share_of_copy']:.0%} of the speed of a copy" if "share_of_copy" in row else ""
 
 
 def _milliseconds(seconds: dict[str, Any]) -> str:
@@ -166,21 +178,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     parser.add_argument("--print", action="store_true", help="print the tables, write nothing")
     arguments = parser.parse_args(argv)
-    detection, classification, gpu = (
-        stored(kind, arguments.results) for kind in ("detection", "classification", "gpu")
+    detection, classification, text, gpu = (
+        stored(kind, arguments.results) for kind in ("detection", "classification", "text", "gpu")
     )
     if not detection:
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
-    texts = {(BEGIN, END): "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])}
+    tables = {(BEGIN, END): "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])}
     if classification:
-        texts[CLASSIFICATION] = classification_text(newest_of_each_case(classification))
+        tables[CLASSIFICATION] = classification_text(newest_of_each_case(classification))
+    if text:
+        tables[TEXT] = texts.report(text)
     if arguments.print:
-        print("\n\n".join(texts.values()))
+        print("\n\n".join(tables.values()))
         return 0
     readme = arguments.readme.read_text()
-    for markers, text in texts.items():
-        readme = put(readme, text, markers)
+    for markers, table in tables.items():
+        readme = put(readme, table, markers)
     arguments.readme.write_text(readme)
     return 0
 

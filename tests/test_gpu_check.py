@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import gpu_check, gpu_parity, report, scenes
+from benchmarks import gpu_check, gpu_classification, gpu_parity, report, scenes
 from benchmarks.checks import Checks, Disagreement, Unavailable
 from benchmarks.gpu_timing import Work
 from benchmarks.registry import ROWS
@@ -82,15 +82,50 @@ def test_a_record_is_stored(
     collected = {
         "checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}],
         "timings": [{"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}],
+        "classification": [
+            {"work": "sweep", "seconds": {"median": 0.003}, "share_of_copy": 0.625, "met": False},
+            {"work": "AUC", "seconds": {"median": 1.0}, "torchmetrics": {"median": 4.0}, "times_torchmetrics": 4.0},
+        ],
     }
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(gpu_check, "usual_works", lambda quick: [])
     monkeypatch.setattr(gpu_check, "device_facts", lambda device: {"name": "NVIDIA H200", "driver": "580"})
-    monkeypatch.setattr(gpu_check, "collect", lambda *_: collected)
+    monkeypatch.setattr(gpu_check, "collect", lambda *_, **__: collected)
     assert gpu_check.main(["--results", str(tmp_path), "--commit", "abc"]) == code
     (path,) = tmp_path.iterdir()
     assert path.name.startswith("gpu_nvidia-h200_") and json.loads(path.read_text())["commit"] == "abc"
     printed = capsys.readouterr().out
-    assert "over its target: val2017" in printed and ("failed: op x" in printed) == bool(code)
-    assert "| val2017 | 2 ms |" in report.gpu_text(json.loads(path.read_text()))
+    assert "over its target: val2017" in printed and "over its target: sweep" in printed
+    assert ("failed: op x" in printed) == bool(code)
+    table = report.gpu_text(json.loads(path.read_text()))
+    assert "| val2017 | 2 ms |" in table and "| sweep | 3 ms, 62% of the speed of a copy |" in table
+    assert "| AUC | 1e+03 ms, torchmetrics 4e+03 ms (4.0x) |" in table
+
+
+def test_classification_on_the_cpu() -> None:
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+    checks = Checks(tell=lambda _: None)
+    load = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
+    rows = gpu_classification.time_classification(checks, load, CPU, 1 << 16)
+    gpu_classification.check_waiting(checks, CPU)
+    assert [record["name"] + record["detail"] for record in checks.records if record["outcome"] != "pass"] == []
+    names = [row["work"] for row in rows]
+    assert names[0] == "count_top, k 1, 600 x 20 float32" and names[3] == "rank_areas, 500 x 20 float32"
+    assert len(rows) == 4 + len(gpu_classification.PAIRS)
+    assert all(row["times_torchmetrics"] > 0 for row in rows[4:]) and all(row["share_of_copy"] > 0 for row in rows[:4])
+    waits = {record["name"] for record in checks.records} & {
+        "update of ROCAUC, thresholds 200 does not wait", "update of ConfusionMatrix does not wait",
+    }  # fmt: skip
+    assert len(waits) == 2
+    json.dumps(rows)
+
+
+def test_classification_is_held_against_torchmetrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
+    wrong = gpu_classification.Pair("Accuracy", "MulticlassSpecificity", {"average": "macro"})
+    monkeypatch.setattr(gpu_classification, "PAIRS", {"accuracy": wrong})
+    checks = Checks(tell=lambda _: None)
+    load = gpu_classification.Load(rows=300, classes=5, batch=128, repeats=1)
+    assert gpu_classification.time_torchmetrics(checks, load, CPU) == []
+    assert checks.failed == ["accuracy, torchmetrics beside"] and "differ from ours" in checks.records[-1]["detail"]
