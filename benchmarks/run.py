@@ -1,4 +1,4 @@
-"""``python -m benchmarks.run detection|classification``: time, CPU and memory of evaluators side by side, parity first.
+"""``python -m benchmarks.run detection|classification|text``: evaluators side by side, parity first.
 
 How a run is measured: :mod:`benchmarks.turns`. An engine whose numbers differ from the reference's (pycocotools,
 scikit-learn), beyond what it documents, gets no number.
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import classification, forms, machine, report
+from benchmarks import classification, forms, machine, report, texts
 from benchmarks.opponents import OURS, TOOLS
 from benchmarks.scenes import CASES
 from benchmarks.turns import Plan, rows, take_turns
@@ -22,7 +22,7 @@ from benchmarks.verify import REFERENCE, RULES
 
 PATHS = {"files": "JSON files to AP", "tensors": "tensors in batches of 16 images to AP"}
 _PACKAGES = ("valor_gpu", "torch", "numpy", *sorted({t.package for tools in TOOLS.values() for t in tools} - {OURS}))
-_TASKS: dict[str, Collection[str]] = {"detection": CASES, "classification": classification.CASES}
+_TASKS: dict[str, Collection[str]] = {"detection": CASES, "classification": classification.CASES, "text": texts.CASES}
 
 
 def compare(path: str, plan: Plan) -> list[dict[str, Any]]:
@@ -88,7 +88,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, store, print; 1 when our own numbers do not agree with the reference."""
     arguments = parse(argv)
-    result = (detection if arguments.task == "detection" else classification.benchmark)(arguments)
+    tasks = {"detection": detection, "classification": classification.benchmark, "text": texts.benchmark}
+    result = tasks[arguments.task](arguments)
     name = "_".join([arguments.task, *([] if arguments.case == "all" else [arguments.case]), result["date"][:10]])
     default = None if arguments.quick else machine.RESULTS / f"{name}.json"
     output = arguments.json or default

@@ -120,6 +120,18 @@ VALOR_API int32_t valor_text_words_cpu(const uint8_t* text, const int64_t* offse
   });
 }
 
+// Turns ids of a whole batch into those of each row: 0, 1, ... in the order of their first use.
+VALOR_API int32_t valor_text_renumber_cpu(int32_t* ids, const int64_t* starts, const int64_t* lengths,
+                                          const int64_t* rows, int64_t num_rows, int64_t threads) {
+  using namespace valor;
+  const Batch batch{ids, starts, lengths, rows};
+  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+    s.grams.clear(batch.words_of(r) + 1);
+    for (int64_t t = rows[r]; t < rows[r + 1]; ++t)
+      for (int64_t i = starts[t]; i < starts[t] + lengths[t]; ++i) ids[i] = s.grams.of(ids[i]);
+  });
+}
+
 // Matching n-grams of 1 to `most` words: of prediction and each reference (matches [references, most]), and
 // with each n-gram counted as often as its best reference has it (clipped [rows, most]).
 VALOR_API int32_t valor_text_ngrams_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,

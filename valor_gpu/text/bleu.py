@@ -53,7 +53,11 @@ def bleu_counts(
         InputError: rows that are no texts.
     """
     texts, firsts = texts_of(predictions, references)
-    rows = split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter)
+    return counts_of(split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter), most)
+
+
+def counts_of(rows: Rows, most: int) -> BleuCounts:
+    """Statistics of rows of words; see :func:`bleu_counts`."""
     predicted = rows.predicted
     totals = np.maximum(predicted[:, None] - np.arange(most), 0)
     return BleuCounts(ngram_matches(rows, most).clipped, totals, predicted, _nearest_lengths(rows))
@@ -94,7 +98,11 @@ def sentence_bleu(
     """
     if not weights or min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
         raise InputError(f"weights must be numbers that are not negative and sum to 1 but got {list(weights)}")
-    counts = bleu_counts(predictions, references, len(weights), splitter)
+    return bleu_of(bleu_counts(predictions, references, len(weights), splitter), weights)
+
+
+def bleu_of(counts: BleuCounts, weights: Sequence[float]) -> Floats:
+    """BLEU of each row of statistics; see :func:`sentence_bleu`."""
     precisions = counts.matches / np.maximum(counts.totals, 1)
     logs = np.log(np.where(counts.matches > 0, precisions, sys.float_info.min))
     value = _brevity(counts.predicted, counts.true) * np.exp(logs @ np.asarray(weights, np.float64))

@@ -64,10 +64,10 @@ def rouge_scores(
     found = {}
     for kind, n in kinds:
         if n:
-            found[kind] = _scores(counted, grams.matches[:, n - 1], n)
+            found[kind] = scores_of(counted, grams.matches[:, n - 1], n)
         else:
-            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, rows, splitter)
-            found[kind] = _scores(counted, common, 1)
+            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, counted, splitter)
+            found[kind] = scores_of(counted, common, 1)
     return found
 
 
@@ -85,7 +85,7 @@ def _stems(text: str) -> list[str]:
     return [stem(word) if len(word) > 3 else word for word in SPLITTERS["runs"](text)]
 
 
-def _scores(rows: Rows, hits: Ints, n: int) -> Rouge:
+def scores_of(rows: Rows, hits: Ints, n: int) -> Rouge:
     """Scores of the best reference of every row, from what each shares with the prediction."""
     references = rows.references
     predicted = np.maximum(np.repeat(rows.predicted, references) - n + 1, 1)
@@ -97,11 +97,13 @@ def _scores(rows: Rows, hits: Ints, n: int) -> Rouge:
     return Rouge(precision[best], recall[best], fmeasure[best])
 
 
-def _summary_common(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Ints:
+def _summary_common(texts: Sequence[str], counted: Rows, splitter: str | Split) -> Ints:
     """int64 ``[references]``: words that the lines of reference and prediction share; see ``union_common``."""
-    lines = [[line for line in text.split("\n") if line] for text in texts]
-    ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-    counted = split_rows([line for text in lines for line in text], ends[rows], splitter)
+    rows, ends = counted.rows, np.arange(len(texts) + 1)
+    if any("\n" in text for text in texts):
+        lines = [[line for line in text.split("\n") if line] for text in texts]
+        ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
+        counted = split_rows([line for text in lines for line in text], ends[rows], splitter)
     is_reference = np.ones(len(texts), bool)
     is_reference[rows[:-1]] = False
     true = np.flatnonzero(is_reference)

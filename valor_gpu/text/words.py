@@ -133,12 +133,22 @@ def split_rows(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Rows:
 def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> Rows:
     """Rows of texts that are lists of words already."""
     lists = list(words)
-    ids = array("i")
-    for first, last in pairwise(rows.tolist()):
-        known: dict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
-        ids.extend(map(known.__getitem__, chain.from_iterable(lists[first:last])))
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-    return Rows(np.array(ids, np.int32), np.cumsum(lengths) - lengths, lengths, rows)
+    starts, rows = np.cumsum(lengths) - lengths, np.ascontiguousarray(rows, np.int64)
+    if not native.available("valor_cpu"):
+        parts = [_numbered(lists[first:last]) for first, last in pairwise(rows.tolist())]
+        return Rows(np.array([*chain.from_iterable(parts)], np.int32), starts, lengths, rows)
+    ids = np.array(_numbered(lists), np.int32)
+    native.function("valor_cpu", "valor_text_renumber_cpu", "ppppqq")(
+        ids.ctypes.data, starts.ctypes.data, lengths.ctypes.data, rows.ctypes.data, len(rows) - 1, native.threads()
+    )
+    return Rows(ids, starts, lengths, rows)
+
+
+def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
+    """Numbers of words in the order of their first use."""
+    known: dict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
+    return array("i", map(known.__getitem__, chain.from_iterable(texts)))
 
 
 def _split_ascii(texts: Sequence[str], rows: Ints, splitter: str) -> Rows:
