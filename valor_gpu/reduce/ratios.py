@@ -152,7 +152,6 @@ def cohen_kappa(matrix: Tensor, power: int = 0) -> Ratio:
         distance = (place[:, None] - place).abs_().pow_(power)
         observed = (distance * matrix).sum()
         expected = true @ distance @ predicted / samples
-    expected = torch.where(samples > 0, expected, 0.0)
     return Ratio(expected - observed, expected)
 
 
