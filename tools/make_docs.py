@@ -72,7 +72,7 @@ def parameter(p: inspect.Parameter) -> str:
     text = f"{stars}{p.name}" + (f": {p.annotation}" if p.annotation is not p.empty else "")
     if p.default is p.empty:
         return text
-    default = "..." if "factory" in repr(p.default) else repr(p.default)
+    default = "..." if "factory" in repr(p.default) else getattr(p.default, "__name__", repr(p.default))
     return f"{text} = {default}"
 
 
@@ -103,12 +103,22 @@ def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
 def class_page(kind: type, home: str) -> str:
     """The page of one class, which users import from module ``home``."""
     source = f"the docstrings of {kind.__module__}"
-    constructor = signature(kind.__name__, vars(kind)["__init__"])
+    constructor = signature(kind.__name__, kind.__init__)  # type: ignore[misc]
     parts = [NOTE.format(source=source), f"# {kind.__name__}", f"`from {home} import {kind.__name__}`"]
     parts += [f"```python\n{constructor}\n```", markdown(kind.__doc__ or "")]
     for name, text, doc in members(kind):
         code = [] if text is None else [f"```python\n{text}\n```"]
         parts += [f"## {name}", *code, markdown(doc)]
+    return "\n\n".join(parts) + "\n"
+
+
+def functions_page(title: str, home: str, functions: list[Callable[..., Any]]) -> str:
+    """The page of functions, which users import from module ``home``."""
+    parts = [NOTE.format(source=f"the docstrings of {home}"), f"# {title}"]
+    for function in functions:
+        name = function.__name__
+        parts += [f"## {name}", f"`from {home} import {name}`", f"```python\n{signature(name, function)}\n```"]
+        parts.append(markdown(function.__doc__ or ""))
     return "\n\n".join(parts) + "\n"
 
 
@@ -138,9 +148,16 @@ def cli_page() -> str:
 def pages() -> dict[str, str]:
     """Path below the checkout to content, for every page that is made."""
     import valor_gpu
-    from valor_gpu import coco, detection
+    from valor_gpu import classification, coco, detection, text
+    from valor_gpu.classification.class_counts import CountMetric
+    from valor_gpu.classification.confusion import PairMetric
 
-    documented = [(getattr(detection, name), "valor_gpu.detection") for name in detection.__all__]
+    documented: list[tuple[Any, str]] = []
+    for package in (detection, classification, text):
+        public = [getattr(package, name) for name in package.__all__]
+        kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
+        documented += [(kind, package.__name__) for kind in dict.fromkeys(kinds)]
+    documented += [(CountMetric, CountMetric.__module__), (PairMetric, PairMetric.__module__)]
     documented += [(coco.COCO, "valor_gpu.coco"), (coco.COCOeval, "valor_gpu.coco")]
     documented += [(valor_gpu.Metric, "valor_gpu"), (valor_gpu.Result, "valor_gpu")]
     made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home) for kind, home in documented}
@@ -148,6 +165,9 @@ def pages() -> dict[str, str]:
         f"- [{kind.__name__}]({kind.__name__}.md): {plain((kind.__doc__ or '').splitlines()[0])}"
         for kind, _ in documented
     ]
+    functions = [getattr(text, name) for name in text.__all__ if inspect.isfunction(getattr(text, name))]
+    made["docs/metrics/text.md"] = functions_page("Functions of text comparison", "valor_gpu.text", functions)
+    rows.append("- [valor_gpu.text](text.md): functions of text comparison, without torch")
     made["docs/metrics/README.md"] = (
         "\n\n".join([NOTE.format(source="docstrings"), "# Metrics", "\n".join(rows)]) + "\n"
     )
