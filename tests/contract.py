@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tests.ops.scenes import random_scene
-from valor_gpu import classification
+from valor_gpu import classification, text
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -201,6 +201,40 @@ def _class_case(name: str) -> Case:
     )
 
 
+_WORDS = ("the", "cats", "sat", "a", "mat", "Mat", "cat")
+_TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
+    "ROUGE": ({}, partial(text.ROUGE, use_stemmer=True)),
+    "GLEU": ({}, partial(text.GLEU, most=1)),
+    "BLEU": (dict(smoothing="floor"), partial(text.BLEU, smoothing="add-k")),
+    "CHRF": ({}, partial(text.CHRF, beta=1.0)),
+    "TokenF1": ({}, partial(text.TokenF1, normalize=False)),
+    "ExactMatch": ({}, partial(text.ExactMatch, normalize=False)),
+    "WordErrorRate": ({}, partial(text.WordErrorRate, lowercase=True)),
+    "CharErrorRate": ({}, partial(text.CharErrorRate, lowercase=True)),
+}
+"""Arguments of each metric of texts, and the same class in another configuration."""
+
+
+def _text_batch(seed: int, size: int = 6) -> Batch:
+    rng = np.random.default_rng([seed, 11])
+    texts = [" ".join(rng.choice(_WORDS, rng.integers(1, 5)).tolist()) for _ in range(2 * size)]
+    target = texts[size:]
+    return [f"The {meant}" if i % 2 else said for i, (said, meant) in enumerate(zip(texts, target))], target
+
+
+def _text_case(name: str) -> Case:
+    choices, other = _TEXT_CHOICES[name]
+    return Case(
+        name=name,
+        make=partial(getattr(text, name), **choices),
+        other=other,
+        batch=_text_batch,
+        empty=lambda: ([], []),
+        single=partial(_text_batch, 7, 1),
+        bad=lambda: (["a cat", "a mat"], ["a cat", None]),
+    )
+
+
 METRICS = [
     Case(
         name="PassRate",
@@ -235,6 +269,7 @@ METRICS = [
         for name, choices in _AP_CHOICES.items()
     ),
     *map(_class_case, _CLASS_CHOICES),
+    *map(_text_case, _TEXT_CHOICES),
 ]
 
 

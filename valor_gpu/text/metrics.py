@@ -18,7 +18,7 @@ from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, joined, summed
 from valor_gpu.text.bleu import SMOOTHING, BleuCounts, bleu_counts, corpus_value, gleu_scores, split_13a
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
-from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, token_f1
+from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
 
 Texts = Sequence[str]
@@ -196,6 +196,9 @@ class GLEU(RowMetric):
 class TokenF1(RowMetric):
     """Mean precision, recall and F1 of shared words; see :func:`valor_gpu.text.token_f1`.
 
+    Args:
+        normalize: compare plain answers, see :func:`valor_gpu.text.plain_answer`.
+
     Example:
         >>> metric = TokenF1()
         >>> metric.update(["the red cat"], ["a cat"])
@@ -205,16 +208,20 @@ class TokenF1(RowMetric):
 
     names = ("f1", "precision", "recall")
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__({}, **kwargs)
+    def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
+        self.normalize = plain_answer if normalize else None
+        super().__init__({"normalize": normalize}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        found = token_f1(preds, target)
+        found = token_f1(preds, target, self.normalize)
         return np.stack((found.f1, found.precision, found.recall), axis=1)
 
 
 class ExactMatch(RowMetric):
     """Share of rows that equal a reference; see :func:`valor_gpu.text.exact_match`.
+
+    Args:
+        normalize: compare plain answers, see :func:`valor_gpu.text.plain_answer`.
 
     Example:
         >>> metric = ExactMatch()
@@ -225,11 +232,12 @@ class ExactMatch(RowMetric):
 
     names = ("exact_match",)
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__({}, **kwargs)
+    def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
+        self.normalize = plain_answer if normalize else None
+        super().__init__({"normalize": normalize}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        return exact_match(preds, target)
+        return exact_match(preds, target, self.normalize)
 
 
 class BLEU(CorpusMetric):
@@ -307,11 +315,12 @@ class _ErrorRate(CorpusMetric):
     splitter: str
     name: str
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(2, {}, **kwargs)
+    def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
+        self.lowercase = lowercase
+        super().__init__(2, {"lowercase": lowercase}, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        return np.array([n.sum() for n in edit_counts(preds, target, self.splitter)])
+        return np.array([n.sum() for n in edit_counts(preds, target, self.splitter, self.lowercase)])
 
     def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
         return {self.name: float(EditCounts(*counts).rate)}
@@ -319,6 +328,9 @@ class _ErrorRate(CorpusMetric):
 
 class WordErrorRate(_ErrorRate):
     """Word error rate of a corpus; see :func:`valor_gpu.text.edit_counts`.
+
+    Args:
+        lowercase: compare in lower case.
 
     Example:
         >>> metric = WordErrorRate()
@@ -332,6 +344,9 @@ class WordErrorRate(_ErrorRate):
 
 class CharErrorRate(_ErrorRate):
     """Character error rate of a corpus; see :func:`valor_gpu.text.edit_counts`.
+
+    Args:
+        lowercase: compare in lower case.
 
     Example:
         >>> metric = CharErrorRate()

@@ -106,7 +106,10 @@ class EditCounts(NamedTuple):
 
 
 def edit_counts(
-    predictions: Sequence[str], references: Sequence[str | Sequence[str]], splitter: str | Split = "spaces"
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    splitter: str | Split = "spaces",
+    lowercase: bool = False,
 ) -> EditCounts:
     """Edits (insertions, deletions, replacements) of every row, from the reference that needs the fewest.
 
@@ -125,7 +128,8 @@ def edit_counts(
         >>> edit_counts(["kitten"], ["sitting"], "characters").edits
         array([3])
     """
-    rows = split_rows(*texts_of(predictions, references), splitter)
+    texts, firsts = texts_of(predictions, references)
+    rows = split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter)
     edits = edit_distances(rows)
     best = first_best(-edits.astype(np.float64), rows.references)
     return EditCounts(edits[best], rows.true[best])
