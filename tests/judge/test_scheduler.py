@@ -1,0 +1,307 @@
+"""The scheduler with clocks of its own: limits, waits, retries, repair, the cache, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tests.judge.loops import VirtualLoop
+from valor_gpu.errors import InputError
+from valor_gpu.judge.cache import JudgeCache
+from valor_gpu.judge.limits import Limits
+from valor_gpu.judge.protocol import JudgeError, Judgement, Messages, Reply, Schema, Status, Usage
+from valor_gpu.judge.scheduler import Question, Scheduler
+
+
+def question(text: str = "?", parse: Callable[[str], Any] = int) -> Question:
+    return Question([{"role": "user", "content": text}], parse)
+
+
+class Scripted:
+    """A judge that takes ``seconds`` and then does what ``script(number, text)`` says: a Reply, text or an error."""
+
+    identity = MappingProxyType({"kind": "scripted"})
+
+    def __init__(self, script: Callable[[int, str], Any], seconds: float = 1.0) -> None:
+        self.script, self.seconds = script, seconds
+        self.starts: list[float] = []
+        self.active = self.peak = 0
+
+    async def __call__(self, messages: Messages, schema: Schema | None) -> Reply:
+        number = len(self.starts)
+        self.starts.append(asyncio.get_running_loop().time())
+        self.active += 1
+        self.peak = max(self.peak, self.active)
+        try:
+            await asyncio.sleep(self.seconds)
+            found = self.script(number, str(messages[-1]["content"]))
+        finally:
+            self.active -= 1
+        if isinstance(found, Exception):
+            raise found
+        return found if isinstance(found, Reply) else Reply(found, Usage(10, 10))
+
+
+def ask_all(judge: Scripted, count: int, limits: Limits, **options: Any) -> tuple[list[Judgement], float]:
+    scheduler = Scheduler(judge, limits, seed=1, loop_factory=VirtualLoop, **options)
+    found: dict[int, Judgement] = {}
+
+    async def one(at: int) -> None:
+        found[at] = await scheduler.ask(question(f"row {at}"))
+
+    seconds = scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(count)]))  # type: ignore[misc]
+    return [found[at] for at in range(count)], seconds
+
+
+def errors(status: Status, times: int, **options: Any) -> Callable[[int, str], Any]:
+    return lambda number, text: JudgeError(status, "no", **options) if number < times else "4"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_concurrency_is_used_and_never_exceeded(concurrency: int) -> None:
+    judge = Scripted(lambda number, text: "4")
+    found, seconds = ask_all(judge, 24, Limits(concurrency=concurrency))
+    assert judge.peak == concurrency and seconds == 24 / concurrency
+    assert all(one.value == 4 and one.attempts == 1 and one.usage == Usage(10, 10) for one in found)
+
+
+def test_requests_per_minute_hold_in_every_window() -> None:
+    judge = Scripted(lambda number, text: "4", seconds=0.5)
+    _, seconds = ask_all(judge, 35, Limits(concurrency=8, requests_per_minute=10))
+    for start in judge.starts:
+        assert sum(start <= other < start + 60.0 for other in judge.starts) <= 10
+    assert 180.0 <= seconds < 182.0  # four windows of ten, ten, ten, five: no more waiting than needed
+
+
+def test_tokens_per_minute_follow_what_replies_used() -> None:
+    judge = Scripted(lambda number, text: Reply("4", Usage(60, 40)), seconds=0.5)
+    _, seconds = ask_all(judge, 40, Limits(concurrency=2, tokens_per_minute=1000))
+    for start in judge.starts:
+        assert 100 * sum(start <= other < start + 60.0 for other in judge.starts) <= 1000
+    assert 180.0 <= seconds < 310.0
+    greater, _ = ask_all(Scripted(lambda number, text: "4"), 2, Limits(tokens_per_minute=1))
+    assert all(one.ok for one in greater)  # one at a time, but not never
+
+
+@pytest.mark.parametrize("status", [Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR])
+def test_passing_failures_are_retried_with_growing_waits(status: Status) -> None:
+    judge = Scripted(errors(status, 6), seconds=0.0)
+    (found,), _ = ask_all(judge, 1, Limits(backoff=2.0, longest_wait=20.0))
+    assert found.ok and found.attempts == 7
+    waits = [after - before for before, after in zip(judge.starts, judge.starts[1:])]
+    assert all(0 <= wait <= min(20.0, 2.0 * 2**at) for at, wait in enumerate(waits)) and len(set(waits)) == 6
+    assert found.seconds == pytest.approx(sum(waits))
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "attempts"),
+    [
+        (Status.BAD_REQUEST, {}, 1),
+        (Status.CONTENT_FILTER, {}, 1),
+        (Status.BAD_REQUEST, {"most_retries": 3}, 4),
+        (Status.SERVER_ERROR, {}, 6),
+        (Status.RATE_LIMITED, {"retry_after": 61.0}, 1),
+        (Status.RATE_LIMITED, {"retry_after": 5.0}, 6),
+        (Status.JUDGE_ERROR, {"most_retries": 0}, 1),
+    ],
+)
+def test_attempts_of_each_retry_class(status: Status, options: dict[str, Any], attempts: int) -> None:
+    (found,), _ = ask_all(Scripted(errors(status, 99, **options)), 1, Limits(retries=5, longest_wait=60.0))
+    assert (found.status, found.value, found.attempts) == (status, None, attempts)
+    assert found.error == "no" and found.reply is None
+
+
+@pytest.mark.parametrize("status", [Status.UNAUTHORIZED, Status.QUOTA])
+def test_failures_that_all_would_share_end_the_asking(status: Status) -> None:
+    judge = Scripted(lambda number, text: JudgeError(status, "bad key") if number == 2 else "4")
+    found, _ = ask_all(judge, 50, Limits(concurrency=2))
+    assert len(judge.starts) <= 4
+    assert [one.status for one in found[4:]] == [status] * 46
+    assert "an earlier request failed: bad key" in found[-1].error and found[-1].attempts == 0
+
+
+def test_retry_after_shuts_the_gate_for_all_and_concurrency_halves_then_recovers() -> None:
+    judge = Scripted(lambda number, text: JudgeError(Status.RATE_LIMITED, "slow", 30.0) if number < 8 else "4")
+    scheduler = Scheduler(judge, Limits(concurrency=8), seed=1, loop_factory=VirtualLoop)
+    places: list[int] = []
+
+    async def one(at: int) -> None:
+        assert (await scheduler.ask(question(str(at)))).ok
+        places.append(int(scheduler.gate.limit))
+
+    scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(80)]))  # type: ignore[misc]
+    later = judge.starts[8:]
+    assert min(later) >= 31.0  # nobody, not even a new request, comes before the 30 seconds are over
+    assert sum(start == min(later) for start in later) <= 4 and places[0] <= 4  # eight 429 of one overload halve once
+    assert places[-1] == 8
+    with pytest.raises(InputError, match="longest_wait must be above 0"):
+        Limits(longest_wait=0)
+
+
+def test_deadline_of_an_attempt() -> None:
+    judge = Scripted(lambda number, text: "4", seconds=50.0)
+    (found,), seconds = ask_all(judge, 1, Limits(timeout=10.0, retries=2, backoff=0.0))
+    assert (found.status, found.attempts, seconds) == (Status.TIMEOUT, 3, 30.0)
+    assert "no reply within 10 s" in found.error
+
+
+def test_a_reply_that_cannot_be_parsed_is_sent_back_once() -> None:
+    asked: list[str] = []
+
+    def script(number: int, text: str) -> str:
+        asked.append(text)
+        return "four" if number == 0 else "4"
+
+    (found,), _ = ask_all(Scripted(script), 1, Limits())
+    assert found.value == 4 and found.attempts == 2 and found.usage == Usage(20, 20)
+    assert "valid JSON only" in asked[1] and "invalid literal" in asked[1]
+    (found,), _ = ask_all(Scripted(lambda number, text: f"bad {number}"), 1, Limits())
+    assert (found.status, found.attempts, found.value) == (Status.PARSE_ERROR, 2, None)
+    assert found.reply is not None and found.reply.text == "bad 1"
+    (found,), _ = ask_all(Scripted(lambda number, text: "bad"), 1, Limits(repair=False))
+    assert (found.status, found.attempts) == (Status.PARSE_ERROR, 1)
+    (found,), _ = ask_all(
+        Scripted(lambda number, text: JudgeError(Status.BAD_REQUEST, "x") if number else "bad"), 1, Limits()
+    )
+    assert found.status is Status.BAD_REQUEST and found.reply is not None and found.reply.text == "bad"
+
+
+@pytest.mark.parametrize(
+    ("finish", "status"),
+    [("length", Status.TRUNCATED), ("content_filter", Status.CONTENT_FILTER), ("refusal", Status.REFUSED)],
+)
+def test_how_a_reply_ended_is_a_status_of_its_own(finish: str, status: Status) -> None:
+    (found,), _ = ask_all(Scripted(lambda number, text: Reply("4", Usage(7, 3), None, finish)), 1, Limits())
+    assert (found.status, found.value, found.attempts, found.usage) == (status, None, 1, Usage(7, 3))
+    assert found.reply is not None and found.reply.text == "4"
+
+
+def test_cache_keeps_successes_only_and_one_question_is_asked_once(tmp_path: Path) -> None:
+    with JudgeCache(tmp_path / "c.sqlite") as cache:
+        judge = Scripted(lambda number, text: JudgeError(Status.BAD_REQUEST, "x") if text == "row 1" else "4")
+        first, _ = ask_all(judge, 3, Limits(), cache=cache)
+        assert [one.cached for one in first] == [False] * 3 and len(cache) == 2
+        second, _ = ask_all(judge, 3, Limits(), cache=cache)
+        assert [one.cached for one in second] == [True, False, True] and len(judge.starts) == 4
+        assert second[0].usage == Usage() and second[0].reply is not None and second[0].reply.usage == Usage(10, 10)
+        scheduler = Scheduler(judge, cache=cache, loop_factory=VirtualLoop)
+        same = [lambda: scheduler.ask(question("same")) for _ in range(9)]
+        found: list[Judgement] = []
+
+        async def collect() -> None:
+            found.extend(await asyncio.gather(*(one() for one in same)))
+
+        scheduler.run(collect)
+        assert len(judge.starts) == 5 and sum(one.cached for one in found) == 8
+        repeats: list[Judgement] = []
+
+        async def repeated() -> None:
+            repeats.extend([await scheduler.ask(question("same"), repeat) for repeat in range(3)])
+
+        scheduler.run(repeated)
+        assert [one.cached for one in repeats] == [True, False, False]
+
+
+def test_a_kept_reply_that_no_longer_parses_is_asked_for_again(tmp_path: Path) -> None:
+    with JudgeCache(tmp_path / "c.sqlite") as cache:
+        judge = Scripted(lambda number, text: "4" if number == 0 else "{}")
+        scheduler = Scheduler(judge, cache=cache, loop_factory=VirtualLoop)
+        assert scheduler.run(lambda: scheduler.ask(question())).value == 4
+        again = scheduler.run(
+            lambda: scheduler.ask(question(parse=lambda text: {"{}": 5}[text] if text == "{}" else int("x")))
+        )
+        assert again.value == 5 and not again.cached and len(judge.starts) == 2
+
+
+def test_stop_cancels_what_is_left() -> None:
+    judge = Scripted(lambda number, text: "4")
+    scheduler = Scheduler(judge, Limits(concurrency=2), loop_factory=VirtualLoop)
+    found: list[Judgement] = []
+
+    async def one(at: int) -> None:
+        found.append(await scheduler.ask(question(str(at))))
+        if len(found) == 4:
+            scheduler.stop()
+
+    scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(20)]))  # type: ignore[misc]
+    assert len(judge.starts) <= 6 and sum(one.status is Status.CANCELLED for one in found) >= 14
+    assert len(found) == 20
+
+
+def test_an_exception_of_a_metric_ends_the_run_and_leaves_no_task() -> None:
+    judge = Scripted(lambda number, text: "4")
+    scheduler = Scheduler(judge, Limits(concurrency=4), loop_factory=VirtualLoop)
+
+    async def one(at: int) -> None:
+        await scheduler.ask(question(str(at)))
+        if at == 5:
+            raise KeyError("column")
+
+    with pytest.raises(KeyError, match="column"):
+        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(99)]))  # type: ignore[misc]
+    assert judge.active == 0 and len(judge.starts) < 20 and scheduler.gate.active == 0
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_interrupt_leaves_no_task(running: bool) -> None:
+    judge = Scripted(lambda number, text: "4", seconds=30.0)
+    scheduler = Scheduler(judge, Limits(concurrency=4))
+
+    async def one(at: int) -> None:
+        await scheduler.ask(question(str(at)))
+
+    def start() -> None:
+        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(9)]))  # type: ignore[misc]
+
+    async def in_a_loop() -> None:
+        start()
+
+    def interrupt() -> None:
+        while judge.active < 4:
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    begun = time.monotonic()
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt, match=r"^$"):
+            loop.run_until_complete(in_a_loop()) if running else start()
+    finally:
+        loop.close()
+    assert judge.active == 0 and scheduler.gate.active == 0 and time.monotonic() - begun < 5
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    time.sleep(0.05)
+    assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
+
+
+def test_runs_inside_a_running_loop() -> None:
+    scheduler = Scheduler(lambda messages: "4")
+
+    async def cell() -> Any:
+        return scheduler.run(lambda: scheduler.ask(question()))
+
+    assert asyncio.run(cell()).value == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurrency": 0}, "concurrency must be at least 1 or None but got 0"),
+        ({"requests_per_minute": 0.5}, "requests_per_minute must be at least 1"),
+        ({"tokens_per_minute": float("nan")}, "tokens_per_minute must be at least 1"),
+        ({"timeout": 0}, "timeout must be above 0 seconds but got 0"),
+        ({"retries": -1}, "retries must be at least 0 but got -1"),
+    ],
+)
+def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Limits(**options)

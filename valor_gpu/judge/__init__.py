@@ -1,0 +1,94 @@
+"""Judging by language models: judges, one scheduler for a run, tolerant parsing, a cache, and honest aggregates.
+
+Nothing here imports torch or opens a connection until a judge that needs it is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.judge.cache import JudgeCache, cache_key
+    from valor_gpu.judge.limits import Limits
+    from valor_gpu.judge.local import LogitsJudge, TransformersJudge
+    from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
+    from valor_gpu.judge.parse import (
+        Expected,
+        NotApplicable,
+        ParseError,
+        Score,
+        expected_score,
+        object_schema,
+        parse_object,
+        parse_score,
+        score_schema,
+    )
+    from valor_gpu.judge.protocol import CallableJudge, Judge, JudgeError, Judgement, Reply, Status, Usage
+    from valor_gpu.judge.run import JudgeMetric, JudgeRun, Progress, judge_rows
+    from valor_gpu.judge.scheduler import FailedJudgement, Question, Scheduler
+    from valor_gpu.judge.statistics import Prices, Summary, standard_error, summarize, variance_split
+
+__all__ = [
+    "AzureOpenAIJudge",
+    "CallableJudge",
+    "Expected",
+    "FailedJudgement",
+    "Judge",
+    "JudgeCache",
+    "JudgeError",
+    "JudgeMetric",
+    "JudgeRun",
+    "Judgement",
+    "Limits",
+    "LogitsJudge",
+    "NotApplicable",
+    "OpenAIJudge",
+    "ParseError",
+    "Prices",
+    "Progress",
+    "Question",
+    "Reply",
+    "Scheduler",
+    "Score",
+    "Status",
+    "Summary",
+    "TransformersJudge",
+    "Usage",
+    "cache_key",
+    "expected_score",
+    "judge_rows",
+    "object_schema",
+    "parse_object",
+    "parse_score",
+    "score_schema",
+    "standard_error",
+    "summarize",
+    "variance_split",
+]
+
+_HOMES = {
+    "cache": ("JudgeCache", "cache_key"),
+    "limits": ("Limits",),
+    "local": ("LogitsJudge", "TransformersJudge"),
+    "openai": ("AzureOpenAIJudge", "OpenAIJudge"),
+    "parse": (
+        "Expected",
+        "NotApplicable",
+        "ParseError",
+        "Score",
+        "expected_score",
+        "object_schema",
+        "parse_object",
+        "parse_score",
+        "score_schema",
+    ),
+    "protocol": ("CallableJudge", "Judge", "JudgeError", "Judgement", "Reply", "Status", "Usage"),
+    "run": ("JudgeMetric", "JudgeRun", "Progress", "judge_rows"),
+    "scheduler": ("FailedJudgement", "Question", "Scheduler"),
+    "statistics": ("Prices", "Summary", "standard_error", "summarize", "variance_split"),
+}
+__getattr__, __dir__ = lazy_names(
+    __name__, {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+)

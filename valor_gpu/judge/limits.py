@@ -1,0 +1,192 @@
+"""How fast a judge may be asked: limits, retries, the sliding window, the gate that closes a little at every 429.
+
+Time is that of the running event loop, so that a loop with a clock of its own makes all of it deterministic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+
+from valor_gpu.errors import InputError
+from valor_gpu.judge.protocol import JudgeError, Status
+
+WINDOW = 60.0  # seconds
+RETRIED = {Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR}
+HOPELESS = {Status.UNAUTHORIZED, Status.QUOTA}
+"""Failures that every later request would share: the run asks no more."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a judge may be asked, by all metrics of a run together.
+
+    Attributes:
+        concurrency: most requests in flight, at least 1; a 429 halves it, replies raise it again. None: the judge's
+            own, else 8.
+        requests_per_minute: most requests started in any 60 seconds; None for no limit.
+        tokens_per_minute: most tokens of any 60 seconds, estimated for requests in flight; None for no limit.
+        timeout: seconds that one attempt may take.
+        retries: attempts after the first, for 429, 5xx, timeouts and broken connections.
+        backoff: seconds of the first wait; it doubles with every retry, and a random part of it is waited.
+        longest_wait: most seconds to wait before a retry. A server that asks for more gets no retry.
+        repair: whether a reply that cannot be parsed is sent back once.
+
+    Raises:
+        InputError: a number out of range.
+
+    Example:
+        >>> Limits(concurrency=4, requests_per_minute=60).retries
+        10
+    """
+
+    concurrency: int | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    timeout: float = 120.0
+    retries: int = 10
+    backoff: float = 2.0
+    longest_wait: float = 60.0
+    repair: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
+            value = getattr(self, name)
+            if value is not None and not value >= 1:
+                raise InputError(f"{name} must be at least 1 or None but got {value!r}")
+        for name in ("timeout", "longest_wait"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0 seconds but got {getattr(self, name)!r}")
+        for name in ("retries", "backoff"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} must be at least 0 but got {getattr(self, name)!r}")
+
+    def wait_before(self, retry: int, error: JudgeError, dice: random.Random) -> float | None:
+        """Seconds to wait before retry 1, 2, ...; None when there is to be none.
+
+        The server's wish plus at most a quarter more, so that not all come back at once; without one a random part
+        of ``backoff * 2 ** (retry - 1)``, at most ``longest_wait``.
+
+        Source: "Exponential Backoff And Jitter", AWS Architecture Blog (2015), full jitter.
+        """
+        most = self.retries if error.most_retries is None else min(self.retries, error.most_retries)
+        if retry > most or (error.status not in RETRIED and error.most_retries is None):
+            return None
+        if error.retry_after is None:
+            return dice.uniform(0.0, min(self.longest_wait, self.backoff * 2.0 ** min(retry - 1, 60)))
+        if error.retry_after > self.longest_wait:
+            return None
+        return error.retry_after * (1.0 + 0.25 * dice.random())
+
+
+class Window:
+    """Requests and tokens of the last 60 seconds; whoever comes when it is full waits, in the order of arrival."""
+
+    def __init__(self, requests: float | None, tokens: float | None) -> None:
+        self._requests, self._tokens = requests, tokens
+        self._recent: deque[list[float]] = deque()  # [start, tokens]
+        self._sum = 0.0
+        self._turn = asyncio.Lock()
+
+    async def enter(self, tokens: float) -> list[float]:
+        """Wait for room and take it; the entry is for :meth:`correct`."""
+        entry = [0.0, tokens]
+        if self._requests is None and self._tokens is None:
+            return entry
+        async with self._turn:
+            while (wait := self._wait(tokens)) > 0.0:
+                await asyncio.sleep(wait)
+            entry[0] = asyncio.get_running_loop().time()
+            self._recent.append(entry)
+            self._sum += tokens
+        return entry
+
+    def correct(self, entry: list[float], tokens: float) -> None:
+        """Replace an entry's estimate by what was used."""
+        if any(entry is kept for kept in self._recent):
+            self._sum += tokens - entry[1]
+            entry[1] = tokens
+
+    def _wait(self, tokens: float) -> float:
+        now = asyncio.get_running_loop().time()
+        while self._recent and self._recent[0][0] + WINDOW <= now:
+            self._sum -= self._recent.popleft()[1]
+        full = self._requests is not None and len(self._recent) >= int(self._requests)
+        # A request greater than the whole budget goes alone: it would wait forever.
+        full |= self._tokens is not None and bool(self._recent) and self._sum + tokens > self._tokens
+        return self._recent[0][0] + WINDOW - now if full else 0.0
+
+
+class Gate:
+    """Bounds what is in flight: additive increase with replies, halved by a 429, and shut for as long as that asks.
+
+    Requests that started before the last halving do not halve again: they met the same overload.
+
+    Source: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion avoidance" (1989).
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.limit = float(most)
+        self.active = 0
+        self.peak = 0
+        self._shut_until = 0.0
+        self._cut_at = -1.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> float:
+        """Wait for a place; gives the time of the start."""
+        loop = asyncio.get_running_loop()
+        if self._waiting or self.active >= int(self.limit):
+            turn: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                elif not turn.cancelled():
+                    self._leave()  # the place had been given already
+                raise
+        else:
+            self.active += 1
+        self.peak = max(self.peak, self.active)
+        try:
+            while (wait := self._shut_until - loop.time()) > 0.0:
+                await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+        return loop.time()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self.active -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.active < int(self.limit):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.active += 1
+                turn.set_result(None)
+
+    def succeeded(self) -> None:
+        """A reply came: about one place more for a whole round of replies."""
+        self.limit = min(float(self.most), self.limit + 1.0 / self.limit)
+        self._admit()
+
+    def overloaded(self, started: float, wait: float) -> None:
+        """A request that ``started`` then met a 429: halve the places, and let nobody start for ``wait`` seconds."""
+        now = asyncio.get_running_loop().time()
+        self._shut_until = max(self._shut_until, now + wait)
+        if started > self._cut_at:
+            self._cut_at = now
+            self.limit = max(1.0, self.limit / 2.0)

@@ -1,0 +1,284 @@
+"""Judges on this machine: chat models of ``transformers``, by generated text or by one forward pass over the ratings.
+
+torch and transformers are imported when a judge is made. Nothing is downloaded unless that is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.batches import Batcher
+from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Schema, Status, Usage
+
+
+class _LocalJudge:
+    """Model, tokenizer and batches; what to do with a batch is left to the judges below."""
+
+    _kind = ""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        batch_size: int = 8,
+        device: Any = None,
+        dtype: Any = None,
+        download: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise InputError(f"batch_size must be an int of at least 1 but got {batch_size!r}")
+        transformers = _package("transformers", type(self).__name__)
+        _package("torch", type(self).__name__)
+        self.name = name
+        if isinstance(model, (str, os.PathLike)):
+            self.name = name or str(model)
+            model, loaded = _load(transformers, str(model), dtype, download)
+            tokenizer = tokenizer or loaded
+        if tokenizer is None:
+            raise InputError("tokenizer must be given with a model that is already loaded but got None")
+        self._model = (model if device is None else model.to(device)).eval()
+        self._tokenizer = tokenizer
+        self._pad = next(i for i in (tokenizer.pad_token_id, tokenizer.eos_token_id, 0) if i is not None)
+        self._batcher: Batcher[Messages, Reply | JudgeError] = Batcher(self._answers, batch_size)
+        self.concurrency = 2 * batch_size  # the next batch gathers while one is computed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or type(self._model).__name__!r})"
+
+    @property
+    def identity(self) -> Mapping[str, Any] | None:
+        """Name, revision, dtype and parameters; None, so that nothing is cached, for a loaded model without a name."""
+        if self.name is None:
+            return None
+        revision = getattr(getattr(self._model, "config", None), "_commit_hash", None)
+        identity = {"kind": self._kind, "model": self.name, "revision": revision, "dtype": str(self._model.dtype)}
+        return identity | self._parameters()
+
+    def _parameters(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
+        raise NotImplementedError
+
+    async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
+        """The reply, from a batch with the calls that wait beside this one."""
+        answer = await self._batcher(messages)
+        if isinstance(answer, JudgeError):
+            raise answer
+        return answer
+
+    def _answers(self, batch: list[Messages]) -> list[Reply | JudgeError]:
+        """A reply or a failure for each: a prompt that is too long does not spoil its batch."""
+        prompts: list[list[int] | JudgeError] = [self._prompt(messages) for messages in batch]
+        answers: dict[int, Reply | JudgeError] = {
+            at: prompt for at, prompt in enumerate(prompts) if isinstance(prompt, JudgeError)
+        }
+        good = [(at, prompt) for at, prompt in enumerate(prompts) if not isinstance(prompt, JudgeError)]
+        try:
+            replies: Sequence[Reply | JudgeError] = self._fitting([prompt for _, prompt in good])
+        except Exception as error:
+            message = f"the model raised {type(error).__name__}: {error}"
+            replies = [JudgeError(Status.JUDGE_ERROR, message, most_retries=0)] * len(good)
+        answers |= {at: reply for (at, _), reply in zip(good, replies)}
+        return [answers[at] for at in range(len(batch))]
+
+    def _prompt(self, messages: Messages) -> list[int] | JudgeError:
+        """Token ids of the conversation up to where the judge begins to write."""
+        plain = [dict(message) for message in messages]
+        try:
+            if getattr(self._tokenizer, "chat_template", None):
+                text = self._tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
+                ids = self._tokenizer(text + self._beginning(), add_special_tokens=False)["input_ids"]
+            else:
+                lines = [f"{message['role']}: {message['content']}\n" for message in plain]
+                ids = self._tokenizer("".join(lines) + "assistant: " + self._beginning())["input_ids"]
+        except Exception as error:
+            message = f"the messages do not fit the chat template: {type(error).__name__}: {error}"
+            return JudgeError(Status.BAD_REQUEST, message)
+        most = getattr(self._model.config, "max_position_embeddings", None)
+        if most is not None and len(ids) + self._room() > most:
+            wanted = f"the prompt has {len(ids)} tokens and the reply needs {self._room()}"
+            return JudgeError(Status.BAD_REQUEST, f"{wanted}, but the model takes {most} together")
+        return list(ids)
+
+    def _beginning(self) -> str:
+        return ""
+
+    def _room(self) -> int:
+        return 1
+
+    def _fitting(self, prompts: list[list[int]]) -> list[Reply]:
+        """Replies; a batch that does not fit into the memory of the device is halved."""
+        torch = importlib.import_module("torch")
+        if not prompts:
+            return []
+        try:
+            with torch.inference_mode():
+                return self._batch(self._padded(prompts))
+        except torch.cuda.OutOfMemoryError:
+            if len(prompts) == 1:
+                raise
+        torch.cuda.empty_cache()
+        half = len(prompts) // 2
+        return self._fitting(prompts[:half]) + self._fitting(prompts[half:])
+
+    def _padded(self, prompts: list[list[int]]) -> dict[str, Any]:
+        """Padded on the left, so that all prompts end, and all replies begin, in one column."""
+        torch = importlib.import_module("torch")
+        longest = max(map(len, prompts))
+        rows = [[self._pad] * (longest - len(prompt)) + prompt for prompt in prompts]
+        mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+        device = self._model.device
+        return {"input_ids": torch.tensor(rows, device=device), "attention_mask": torch.tensor(mask, device=device)}
+
+
+class TransformersJudge(_LocalJudge):
+    """A local chat model that writes its judgement, always the likeliest token.
+
+    Args:
+        model: a folder, or the name of a model in the local cache of the hub; or a loaded model, with ``tokenizer``.
+        tokenizer: of a loaded model.
+        max_new_tokens: most tokens of a reply; a reply that needs more is ``truncated``.
+        batch_size: most prompts at a time; halved where the memory of the device does not suffice.
+        device: where to move the model; None to leave it.
+        dtype: of the weights when the model is loaded here; None for the model's own.
+        download: whether a model that is not there may be fetched from the hub.
+        name: names a loaded model in the cache; without it its replies are not cached.
+
+    Raises:
+        MissingExtraError: without ``transformers``.
+        InputError: the model cannot be loaded, or a number is out of range.
+    """
+
+    _kind = "transformers"
+
+    def __init__(self, model: Any, tokenizer: Any = None, *, max_new_tokens: int = 512, **loading: Any) -> None:
+        if max_new_tokens < 1:
+            raise InputError(f"max_new_tokens must be at least 1 but got {max_new_tokens!r}")
+        super().__init__(model, tokenizer, **loading)
+        self._most = max_new_tokens
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"max_new_tokens": self._most}
+
+    def _room(self) -> int:
+        return self._most
+
+    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
+        longest = inputs["input_ids"].shape[1]
+        limits = {"max_new_tokens": self._most, "pad_token_id": self._pad}
+        plain = {"temperature": None, "top_p": None, "top_k": None}  # else models that sample by default warn
+        written = self._model.generate(**inputs, do_sample=False, **limits, **plain)[:, longest:].tolist()
+        ends = self._model.generation_config.eos_token_id
+        stops = set(ends if isinstance(ends, list) else [ends]) - {None}
+        sent = inputs["attention_mask"].sum(1).tolist()
+        return [self._reply(tokens, count, stops) for tokens, count in zip(written, sent)]
+
+    def _reply(self, tokens: list[int], sent: int, stops: set[int]) -> Reply:
+        end = next((at for at, token in enumerate(tokens) if token in stops), None)
+        kept = tokens if end is None else tokens[:end]
+        text = self._tokenizer.decode(kept, skip_special_tokens=True).strip()
+        count = len(tokens) if end is None else end + 1
+        return Reply(text, Usage(sent, count), None, "length" if end is None else "stop", self.name or "")
+
+
+class LogitsJudge(_LocalJudge):
+    """A local chat model that rates by one forward pass: the probabilities of the ratings as the next token.
+
+    The reply is ``{"score": n}`` with the likeliest rating, and its ``logprobs`` hold the log-probability of every
+    rating among all tokens, for :func:`valor_gpu.judge.expected_score`. Prompts should ask for the bare number.
+
+    Args:
+        model: as in :class:`TransformersJudge`.
+        tokenizer: of a loaded model.
+        low: the least rating, at least 0.
+        high: the greatest, at most 9.
+        beginning: what the judge is taken to have written already, ``Score: `` say.
+        batch_size: most prompts at a time.
+        loading: ``device``, ``dtype``, ``download`` and ``name`` of :class:`TransformersJudge`.
+
+    Raises:
+        MissingExtraError: without ``transformers``.
+        InputError: no such range, or a tokenizer that does not give each rating a token of its own.
+    """
+
+    _kind = "transformers logits"
+
+    def __init__(
+        self, model: Any, tokenizer: Any = None, *, low: int = 1, high: int = 5, beginning: str = "", **loading: Any
+    ) -> None:
+        if not 0 <= low < high <= 9:
+            raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low!r} and {high!r}")
+        super().__init__(model, tokenizer, **loading)
+        self._written = beginning
+        self._range = range(low, high + 1)
+        self._tokens = {rating: _tokens_of(self._tokenizer, rating) for rating in self._range}
+        known = inspect.signature(self._model.forward).parameters
+        self._forward_options = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
+        self._takes_positions = "position_ids" in known
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"low": self._range[0], "high": self._range[-1], "beginning": self._written}
+
+    def _beginning(self) -> str:
+        return self._written
+
+    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
+        torch = importlib.import_module("torch")
+        mask = inputs["attention_mask"]
+        positions = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0)} if self._takes_positions else {}
+        logits = self._model(**inputs, **positions, **self._forward_options, use_cache=False).logits[:, -1].double()
+        logprobs = torch.log_softmax(logits, 1)
+        columns = [logprobs[:, tokens].logsumexp(1) for tokens in self._tokens.values()]
+        rows = torch.stack(columns, 1).tolist()
+        return [self._reply(row, count) for row, count in zip(rows, mask.sum(1).tolist())]
+
+    def _reply(self, row: list[float], sent: int) -> Reply:
+        found = dict(zip(self._range, row))
+        best = max(found, key=found.__getitem__)
+        named = {str(rating): value for rating, value in found.items()}
+        return Reply(json.dumps({"score": best}), Usage(sent, 1), (named,), "stop", self.name or "")
+
+
+def _tokens_of(tokenizer: Any, rating: int) -> list[int]:
+    """Ids of the tokens that write a rating alone, with or without a space before it."""
+    found = set()
+    for text in (str(rating), f" {rating}"):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(ids) == 1:
+            found.add(ids[0])
+        elif len(ids) == 2 and not tokenizer.decode(ids[:1]).strip():
+            found.add(ids[1])  # a token for the space, then the digit
+    found.discard(getattr(tokenizer, "unk_token_id", None))
+    if not found:
+        raise InputError(f"tokenizer must have a token for each rating but has none for {rating}")
+    return sorted(found)
+
+
+def _package(name: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingExtraError(name, "local", purpose) from None
+
+
+def _load(transformers: Any, name: str, dtype: Any, download: bool) -> tuple[Any, Any]:
+    options = {"local_files_only": not download, "trust_remote_code": False}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+        modern = int(transformers.__version__.partition(".")[0]) >= 5
+        weights = {} if dtype is None else {"dtype" if modern else "torch_dtype": dtype}
+        return transformers.AutoModelForCausalLM.from_pretrained(name, **options, **weights), tokenizer
+    except (OSError, ValueError) as error:
+        hint = "" if download else "; download=True fetches models of the hub"
+        raise InputError(
+            f"model must be a folder or a cached model but {name!r} cannot be loaded{hint}: {error}"
+        ) from None

@@ -1,0 +1,308 @@
+"""Values out of a judge's reply: tolerant about the wrapping, strict about the value. No torch.
+
+The first that applies: a JSON object, also in a code fence or amid prose; ``<S2>4</S2>``; what follows the last
+``# Result``; ``Score: 4``, ``Rating: 4/5``, ``4 out of 5``; a text that is one number. All that says two things fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.errors import InputError, ValorError
+from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
+
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"```[\w-]*[ \t]*\n?(.*?)```", re.DOTALL)
+_STRING = r'"(?:\\.|[^"\\])*"'
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_BRACKETS = re.compile(rf"{_STRING}|[{{}}\[\]]", re.DOTALL)
+_TAG = re.compile(r"<S2>(.*?)</S2>", re.DOTALL | re.IGNORECASE)
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_END = r"(?![\d.,/]*\d|\s*(?:to|-|\u2013)\s*\d|\s*%)"  # no part of a longer number, a range or a percentage
+_RATED = rf"({_NUMBER})(?:\s*(?:/|out of)\s*(\d+))?"
+_LABEL = re.compile(
+    rf"\b(?:score|rating|S2)\b[*_\"'`]*\s*(?::|=|\bis\b|\bof\b)?[\s*_\"'`]*{_RATED}{_END}", re.IGNORECASE
+)
+_FRACTION = re.compile(rf"(?<![\d./])({_NUMBER})\s*(?:/|\bout of\b)\s*(\d+){_END}", re.IGNORECASE)
+_ALONE = re.compile(rf"[\s*_\"'`(\[]*{_RATED}[\s*_\"'`)\].]*", re.IGNORECASE)
+_SAID_EMPTY = {"skipped", "not_applicable", "not applicable"}
+
+
+class ParseError(ValorError, ValueError):
+    """A reply without a usable value."""
+
+
+class NotApplicable(ValorError):
+    """There is nothing to score: the row lacks an input, or the judge says so."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A rating and its reason.
+
+    Attributes:
+        value: within the range asked for.
+        reason: what the judge wrote for it, often empty.
+    """
+
+    value: float
+    reason: str = ""
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The one JSON object of a reply.
+
+    Accepted around it: prose, a code fence, ``<think>`` blocks. Mended in it: trailing commas, single quotes,
+    brackets that are not closed. NaN and Infinity are no JSON.
+
+    Raises:
+        ParseError: there is none, or there are several that differ.
+
+    Example:
+        >>> parse_object('Sure: {"verdict": "yes", "score": 4,}')
+        {'verdict': 'yes', 'score': 4}
+    """
+    bare = _THOUGHT.sub("", text)
+    for candidate in _candidates(bare):
+        try:
+            found = _loaded(candidate)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, dict):
+            return found
+    objects = list(_objects(bare))
+    if objects and all(found == objects[0] for found in objects):
+        return objects[0]
+    what = f"{len(objects)} JSON objects that differ" if objects else "no JSON object"
+    raise ParseError(f"the reply must hold one JSON object but has {what}: {_shown(text)}")
+
+
+def _candidates(text: str) -> Iterator[str]:
+    fenced = _FENCE.findall(text)
+    for piece in [*fenced, text] if len(fenced) == 1 else [text]:
+        begin = piece.find("{")
+        if begin >= 0:
+            end = piece.rfind("}")
+            whole = piece[begin : end + 1] if end > begin else piece[begin:]
+            tidy = _TRAILING_COMMA.sub(lambda match: match[1] or "", whole)
+            yield from (whole, tidy, tidy + _missing_closers(tidy), piece[begin:] + _missing_closers(piece[begin:]))
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError:
+        if "'" not in text:
+            raise
+    return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))  # Python's quotes; plain values only
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ParseError(f"{name} is no JSON")
+
+
+def _missing_closers(text: str) -> str:
+    open_ones: list[str] = []
+    for sign in _BRACKETS.findall(text):
+        if sign in "{[":
+            open_ones.append("}" if sign == "{" else "]")
+        elif sign in "}]" and (not open_ones or open_ones.pop() != sign):
+            return ""
+    return "".join(reversed(open_ones))
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Whole JSON objects, one after the other."""
+    decoder, at = json.JSONDecoder(parse_constant=_refuse_constant), text.find("{")
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)
+
+
+def parse_score(text: str, low: float, high: float, key: str = "score", whole: bool = True) -> Score:
+    """A rating from ``low`` to ``high`` in a reply.
+
+    Args:
+        text: the reply.
+        low: the least rating.
+        high: the greatest; ``n/5`` and ``n out of 5`` count when 5 is ``high``.
+        key: the rating's key in a JSON object; ``reason`` is the key of the reason.
+        whole: refuse 4.5; 4.0 is whole.
+
+    Raises:
+        ParseError: no rating, several that differ, or one out of range.
+        NotApplicable: the object says so by ``"status": "skipped"``.
+
+    Example:
+        >>> parse_score('{"reason": "complete", "score": "4"}', 1, 5)
+        Score(value=4.0, reason='complete')
+        >>> parse_score("Rating: 3 out of 5", 1, 5).value
+        3.0
+    """
+    if not isinstance(text, str):
+        raise ParseError(f"the reply must be text but is {type(text).__name__}")
+    bare = _THOUGHT.sub("", text)
+    if "{" in bare:
+        found = parse_object(bare)
+        if str(found.get("status", "")).lower() in _SAID_EMPTY and found.get(key) is None:
+            raise NotApplicable(f"the judge did not score: {found.get('reason', '')}")
+        reason = found.get("reason")
+        return Score(_checked(_value_of(found, key, high), low, high, whole), reason if isinstance(reason, str) else "")
+    return Score(_checked(_from_prose(bare, high), low, high, whole), _tagged_reason(bare))
+
+
+def _value_of(found: Mapping[str, Any], key: str, high: float) -> float:
+    value = found.get(key)
+    if isinstance(value, str) and (match := _ALONE.fullmatch(value)):
+        return _of_fraction(match[1], match[2], high)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParseError(f"{key} must be a number but is {_shown(repr(value))}")
+    return float(value) if abs(value) < 1e300 else math.inf  # such an int has no float
+
+
+def _from_prose(text: str, high: float) -> float:
+    if tags := _TAG.findall(text):
+        return _agreed([_number_alone(tag, high) for tag in tags], text)
+    if "# Result" in text:
+        text = text.rpartition("# Result")[2].lstrip(": \n\t")
+    if (match := _ALONE.fullmatch(text)) is not None:
+        return _of_fraction(match[1], match[2], high)
+    for pattern in (_LABEL, _FRACTION):
+        if matches := pattern.findall(text):
+            return _agreed([_of_fraction(number, top, high) for number, top in matches], text)
+    raise ParseError(f"the reply must hold a rating but is {_shown(text)}")
+
+
+def _number_alone(text: str, high: float) -> float:
+    match = _ALONE.fullmatch(text)
+    if match is None:
+        raise ParseError(f"the tag must hold a number but holds {_shown(text)}")
+    return _of_fraction(match[1], match[2], high)
+
+
+def _of_fraction(number: str, top: str | None, high: float) -> float:
+    if top and float(top) != high:
+        raise ParseError(f"the rating must be out of {high:g} but is {number}/{top}")
+    return float(number)
+
+
+def _agreed(values: list[float], text: str) -> float:
+    if any(value != values[0] for value in values):
+        raise ParseError(f"the reply must hold one rating but holds several: {_shown(text)}")
+    return values[0]
+
+
+def _tagged_reason(text: str) -> str:
+    match = re.search(r"<S1>(.*?)</S1>", text, re.DOTALL | re.IGNORECASE)
+    return match[1].strip() if match else ""
+
+
+def _checked(value: float, low: float, high: float, whole: bool) -> float:
+    if not low <= value <= high:
+        raise ParseError(f"the rating must lie in {low:g} to {high:g} but is {value:g}")
+    if whole and value != int(value):
+        raise ParseError(f"the rating must be a whole number but is {value:g}")
+    return float(value)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def score_schema(low: int, high: int) -> Schema:
+    """JSON schema of a reason and a whole rating, in this order, so that the judge reasons before it rates.
+
+    Example:
+        >>> score_schema(1, 3)["properties"]["score"]
+        {'type': 'integer', 'enum': [1, 2, 3]}
+    """
+    score = {"type": "integer", "enum": list(range(low, high + 1))}
+    return object_schema({"reason": {"type": "string"}, "score": score})
+
+
+def object_schema(properties: Mapping[str, Any]) -> Schema:
+    """JSON schema of an object with all of these properties and no others: what strict structured output takes.
+
+    Example:
+        >>> sorted(object_schema({"claims": {"type": "array", "items": {"type": "string"}}}))
+        ['additionalProperties', 'properties', 'required', 'type']
+    """
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def repair_messages(messages: Messages, reply: Reply, problem: str) -> list[Message]:
+    """The question again, with the reply that could not be used and what was wrong with it.
+
+    Example:
+        >>> [m["role"] for m in repair_messages([{"role": "user", "content": "?"}], Reply("x"), "no JSON")]
+        ['user', 'assistant', 'user']
+    """
+    wish = f"That reply could not be used: {problem}. Reply again with valid JSON only, as asked, and nothing else."
+    return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": wish}]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A rating by probabilities.
+
+    Attributes:
+        value: expected rating, within the range asked for.
+        probabilities: of each rating; they sum to 1.
+        mass: probability of all ratings together among all tokens, in [0, 1]; far below 1, the judge wanted to say
+            something else.
+    """
+
+    value: float
+    probabilities: Mapping[int, float]
+    mass: float
+
+
+def expected_score(reply: Reply, low: int, high: int) -> Expected:
+    """Expected rating from the log-probabilities of the reply's first token that is a rating.
+
+    Args:
+        reply: with ``logprobs``, of a judge with ``logprobs=True`` or of the logits mode.
+        low: the least rating, at least 0.
+        high: the greatest, at most 9.
+
+    Raises:
+        InputError: the range has ratings of more than one digit.
+        ParseError: the reply has no log-probabilities, or no rating among them.
+
+    Example:
+        >>> from math import log
+        >>> expected_score(Reply("4", logprobs=({"4": log(0.6), "5": log(0.2)},)), 1, 5).value
+        4.25
+    """
+    if not 0 <= low < high <= 9:
+        raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
+    for position in reply.logprobs or ():
+        found = {rating: 0.0 for rating in range(low, high + 1)}
+        for token, logprob in position.items():
+            digit = token.strip().strip("▁Ġ")
+            if digit.isdecimal() and len(digit) == 1 and int(digit) in found:
+                found[int(digit)] += math.exp(logprob)
+        mass = math.fsum(found.values())
+        if mass > 0.0:
+            shares = {rating: share / mass for rating, share in found.items()}
+            return Expected(math.fsum(rating * share for rating, share in shares.items()), shares, min(mass, 1.0))
+    raise ParseError("the reply must have log-probabilities of a rating but has none")

@@ -1,0 +1,270 @@
+"""What a judge is, what it replies, and what became of a question. No torch, no network."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from valor_gpu.errors import InputError, ValorError
+
+T = TypeVar("T")
+Message = Mapping[str, Any]
+"""``role`` and ``content``, as in the chat-completions protocol."""
+Messages = Sequence[Message]
+Schema = Mapping[str, Any]
+"""A JSON schema of the reply."""
+
+
+class Status(str, Enum):
+    """What became of a question. All but ``OK`` are failures: the value is then None, never 0."""
+
+    OK = "ok"
+    PARSE_ERROR = "parse_error"  # a reply that holds no usable value, also after the repair
+    TRUNCATED = "truncated"  # finish_reason "length"
+    CONTENT_FILTER = "content_filter"
+    REFUSED = "refused"
+    NOT_APPLICABLE = "not_applicable"  # the row lacks an input, or the judge says that it cannot be scored
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"
+    QUOTA = "quota"  # the account is used up: waiting does not help
+    SERVER_ERROR = "server_error"
+    CONNECTION_ERROR = "connection_error"
+    BAD_REQUEST = "bad_request"
+    UNAUTHORIZED = "unauthorized"
+    JUDGE_ERROR = "judge_error"  # a callable judge raised
+    CANCELLED = "cancelled"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens.
+
+    Attributes:
+        prompt: of the messages, at least 0.
+        completion: of the replies, at least 0; hidden reasoning counts.
+        cached: those of ``prompt`` that the server took from its own cache.
+
+    Example:
+        >>> Usage(100, 20) + Usage(50, 10, 40)
+        Usage(prompt=150, completion=30, cached=40)
+    """
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached)
+
+    @property
+    def total(self) -> int:
+        """Tokens of messages and replies."""
+        return self.prompt + self.completion
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a judge answered.
+
+    Attributes:
+        text: the reply; the refusal's text when ``finish_reason`` is ``refusal``.
+        usage: tokens, zeros where the judge does not tell.
+        logprobs: for each token of the reply the natural logarithms of the probabilities of the likeliest tokens;
+            None where the judge does not tell.
+        finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal`` or what the server says.
+        model: the model that answered.
+    """
+
+    text: str
+    usage: Usage = field(default_factory=Usage)
+    logprobs: tuple[Mapping[str, float], ...] | None = None
+    finish_reason: str = "stop"
+    model: str = ""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Anything that answers messages.
+
+    A judge may also have ``async ready()``, awaited before a request is counted, ``async aclose()``, awaited at the
+    end of a run, and ``concurrency``, the number of requests in flight that suits it.
+
+    Attributes:
+        identity: what decides the replies (kind, model, address, parameters) as JSON values without secrets; it is
+            part of the cache key. None: replies are not cached.
+
+    Raises:
+        JudgeError: from the call, for all that can go wrong with it.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, Any] | None:
+        """What decides the replies, without secrets."""
+        ...
+
+    async def __call__(self, messages: Messages, schema: Schema | None) -> Reply:
+        """Answer ``messages``, if possible with a JSON object that follows ``schema``."""
+        ...
+
+
+class JudgeError(ValorError):
+    """A judge gave no reply.
+
+    Args:
+        status: the kind of failure.
+        message: what happened, without secrets.
+        retry_after: seconds that the server asks to wait.
+        most_retries: how often this failure is worth a retry; None for the limit of the run.
+        again: the judge has adapted itself and wants the question again at once.
+    """
+
+    def __init__(
+        self,
+        status: Status,
+        message: str,
+        retry_after: float | None = None,
+        most_retries: int | None = None,
+        again: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        self.most_retries = most_retries
+        self.again = again
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of one question.
+
+    Attributes:
+        value: what was asked for; None unless ``status`` is ok.
+        status: see :class:`Status`.
+        reply: the last reply, also of a failure; None when there was none.
+        attempts: requests that were made, retries and repair included.
+        usage: tokens spent now: zeros when the reply came from the cache (``reply.usage`` has what it once took).
+        cached: whether the reply came from the cache.
+        seconds: from the first attempt to the end, waiting included.
+        error: why it failed, empty when it did not.
+    """
+
+    value: Any
+    status: Status
+    reply: Reply | None = None
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cached: bool = False
+    seconds: float = 0.0
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a value."""
+        return self.status is Status.OK
+
+
+def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """Run ``function`` in a daemon thread of its own: one that hangs holds up neither the loop nor the exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if future.done():  # timed out or cancelled meanwhile
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)  # type: ignore[arg-type]
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = function()
+        except BaseException as caught:
+            error = caught if isinstance(caught, Exception) else RuntimeError(f"the thread ended by {caught!r}")
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, daemon=True, name="valor_gpu judge").start()
+    return future
+
+
+class CallableJudge:
+    """A function as a judge.
+
+    Args:
+        function: takes the messages, gives the text (or a :class:`Reply`); a coroutine function, or a plain one,
+            which then runs in threads.
+        name: names the function and its version in the cache; without it (and without an attribute ``model_name``
+            of the function) nothing is cached, since nobody could tell when the function changes.
+
+    Raises:
+        InputError: ``function`` cannot be called.
+
+    Example:
+        >>> CallableJudge(lambda messages: "4", name="always four").identity
+        {'kind': 'callable', 'name': 'always four'}
+    """
+
+    def __init__(self, function: Callable[[Any], Any], name: str | None = None) -> None:
+        if not callable(function):
+            raise InputError(f"judge must be a Judge or a callable but got {type(function).__name__}")
+        self._function = function
+        self._name = name if name is not None else getattr(function, "model_name", None)
+
+    def __repr__(self) -> str:
+        return f"CallableJudge({self._name or self._function!r})"
+
+    @property
+    def identity(self) -> Mapping[str, Any] | None:
+        """The name, if there is one."""
+        return None if self._name is None else {"kind": "callable", "name": str(self._name)}
+
+    async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
+        """Call the function; what it raises becomes a :class:`JudgeError` that is not retried."""
+        copies = [dict(message) for message in messages]
+        try:
+            found = await self._awaitable(copies)
+        except JudgeError:
+            raise
+        except Exception as error:
+            message = f"the judge raised {type(error).__name__}: {error}"
+            raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0) from error
+        if isinstance(found, Reply):
+            return found
+        if not isinstance(found, str):
+            message = f"the judge must return str or Reply but returned {type(found).__name__}"
+            raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0)
+        return Reply(found, model=str(self._name or ""))
+
+    def _awaitable(self, messages: list[dict[str, Any]]) -> Awaitable[Any]:
+        function = self._function
+        call = function if inspect.isroutine(function) else type(function).__call__
+        if inspect.iscoroutinefunction(call):
+            return function(messages)  # type: ignore[no-any-return]
+        return self._called(messages)
+
+    async def _called(self, messages: list[dict[str, Any]]) -> Any:
+        found = await in_thread(lambda: self._function(messages))
+        return await found if inspect.isawaitable(found) else found
+
+
+def as_judge(judge: Any) -> Judge:
+    """``judge`` itself when it has an ``identity``, else the callable wrapped.
+
+    Raises:
+        InputError: it is neither.
+
+    Example:
+        >>> as_judge(lambda messages: "yes").identity is None
+        True
+    """
+    return judge if hasattr(judge, "identity") and callable(judge) else CallableJudge(judge)
