@@ -70,6 +70,11 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     yield "10,000 thresholds", (
         probabilities(rng, 50, 3), labels_of(rng, 50, 3), torch.linspace(0, 1, 10_000, dtype=torch.float64), 3, None,
     )  # fmt: skip
+    for classes in (40, 65):  # more than one tile holds
+        many, hot = probabilities(rng, 50, classes), multi_hot(rng, 50, classes)
+        target, thresholds = labels_of(rng, 50, classes), grid["float order, many"]
+        yield f"{classes} classes, many thresholds", (many, target, thresholds, classes, None)
+        yield f"{classes} labels, many thresholds", (many, hot, thresholds, IGNORED, None)
     yield (
         "blocks of rows",
         (probabilities(rng, 5000, 3), labels_of(rng, 5000, 3), grid["hit"], 3, weights_of(rng, 5000)),

@@ -90,7 +90,7 @@ struct Lookup {
                                          : cell<kMirrored>(x);
   }
 
-  // 0 for NaN, else 1 + how many thresholds x reaches.
+  // 0 for NaN, else 1 + how many thresholds x reaches; `cell` is that of x.
   VALOR_HD int32_t slot(Real x, int32_t cell) const {
     int32_t found = first[cell];
     for (int64_t step = int64_t{1} << shape.steps >> 1; step; step >>= 1)
@@ -130,7 +130,7 @@ struct SweepTask {
 
 // ---------------------------------------------------------------------------- building a lookup, on the host
 
-inline int64_t lookup_bounds(int64_t thresholds) { return 2 * thresholds + 2; }
+VALOR_HD int64_t lookup_bounds(int64_t thresholds) { return 2 * thresholds + 2; }
 
 // Lays the cells out by one spread; returns the most thresholds that share a cell, INT64_MAX if it does not
 // do.

@@ -17,7 +17,7 @@ from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
 from valor_gpu.ops._targets import FINE, Names, describe
-from valor_gpu.ops.sweep import ALL, POSITIVES, block_rows, sweep
+from valor_gpu.ops.sweep import ALL, POSITIVES, _sweep_cuda, block_rows, sweep
 
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))
@@ -111,9 +111,9 @@ def test_the_first_problem_is_told(name: str, message: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 
-@pytest.fixture(params=BACKENDS[:1])
+@pytest.fixture(params=BACKENDS)
 def op(request: pytest.FixtureRequest) -> Op:
-    return kernel(request.param, "sweep", _library.reference("sweep"))
+    return kernel(request.param, "sweep", _sweep_cuda)
 
 
 @pytest.mark.smoke

@@ -14,8 +14,8 @@ from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _targets
-from valor_gpu.ops._launch import FLOAT_TYPES, cpp
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._launch import FLOAT_TYPES, cpp, cuda, launching, to_device
+from valor_gpu.ops._library import register
 from valor_gpu.ops._targets import (
     bad_weights,
     check_scores,
@@ -150,6 +150,31 @@ def _sweep_cpu(
     return histogram, problem
 
 
+def _sweep_cuda(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
+    weight = None if weight is None else weight.contiguous()
+    (rows, classes), count = scores.shape, len(thresholds)
+    block, wide, words = block_rows(rows, count), scores.dtype == torch.float64, torch.empty(9, dtype=torch.int64)
+    look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
+    look_up(thresholds.data_ptr(), count, wide, 0, words.data_ptr())
+    tables = torch.empty(int(words[0]), dtype=torch.uint8)
+    look_up(thresholds.data_ptr(), count, wide, tables.data_ptr(), words.data_ptr())
+    with launching(scores.device) as stream:
+        tables = to_device(tables, scores.device)
+        histogram, problem = (made.zero_() for made in _sweep_fake(scores, target, thresholds, ignore_index, weight))
+        problem.fill_(_targets.FINE)
+        blocks = 0 if weight is None else -(-rows // block)
+        workspace = scores.new_zeros((blocks, classes, 2, count + 2), dtype=torch.float64)
+        native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
+            scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
+            tables.data_ptr(), words.data_ptr(), 0 if weight is None else weight.data_ptr(), block,
+            workspace.data_ptr(), histogram.data_ptr(), problem.data_ptr(), stream,
+        )  # fmt: skip
+    return histogram, problem
+
+
 def _sweep_fake(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
@@ -163,5 +188,5 @@ _OP = register(
     reference=_sweep_reference,
     fake=_sweep_fake,
     cpu=cpp(_sweep_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_sweep_cuda),
 )
