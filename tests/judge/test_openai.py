@@ -17,8 +17,9 @@ import pytest
 from tests.judge.loops import FastLoop
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.completions import retry_after
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge, retry_after
+from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
 from valor_gpu.judge.parse import parse_score, score_schema
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.scheduler import Question, Scheduler
