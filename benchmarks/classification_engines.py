@@ -109,11 +109,11 @@ def _collection(module: str, prefix: str, read: Read, **choices: Any) -> Callabl
     def load() -> tuple[Make, Read]:
         metrics = importlib.import_module(module)
         collection = importlib.import_module("torchmetrics").MetricCollection
-        kinds = [("Accuracy", "macro"), ("Accuracy", "micro"), ("Precision", "macro"), ("Recall", "macro")]
-        kinds += [("F1Score", "macro")]
+        names = ("Accuracy", "Accuracy", "Precision", "Recall", "F1Score")
+        kinds = [(getattr(metrics, prefix + n), "micro" if i == 1 else "macro") for i, n in enumerate(names)]
 
         def make(classes: int) -> Any:
-            made = [getattr(metrics, prefix + kind)(num_classes=classes, average=a, **choices) for kind, a in kinds]
+            made = (kind(num_classes=classes, average=average, **choices) for kind, average in kinds)
             return collection(dict(zip(TOP_1, made)))
 
         return make, read
