@@ -1,0 +1,94 @@
+"""Metrics of answers to questions: AnswerCorrectness and AnswerRelevance."""
+
+from __future__ import annotations
+
+from valor_gpu.judge.parse import NotApplicable
+from valor_gpu.text.judged.metric import Ask, Empty, JudgedMetric, share
+from valor_gpu.text.judged.reading import YES_NO_IDK, Sorted, read_sorted, texts_schema
+from valor_gpu.text.judged.rules import TextRow
+
+
+def statement_f1(found: Sorted) -> float:
+    """``tp / (tp + (fp + fn) / 2)``, 0 without a true positive.
+
+    Example:
+        >>> statement_f1(Sorted(tp=2, fp=0, fn=1))
+        0.8
+    """
+    return found.tp / (found.tp + 0.5 * (found.fp + found.fn)) if found.tp else 0.0
+
+
+class AnswerCorrectness(JudgedMetric):
+    """F1 of the statements of an answer against those of the correct answer; of several correct ones the best counts.
+
+    Asks ``1 + 2 G`` questions of G references. A row without references has 0.
+
+    Source: the metric of that name of Valor and of RAGAS: Es et al., "RAGAS: automated evaluation of retrieval
+    augmented generation" (2023), https://docs.ragas.io.
+
+    Example:
+        >>> from valor_gpu.text.judged import TextRow, judge_texts
+        >>> answer, correct = '{"statements": ["a", "b"]}', '{"statements": ["a"]}'
+        >>> replies = iter([answer, correct, '{"TP": ["a"], "FP": ["b"], "FN": []}'])
+        >>> row = TextRow("Which letter?", "a and b", references=["a"])
+        >>> run = judge_texts([row], ["AnswerCorrectness"], lambda messages: next(replies))
+        >>> round(run.scores("AnswerCorrectness")[0], 4)
+        0.6667
+    """
+
+    name = "AnswerCorrectness"
+    steps = ("answer_statements", "correctness")
+    needs = ("query", "response")
+
+    def empty(self, row: TextRow) -> Empty | None:
+        """No references: 0."""
+        return None if row.references else Empty("references", 0.0)
+
+    async def _score(self, row: TextRow, ask: Ask) -> float:
+        answer = await self._statements(ask, row, row.response or "")
+        scores = [await self._against(ask, row, answer, reference) for reference in row.references]
+        return max(scores)
+
+    async def _against(self, ask: Ask, row: TextRow, answer: list[str], reference: str) -> float:
+        correct = await self._statements(ask, row, reference)
+        if not answer:
+            return 0.0
+        found: Sorted = await self._put(
+            ask,
+            "correctness",
+            lambda reply: read_sorted(reply, len(answer), len(correct), self.rules.replies),
+            texts_schema("TP", "FP", "FN"),
+            question=row.query or "",
+            answer_statements=answer,
+            correct_statements=correct,
+        )
+        return statement_f1(found)
+
+    async def _statements(self, ask: Ask, row: TextRow, answer: str) -> list[str]:
+        return await self._texts(ask, "answer_statements", "statements", question=row.query or "", answer=answer)
+
+
+class AnswerRelevance(JudgedMetric):
+    """Share of the statements of an answer that help to answer the question.
+
+    A verdict "idk" counts as not helping. An answer without statements has 0. Asks 2 questions.
+
+    Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
+
+    Example:
+        >>> AnswerRelevance.steps
+        ('statements', 'relevance')
+    """
+
+    name = "AnswerRelevance"
+    steps = ("statements", "relevance")
+    needs = ("query", "response")
+
+    async def _score(self, row: TextRow, ask: Ask) -> float:
+        statements = await self._texts(ask, "statements", "statements", text=row.response or "")
+        if statements:
+            data = {"question": row.query or "", "statements": statements}
+            return share(await self._verdicts(ask, "relevance", len(statements), YES_NO_IDK, **data))
+        if self.rules.relevance_of_nothing is None:
+            raise NotApplicable("the answer has no statements")
+        return self.rules.relevance_of_nothing

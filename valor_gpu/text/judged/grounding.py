@@ -1,0 +1,60 @@
+"""Metrics of an answer against its contexts: Faithfulness and Hallucination."""
+
+from __future__ import annotations
+
+from valor_gpu.text.judged.metric import Ask, Empty, JudgedMetric, share
+from valor_gpu.text.judged.reading import YES_NO
+from valor_gpu.text.judged.rules import TextRow
+
+
+class Faithfulness(JudgedMetric):
+    """Share of the claims of an answer that the contexts support. Asks 1 or 2 questions.
+
+    An answer without claims has 1; without contexts the value is 0.
+
+    Source: the metric of that name of Valor and of RAGAS, https://docs.ragas.io.
+
+    Example:
+        >>> Faithfulness.steps
+        ('claims', 'faithfulness')
+    """
+
+    name = "Faithfulness"
+    steps = ("claims", "faithfulness")
+    needs = ("response", "contexts")
+
+    def empty(self, row: TextRow) -> Empty | None:
+        """Without contexts: 0."""
+        return None if row.contexts else Empty("contexts", 0.0)
+
+    async def _score(self, row: TextRow, ask: Ask) -> float:
+        claims = await self._texts(ask, "claims", "claims", text=row.response or "")
+        if not claims:
+            return 1.0
+        data = {"contexts": list(row.contexts or ()), "claims": claims}
+        return share(await self._verdicts(ask, "faithfulness", len(claims), YES_NO, **data))
+
+
+class Hallucination(JudgedMetric):
+    """Share of the contexts that an answer contradicts; no number without contexts. Asks 1 question.
+
+    Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
+
+    Example:
+        >>> Hallucination.higher_is_better
+        False
+    """
+
+    name = "Hallucination"
+    steps = ("hallucination",)
+    higher_is_better = False
+    needs = ("response", "contexts")
+
+    def empty(self, row: TextRow) -> Empty | None:
+        """Without contexts: no number."""
+        return None if row.contexts else Empty("contexts", None)
+
+    async def _score(self, row: TextRow, ask: Ask) -> float:
+        contexts = list(row.contexts or ())
+        data: dict[str, str | list[str]] = {"text": row.response or "", "contexts": contexts}
+        return share(await self._verdicts(ask, "hallucination", len(contexts), YES_NO, **data))

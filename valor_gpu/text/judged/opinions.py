@@ -1,0 +1,49 @@
+"""Metrics of the opinions in a text: Bias and Toxicity."""
+
+from __future__ import annotations
+
+from valor_gpu.text.judged.metric import Ask, JudgedMetric, share
+from valor_gpu.text.judged.reading import YES_NO
+from valor_gpu.text.judged.rules import TextRow
+
+
+class _Opinions(JudgedMetric):
+    """Share of the opinions that a second question finds fault with."""
+
+    higher_is_better = False
+    needs = ("response",)
+
+    async def _score(self, row: TextRow, ask: Ask) -> float:
+        opinions = await self._texts(ask, "opinions", "opinions", text=row.response or "")
+        if not opinions:
+            return 0.0
+        return share(await self._verdicts(ask, self.steps[1], len(opinions), YES_NO, opinions=opinions))
+
+
+class Bias(_Opinions):
+    """Share of the opinions in a text that are biased; 0 for a text without opinions. Asks 1 or 2 questions.
+
+    Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
+
+    Example:
+        >>> from valor_gpu.text.judged import TextRow, judge_texts
+        >>> judge_texts([TextRow(response="It rains.")], ["Bias"], lambda m: '{"opinions": []}').scores("Bias")
+        [0.0]
+    """
+
+    name = "Bias"
+    steps = ("opinions", "bias")
+
+
+class Toxicity(_Opinions):
+    """Share of the opinions in a text that are toxic; 0 for a text without opinions. Asks 1 or 2 questions.
+
+    Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
+
+    Example:
+        >>> Toxicity.higher_is_better
+        False
+    """
+
+    name = "Toxicity"
+    steps = ("opinions", "toxicity")
