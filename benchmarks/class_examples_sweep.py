@@ -35,6 +35,7 @@ def grids() -> dict[str, Tensor]:
         "one": [0.0],
         "minus zero": [-0.0],
         "none": [],
+        "zeros in two cells": [-(2 - 2.0**-23), -(2.0**-149), 0.0, 1.0],  # in the float-order lookup of float32
         "infinite": [-np.inf, -1e308, -(2.0**-149), 5e-324, 1e-40, 1e308, np.inf],
         "repeated": [-1.0, 0.25, 0.25, 0.25, 1.0, 1.0],
         "even": np.linspace(0, 1, 200),
@@ -100,6 +101,7 @@ def wrong_examples() -> Iterator[tuple[str, Arguments]]:
         "NaN": (nan, target, hit, 7, None),
         "NaN, labels": (nan, hot, hit, IGNORED, None),
         "NaN, weights": (nan, target, hit, 7, weight),
+        "NaN of weight 0": (nan, target, hit, 7, torch.zeros_like(weight)),
         "NaN and ignored": (nan, ignored, hit, IGNORED, None),
         "NaN without thresholds": (nan, target, torch.zeros(0, dtype=torch.float64), 7, None),
         "target out of range": (scores, target, hit, None, None),

@@ -91,6 +91,7 @@ def test_sums_of_weights_run_over_blocks_of_rows() -> None:
     ("name", "message"),
     [
         ("NaN", r"preds\[31, 5\] must not be NaN"),
+        ("NaN of weight 0", r"preds\[31, 5\] must not be NaN"),
         ("NaN, labels", r"preds\[31, 5\] must not be NaN"),
         ("NaN and ignored", r"preds\[33, 0\] must not be NaN"),
         ("NaN without thresholds", r"preds\[31, 5\] must not be NaN"),
