@@ -119,10 +119,8 @@ def test_end_of_text_ends_a_reply_and_its_batch_goes_on() -> None:
     judge = TransformersJudge(network, tokenizer(), max_new_tokens=6, batch_size=8)
     plain = replies(judge, PROMPTS)
     # A token that some of the replies have, and others have not, becomes an end.
-    counts = {
-        word: sum(word in reply.text.split() for reply in plain) for reply in plain for word in reply.text.split()
-    }
-    end = next(word for word, count in counts.items() if 0 < count < len(plain))
+    texts = [reply.text.split() for reply in plain]
+    end = next(word for text in texts for word in text if not all(word in other for other in texts))
     network.generation_config.eos_token_id = [tokenizer().convert_tokens_to_ids(end), 1]
     for before, after in zip(plain, replies(judge, PROMPTS)):
         whole = before.text.split()

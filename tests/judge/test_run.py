@@ -258,4 +258,4 @@ def test_parse_errors_of_any_kind_are_statuses() -> None:
     metric = JudgeMetric(lambda row: Question([{"role": "user", "content": row}], parse), 0, 1)
     run = judge_rows(["a", "b"], {"q": metric}, lambda messages: messages[0]["content"], limits=QUICK)
     assert run.judgements["q"][0][0].error == "never"
-    assert "could not be parsed: bad" in run.judgements["q"][1][0].error
+    assert "could not be parsed: JSONDecodeError: bad" in run.judgements["q"][1][0].error

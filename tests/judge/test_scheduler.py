@@ -93,11 +93,11 @@ def test_tokens_per_minute_follow_what_replies_used() -> None:
 
 @pytest.mark.parametrize("status", [Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR])
 def test_passing_failures_are_retried_with_growing_waits(status: Status) -> None:
-    judge = Scripted(errors(status, 6), seconds=0.0)
-    (found,), _ = ask_all(judge, 1, Limits(backoff=2.0, longest_wait=20.0))
-    assert found.ok and found.attempts == 7
+    judge = Scripted(errors(status, 8), seconds=0.0)
+    (found,), _ = ask_all(judge, 1, Limits(backoff=2.0))
+    assert found.ok and found.attempts == 9
     waits = [after - before for before, after in zip(judge.starts, judge.starts[1:])]
-    assert all(0 <= wait <= min(20.0, 2.0 * 2**at) for at, wait in enumerate(waits)) and len(set(waits)) == 6
+    assert all(0 <= wait <= min(60.0, 2.0 * 2**at) for at, wait in enumerate(waits)) and len(set(waits)) == 8
     assert found.seconds == pytest.approx(sum(waits))
 
 
@@ -111,6 +111,7 @@ def test_passing_failures_are_retried_with_growing_waits(status: Status) -> None
         (Status.RATE_LIMITED, {"retry_after": 61.0}, 1),
         (Status.RATE_LIMITED, {"retry_after": 5.0}, 6),
         (Status.JUDGE_ERROR, {"most_retries": 0}, 1),
+        (Status.UNAUTHORIZED, {}, 1),
     ],
 )
 def test_attempts_of_each_retry_class(status: Status, options: dict[str, Any], attempts: int) -> None:
@@ -176,7 +177,12 @@ def test_a_reply_that_cannot_be_parsed_is_sent_back_once() -> None:
 
 @pytest.mark.parametrize(
     ("finish", "status"),
-    [("length", Status.TRUNCATED), ("content_filter", Status.CONTENT_FILTER), ("refusal", Status.REFUSED)],
+    [
+        ("length", Status.TRUNCATED),
+        ("model_length", Status.TRUNCATED),
+        ("content_filter", Status.CONTENT_FILTER),
+        ("refusal", Status.REFUSED),
+    ],
 )
 def test_how_a_reply_ended_is_a_status_of_its_own(finish: str, status: Status) -> None:
     (found,), _ = ask_all(Scripted(lambda number, text: Reply("4", Usage(7, 3), None, finish)), 1, Limits())
@@ -305,3 +311,50 @@ def test_runs_inside_a_running_loop() -> None:
 def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Limits(**options)
+
+
+def test_other_exceptions_of_a_judge_or_a_parser_cost_one_row() -> None:
+    judge = Scripted(lambda number, text: OSError("gone") if text == "row 1" else "4")
+    found, _ = ask_all(judge, 3, Limits())
+    assert [str(one.status) for one in found] == ["ok", "judge_error", "ok"] and "OSError: gone" in found[1].error
+    scheduler = Scheduler(judge, Limits(repair=False), loop_factory=VirtualLoop)
+    parsers: list[Callable[[Any], Any]] = [
+        lambda text: {}["score"],
+        lambda text: text["score"],
+        lambda text: text.score,
+    ]
+    for parse in parsers:
+        wrong = scheduler.run(lambda parse=parse: scheduler.ask(question(parse=parse)))  # type: ignore[misc]
+        assert wrong.status is Status.PARSE_ERROR and "Error: " in wrong.error
+    broken = Scripted(lambda number, text: InputError("wrong argument"))
+    with pytest.raises(InputError, match="wrong argument"):
+        ask_all(broken, 3, Limits())
+
+
+def test_callables_of_every_kind() -> None:
+    class Client:
+        model_name = "client-1"
+
+        async def __call__(self, messages: Any) -> str:
+            return "4"
+
+    def blocks(messages: Any) -> str:
+        time.sleep(0.2)
+        return "4"
+
+    scheduler = Scheduler(Client())
+    assert scheduler.run(lambda: scheduler.ask(question())).value == 4
+    assert scheduler.judge.identity == {"kind": "callable", "name": "client-1"}
+    assert Scheduler(blocks).judge.identity is None
+    begun = time.monotonic()
+    many = Scheduler(blocks, Limits(concurrency=16))
+
+    async def all_of_them() -> list[Judgement]:
+        return await asyncio.gather(*(many.ask(question()) for _ in range(16)))
+
+    assert all(one.ok for one in many.run(all_of_them)) and time.monotonic() - begun < 1.6
+    wrong = Scheduler(len)
+    failed = wrong.run(lambda: wrong.ask(question()))
+    assert failed.status is Status.JUDGE_ERROR and "must return str or Reply but returned int" in failed.error
+    hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, retries=0))
+    assert hangs.run(lambda: hangs.ask(question())).status is Status.TIMEOUT

@@ -15,6 +15,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.protocol import JudgeError, Status
 
 WINDOW = 60.0  # seconds
+LONGEST_BACKOFF = 60.0  # seconds
 RETRIED = {Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR}
 HOPELESS = {Status.UNAUTHORIZED, Status.QUOTA}
 """Failures that every later request would share: the run asks no more."""
@@ -31,8 +32,8 @@ class Limits:
         tokens_per_minute: most tokens of any 60 seconds, estimated for requests in flight; None for no limit.
         timeout: seconds that one attempt may take.
         retries: attempts after the first, for 429, 5xx, timeouts and broken connections.
-        backoff: seconds of the first wait; it doubles with every retry, and a random part of it is waited.
-        longest_wait: most seconds to wait before a retry. A server that asks for more gets no retry.
+        backoff: seconds of the first wait; it doubles with every retry up to 60, and a random part of it is waited.
+        longest_wait: most seconds to wait because the server asks to. One that asks for more gets no retry.
         repair: whether a reply that cannot be parsed is sent back once.
 
     Raises:
@@ -49,7 +50,7 @@ class Limits:
     timeout: float = 120.0
     retries: int = 10
     backoff: float = 2.0
-    longest_wait: float = 60.0
+    longest_wait: float = 600.0
     repair: bool = True
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class Limits:
         """Seconds to wait before retry 1, 2, ...; None when there is to be none.
 
         The server's wish plus at most a quarter more, so that not all come back at once; without one a random part
-        of ``backoff * 2 ** (retry - 1)``, at most ``longest_wait``.
+        of ``backoff * 2 ** (retry - 1)``, at most 60.
 
         Source: "Exponential Backoff And Jitter", AWS Architecture Blog (2015), full jitter.
         """
@@ -76,7 +77,7 @@ class Limits:
         if retry > most or (error.status not in RETRIED and error.most_retries is None):
             return None
         if error.retry_after is None:
-            return dice.uniform(0.0, min(self.longest_wait, self.backoff * 2.0 ** min(retry - 1, 60)))
+            return dice.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))
         if error.retry_after > self.longest_wait:
             return None
         return error.retry_after * (1.0 + 0.25 * dice.random())
@@ -106,7 +107,7 @@ class Window:
 
     def correct(self, entry: list[float], tokens: float) -> None:
         """Replace an entry's estimate by what was used."""
-        if any(entry is kept for kept in self._recent):
+        if self._tokens is not None and any(entry is kept for kept in self._recent):
             self._sum += tokens - entry[1]
             entry[1] = tokens
 

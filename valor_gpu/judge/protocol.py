@@ -197,6 +197,11 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
+def is_coroutine(function: Callable[..., Any]) -> bool:
+    """Whether a function, or the ``__call__`` of an object, is a coroutine function."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
 class CallableJudge:
     """A function as a judge.
 
@@ -246,10 +251,8 @@ class CallableJudge:
         return Reply(found, model=str(self._name or ""))
 
     def _awaitable(self, messages: list[dict[str, Any]]) -> Awaitable[Any]:
-        function = self._function
-        call = function if inspect.isroutine(function) else type(function).__call__
-        if inspect.iscoroutinefunction(call):
-            return function(messages)  # type: ignore[no-any-return]
+        if is_coroutine(self._function):
+            return self._function(messages)  # type: ignore[no-any-return]
         return self._called(messages)
 
     async def _called(self, messages: list[dict[str, Any]]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.parse import NotApplicable
-from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.protocol import Judgement, Status, Usage, is_coroutine
 from valor_gpu.judge.scheduler import FailedJudgement, Question, Scheduler, check_question
 from valor_gpu.judge.statistics import Prices, Summary, row_mean, summarize
 
@@ -133,7 +132,7 @@ class _Asker:
     async def judge(self, metric: JudgeMetric, row: Any) -> Judgement:
         """The judgement of a row: the number, or the failure of the step that failed."""
         try:
-            if inspect.iscoroutinefunction(metric.score):
+            if is_coroutine(metric.score):
                 value = await metric.score(row, self)
             else:
                 value = await self(metric.score(row))

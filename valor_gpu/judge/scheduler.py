@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache, cache_key
 from valor_gpu.judge.limits import HOPELESS, Gate, Limits, Window
 from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
@@ -20,6 +20,7 @@ from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Messages, Rep
 T = TypeVar("T")
 _FINISHED = {
     "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
+    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
     "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
     "refusal": (Status.REFUSED, "the judge refused"),
 }
@@ -185,6 +186,11 @@ class Scheduler:
                 if error.status is Status.RATE_LIMITED:
                     self.gate.overloaded(started, min(error.retry_after or 0.0, self.limits.longest_wait))
                 raise
+            except ValorError:  # a missing package, a wrong argument: the same for every question
+                raise
+            except Exception as error:
+                message = f"the judge raised {type(error).__name__}: {error}"
+                raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0) from error
             self._count(reply, entry, spent)
             return reply
 
@@ -332,9 +338,11 @@ def _parsed(question: Question, reply: Reply) -> Judgement:
         return Judgement(question.parse(reply.text), Status.OK, reply)
     except NotApplicable as error:
         return Judgement(None, Status.NOT_APPLICABLE, reply, error=str(error))
-    except ValueError as error:  # ParseError, and what int() or json.loads() raise
-        kind = "" if isinstance(error, ParseError) else "the reply could not be parsed: "
-        return Judgement(None, Status.PARSE_ERROR, reply, error=f"{kind}{error}")
+    except ParseError as error:
+        return Judgement(None, Status.PARSE_ERROR, reply, error=str(error))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # of int(), json.loads(), found["score"]
+        message = f"the reply could not be parsed: {type(error).__name__}: {error}"
+        return Judgement(None, Status.PARSE_ERROR, reply, error=message)
 
 
 def check_question(found: object) -> Question:
