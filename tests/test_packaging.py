@@ -21,6 +21,7 @@ for _module in ("build", "setuptools", "wheel"):
 ROOT = Path(__file__).parent.parent
 PACKED = ("valor_gpu", "csrc", "pyproject.toml", "setup.py", "MANIFEST.in", "Makefile")
 PACKED_TEXT = ("README.md", "CHANGELOG.md", "LICENSE")
+PROMPTS = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu/text/judged/prompts").glob("*.md")}
 
 # One image with the kernels that are there, and what there is.
 PROGRAM = """
@@ -110,7 +111,7 @@ def test_source_archive_holds_what_builds_and_nothing_built(source: Path, unbuil
     names = {str(path.relative_to(source)) for path in source.rglob("*")}
     assert names >= {*PACKED_TEXT, "setup.py", "pyproject.toml", "Makefile", "valor_gpu/py.typed"}
     native = {str(p.relative_to(ROOT)) for p in (ROOT / "csrc").rglob("*") if p.suffix in (".h", ".cpp", ".cu", ".py")}
-    assert names >= native
+    assert names >= native | PROMPTS
     assert (source / "valor_gpu/ops/triton/masks.py").read_text() == (ROOT / "csrc/triton/masks.py").read_text()
 
 
@@ -130,7 +131,7 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
         names = set(packed.namelist())
         metadata = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/METADATA").decode()
         entry = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/entry_points.txt").decode()
-    assert names >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"}
+    assert names >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"} | PROMPTS
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == sources | {
         f"valor_gpu/ops/triton/{path.name}" for path in (ROOT / "csrc/triton").glob("*.py")

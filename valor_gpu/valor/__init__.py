@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.valor import enums, filters, managers, metrics, schemas
+    from valor_gpu.valor import enums, exceptions, filters, managers, metrics, schemas
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
     from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
     from valor_gpu.valor.filters import Filter
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         mARMetric,
     )
     from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Label, Prediction
+    from valor_gpu.valor.text import evaluate_text_generation
+    from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
 
 __all__ = [
     "APMetric",
@@ -76,9 +78,12 @@ __all__ = [
     "Raster",
     "RecallMetric",
     "ValorClassificationManager",
+    "ValorTextGenerationStreamingManager",
     "enums",
     "evaluate_classification",
     "evaluate_classification_slices",
+    "evaluate_text_generation",
+    "exceptions",
     "filters",
     "mAPMetric",
     "mAPMetricAveragedOverIOUs",
@@ -114,6 +119,9 @@ _PLACES = {
     ),
     "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Label", "Prediction", "schemas"),
     "enums": ("enums",),
+    "exceptions": ("exceptions",),
+    "text": ("evaluate_text_generation",),
+    "text_manager": ("ValorTextGenerationStreamingManager",),
 }
 
 _HOMES = {name: f"{__name__}.{place}" for place, names in _PLACES.items() for name in names}

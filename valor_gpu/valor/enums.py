@@ -29,8 +29,8 @@ class TaskType(str, Enum):
 class MetricType(str, Enum):
     """Names of metrics, as ``metrics_to_return`` takes them and ``Evaluation.metrics`` shows them as ``type``.
 
-    The last six are not in valor_core: ``ROCAUCPerLabel`` is the ROC AUC of each label, the others are metrics of
-    valor-lite, computed with ``compat="valor-lite"``.
+    The last seven are not in valor_core: ``Coherence`` is a metric of Valor's server before 0.32.2, ``ROCAUCPerLabel``
+    the ROC AUC of each label, the others are metrics of valor-lite, computed with ``compat="valor-lite"``.
 
     Example:
         >>> MetricType("Accuracy") in MetricType.classification()
@@ -64,6 +64,7 @@ class MetricType(str, Enum):
     ROUGE = "ROUGE"
     SummaryCoherence = "SummaryCoherence"
     Toxicity = "Toxicity"
+    Coherence = "Coherence"
     ROCAUCPerLabel = "ROCAUCPerLabel"
     mROCAUC = "mROCAUC"
     Counts = "Counts"
@@ -105,7 +106,7 @@ class MetricType(str, Enum):
 
     @classmethod
     def text_generation(cls) -> set[MetricType]:
-        """The metrics of generated text."""
+        """The metrics of generated text in valor_core."""
         return {
             cls.AnswerCorrectness,
             cls.AnswerRelevance,

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.valor.classification import evaluate_prepared, prepare
 from valor_gpu.valor.columns import Columns, join_columns, read_columns
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.request import DEFAULT_METRICS, Request, make_request
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
+from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
+
+__all__ = ["ValorClassificationManager", "ValorTextGenerationStreamingManager"]
 
 
 @dataclass
@@ -78,6 +80,8 @@ class ValorClassificationManager:
         Raises:
             InputError: a datum that was added before, or data that cannot be evaluated; nothing is added then.
         """
+        from valor_gpu.valor.classification import prepare  # it loads torch, which managers of text do not need
+
         part = read_columns(groundtruths, predictions)
         known = self.datum_uids.intersection(part.datums)
         if known:
@@ -101,6 +105,8 @@ class ValorClassificationManager:
         Raises:
             InputError: nothing was added.
         """
+        from valor_gpu.valor.classification import evaluate_prepared
+
         if not self._parts:
             raise InputError("evaluate needs data but add_data was not called")
         if len(self._parts) > 1:

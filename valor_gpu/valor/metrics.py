@@ -273,6 +273,7 @@ AnswerRelevanceMetric = _text_metric(
 )
 BiasMetric = _text_metric("Bias", "Share of the opinions in a text that are biased.")
 BLEUMetric = _text_metric("BLEU", "BLEU of an answer against the true ones.")
+CoherenceMetric = _text_metric("Coherence", "How the sentences of a text belong together, 1 to 5; not in valor_core.")
 ContextPrecisionMetric = _text_metric("ContextPrecision", "How high the useful contexts rank.")
 ContextRecallMetric = _text_metric("ContextRecall", "Share of the true statements that the contexts hold.")
 ContextRelevanceMetric = _text_metric("ContextRelevance", "Share of the contexts that concern the question.")
