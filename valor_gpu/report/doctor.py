@@ -22,6 +22,7 @@ EXTRAS = {
     "arrow": ("pyarrow",),
     "text": ("nltk",),
     "llm": ("openai", "httpx"),
+    "local": ("transformers",),
     "web": ("jinja2",),
 }
 """Extra to the packages that it installs."""
