@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 import valor_gpu.valor as valor_core
+from tests.judge.server import ChatServer, completion, failure
 from tests.text.judged.scripted import ONE, ONE_NO_REPAIR, Script, texts, users, verdicts
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.judge import JudgeCache, Prices, Reply, Status, Usage
+from valor_gpu.judge import JudgeCache, Limits, Prices, Reply, Status, Usage
 from valor_gpu.valor import Annotation, Datum, GroundTruth, Prediction, evaluate_text_generation, metrics
 from valor_gpu.valor.enums import MetricType, ROUGEType
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
@@ -308,6 +309,36 @@ def test_judges_by_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
         judge_of({"api_url": "http://127.0.0.1:1/v1", "client": "openai"})
     with pytest.raises(InputError, match=r"llm_api_params\['data'\] must be one of 'model', 'seed' but got 'top_p'"):
         judge_of({"client": "mistral", "data": {"top_p": 1}})
+
+
+def test_a_server_with_faults_and_the_run_that_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="openai is not installed")
+    healed = False
+
+    def respond(request: Any) -> Any:
+        number = int(re.findall(r"answer (\d+)", request.text)[0])
+        faults = {0: failure(500, "down"), 1: completion("", "content_filter"), 2: completion('{"sco', "length")}
+        return (None if healed else faults.get(number % 10)) or completion('{"reason": "clear", "score": 4}')
+
+    predictions = [asked_about("?", f"answer {number}", uid=f"d{number}") for number in range(20)]
+    with ChatServer(respond) as server:
+        params = {"api_url": server.url, "data": {"model": "stub"}}
+        how: Any = {"llm_api_params": params, "cache": str(tmp_path / "replies.sqlite")}
+        limits = Limits(concurrency=4, retries=1, backoff=0.0)
+        first = evaluate_text_generation(predictions, ["Coherence"], limits=limits, **how)
+        asked, healed = len(server.requests), True
+        second = evaluate_text_generation(predictions, ["Coherence"], limits=limits, **how)
+        assert len(server.requests) - asked == 6  # those that failed, and no other
+        assert server.peak <= 4
+        assert server.requests[0].body["max_tokens"] == 4096
+        assert server.requests[0].body["response_format"]["type"] == "json_schema"
+    assert first.meta is not None and second.meta is not None
+    judged = first.meta["judged"]["Coherence"]
+    assert judged["n_failed"] == {"server_error": 2, "content_filter": 2, "truncated": 2}
+    assert (judged["n_scored"], judged["mean"]) == (14, 4.0)
+    assert (judged["lower"], judged["upper"]) == pytest.approx((3.1, 4.3), rel=1e-12)
+    assert second.meta["judged"]["Coherence"]["n_scored"] == 20
+    assert second.meta["failures"] == []
 
 
 def manager(*replies: str | Status, **choices: Any) -> ValorTextGenerationStreamingManager:

@@ -99,6 +99,8 @@ def test_prompts_that_cannot_be(tmp_path: Path) -> None:
         load_prompts({"bias": "Is it biased?"})
     with pytest.raises(InputError, match="prompt bias must show the inputs opinions but shows opinions, text"):
         load_prompts({"bias": "{{opinions}} {{text}}"})
+    with pytest.raises(InputError, match="prompt bias must show the inputs opinions but shows opinions, texts"):
+        load_prompts({"bias": "{{opinions}} {{texts.count}}"})
     with pytest.raises(InputError, match=r"prompt must be one of .* but got 'blas'"):
         load_prompt("blas")
     with pytest.raises(InputError, match=r"prompts must be a folder or a mapping but .*nowhere is no folder"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -91,9 +91,9 @@ class Prompt:
         return [{"role": "system", "content": self.system}, {"role": "user", "content": content}]
 
 
-def _mark(texts: object) -> str:
+def _mark(texts: Iterable[str]) -> str:
     """More tildes than any of ``texts`` has in a row."""
-    runs = [len(run) for text in texts for run in re.findall("~+", text)]  # type: ignore[attr-defined]
+    runs = [len(run) for text in texts for run in re.findall("~+", text)]
     return "~" * max(_LEAST, 1 + max(runs, default=0))
 
 
@@ -155,8 +155,9 @@ def load_prompts(own: Prompts | str | os.PathLike[str] | None = None) -> dict[st
         if name not in found:
             raise InputError(f"prompts must be named {', '.join(found)} but there is {name!r}")
         prompt = one if isinstance(one, Prompt) else replace(found[name], version="own", task=one)
-        if prompt.fields != found[name].fields:
-            wanted, got = (", ".join(sorted(p.fields)) or "none" for p in (found[name], prompt))
+        counted = {place for place, _ in _PLACE.findall(prompt.task)}
+        if prompt.fields != found[name].fields or counted - prompt.fields:
+            wanted, got = (", ".join(sorted(names)) or "none" for names in (found[name].fields, counted))
             raise InputError(f"prompt {name} must show the inputs {wanted} but shows {got}")
         found[name] = replace(prompt, name=name)
     return found
