@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,16 +90,19 @@ def test_other_files_are_left_alone(tmp_path: Path, make: Callable[[Path], objec
 def test_processes_share_a_file(tmp_path: Path) -> None:
     program = """
 import sys
+import time
 from valor_gpu.judge import JudgeCache, Reply
+Reply("loaded")
+time.sleep(max(0.0, float(sys.argv[3]) - time.time()))  # so that all make the file at once
 cache = JudgeCache(sys.argv[1])
 for i in range(100):
     cache.put(int(sys.argv[2]).to_bytes(16, "big") + i.to_bytes(16, "big"), Reply(f"{sys.argv[2]} {i}"))
 """
-    path = tmp_path / "c.sqlite"
-    runs = [subprocess.Popen([sys.executable, "-c", program, str(path), str(n)]) for n in range(3)]
-    assert [run.wait() for run in runs] == [0, 0, 0]
+    path, begin = tmp_path / "c.sqlite", time.time() + 0.5
+    runs = [subprocess.Popen([sys.executable, "-c", program, str(path), str(n), str(begin)]) for n in range(4)]
+    assert [run.wait() for run in runs] == [0, 0, 0, 0]
     with JudgeCache(path) as cache:
-        assert len(cache) == 300
+        assert len(cache) == 400
         assert cache.get((2).to_bytes(16, "big") + (99).to_bytes(16, "big")) == Reply("2 99")
 
 
@@ -108,11 +112,12 @@ import os, sys
 from valor_gpu.judge import JudgeCache, Reply
 cache = JudgeCache(sys.argv[1])
 cache.put(b"a" * 32, Reply("parent"))
+parents = cache._connection
 child = os.fork()
 if child == 0:
     cache.put(b"b" * 32, Reply(cache.get(b"a" * 32).text + " and child"))
-    os._exit(0)
-os.waitpid(child, 0)
+    os._exit(cache._connection is parents)
+assert os.waitpid(child, 0)[1] == 0
 print(cache.get(b"b" * 32).text)
 """
     if not hasattr(os, "fork"):

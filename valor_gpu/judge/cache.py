@@ -91,22 +91,44 @@ class JudgeCache:
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = sqlite3.connect(self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
-            self._prepare(connection)
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"cache must be a file of judge replies but {self.path} is not usable: {error}") from error
         self._connection, self._process = connection, os.getpid()
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if application != _APPLICATION and (application or tables):
-            connection.close()
-            raise InputError(f"cache must be a file of judge replies but {self.path} is another database")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last replies, a kill none
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(_TABLE)
+        """Make the table, unless it is there. SQLite does not wait when two processes make one file, so we do."""
+        deadline = time.monotonic() + _BUSY
+        while True:
+            try:
+                if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                    self._make(connection)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last replies, a kill none
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application != _APPLICATION and (application or tables):
+                raise InputError(f"cache must be a file of judge replies but {self.path} is another database")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(_TABLE)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
 
     def get(self, key: bytes) -> Reply | None:
         """The reply kept under ``key``, or None."""
