@@ -134,19 +134,19 @@ class Metric(torchmetrics.Metric, Generic[S]):
         Raises:
             InputError: a field is on another device than the metric, or of another dtype or shape than in ``empty``.
         """
-        tensors = {name: tensor.detach() for name, tensor in batch.tensors().items()}
+        given = batch.tensors()
+        tensors = {name: tensor.detach() for name, tensor in given.items()}
         for spec in self._fields:
             spec.check(tensors[spec.name])
             if (device := tensors[spec.name].device) != self.error.device:
                 need = f"the inputs must be on {self.error.device} like the metric"
                 raise InputError(f"{need} but are on {device}: move one of them with .to(device)")
-        if error is not None:
-            tensors["error"] = error
+        tensors |= {} if error is None else {"error": error}
         for name, tensor in tensors.items():
             now = getattr(self, name)
             if isinstance(now, list):
                 now.append(tensor)
-            else:
+            elif given.get(name) is not self._defaults[name]:  # the empty state, which changes nothing
                 setattr(self, name, merge_tensors(self._merge[name], (now, tensor)))
 
     def _describe_error(self, code: int) -> str:

@@ -15,7 +15,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from valor_gpu.classification import confusion
-from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef, PairMetric, plot_confusion
+from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef, PairMetric
+from valor_gpu.classification.confusion_plot import plot_confusion
 from valor_gpu.errors import InputError
 
 mpl.use("Agg")
@@ -306,3 +307,23 @@ def test_result_and_plot() -> None:
     many = fed(ConfusionMatrix(21), torch.arange(21), torch.arange(21)).result()
     assert not many.plot(ax=axes.figure.add_subplot()).texts
     mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_that_are_small_beside_the_matrix_are_counted_later(weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(4)
+    metric = ConfusionMatrix(num_classes=300, ignore_index=7)
+    preds, target = (torch.randint(300, (200, 256), generator=generator) for _ in range(2))
+    weights = torch.rand((200, 256), generator=generator, dtype=torch.float64) if weighted else None
+    for i in range(200):
+        metric.update(preds[i], target[i], None if weights is None else weights[i])
+    assert 0 < len(metric.pending) < 200 and metric.matrix.sum() > 0
+    kept = target.reshape(-1) != 7
+    cells = (target * 300 + preds).reshape(-1)[kept]
+    expected = torch.bincount(cells, None if weights is None else weights.reshape(-1)[kept], 300**2).reshape(300, 300)
+    assert torch.allclose(metric.compute(), expected.double(), rtol=1e-12, atol=0)
+    again = ConfusionMatrix(num_classes=300, ignore_index=7).from_bytes(metric.to_bytes())
+    again.merge_state(metric)
+    assert torch.allclose(again.compute(), 2 * expected.double(), rtol=1e-12, atol=0)
+    with pytest.raises(InputError, match="target"):
+        metric.update(preds[0], target[0] + 300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -13,18 +13,21 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.classification.class_counts import choices_of, count_classes, decided, samples_seen, without_activation
+from valor_gpu.classification.confusion_plot import plot_confusion
 from valor_gpu.classification.examples import NOTHING, example_rows, shown, thinned
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops._launch import INT_TYPES
 from valor_gpu.ops._targets import PREDICTION
-from valor_gpu.ops.labels import count_pairs, top_classes
+from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
 from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, joined, summed
 
 NORMALIZE = ("none", "true", "pred", "all", None)
+_SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
+_FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
 _THIN_EVERY = 64  # updates, since looking through the parts costs host time
 KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
 
@@ -36,10 +39,13 @@ class PairCounts(State):
     Attributes:
         matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
         seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        pending: float64 ``[N, 2]``, cell and weight of samples that are in no matrix yet: those of batches that are
+            small beside a matrix of many classes.
     """
 
     matrix: Tensor = summed()
     seen: Tensor = summed()
+    pending: Tensor = joined()
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class PairMetric(TaskMetric[PairCounts]):
     """
 
     update_family: ClassVar[str | None] = "class pairs"
+    matrix: Tensor
+    pending: list[Tensor]
     picked: list[Tensor]
 
     def __init__(
@@ -92,9 +100,9 @@ class PairMetric(TaskMetric[PairCounts]):
         multiclass = task.kind == "multiclass"
         zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
         self._cells = zeros.numel()
-        empty = PairCounts(zeros, torch.tensor([0, 0]))
+        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 2), dtype=torch.float64))
         if max_examples:
-            empty = PairExamples(zeros, empty.seen, torch.zeros((0, 3), dtype=torch.int64))
+            empty = PairExamples(zeros, empty.seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
         kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
 
@@ -121,41 +129,69 @@ class PairMetric(TaskMetric[PairCounts]):
             check_shape("sample_ids", sample_ids, (target.shape[0],))
             check_dtype("sample_ids", sample_ids, INT_TYPES)
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))
-        if self.task.kind == "multiclass":
-            found, matrix, problem = self._count_classes(batch)
-        else:
-            found, matrix, problem = self._count_elements(batch)
+        counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
+        found, matrix, pending, problem = counted(batch)
         refused = self._refused(problem)
-        counts = PairCounts(matrix, samples_seen(batch))
+        counts = PairCounts(matrix, samples_seen(batch), pending)
         if not self.max_examples:
             self._add(counts, refused)
-            return
-        cells = self._cells_of(found, batch.target)
-        picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
-        self._add(PairExamples(matrix, counts.seen, picked), refused)
-        if len(self.picked) % _THIN_EVERY == 0:
-            self._thin_examples()
+        else:
+            cells = self._cells_of(found, batch.target)
+            picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
+            self._add(PairExamples(matrix, counts.seen, pending, picked), refused)
+            if len(self.picked) % _THIN_EVERY == 0:
+                self._thin_examples()
+        if len(pending) and len(self.pending) % _THIN_EVERY == 0:
+            self._count_pending()
 
-    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Predicted classes ``[N]``, the matrix of the batch and its first problem."""
+    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first problem."""
         top = None if batch.hard else top_classes(batch.preds)
         found = batch.preds if top is None else top.classes[:, 0]
         task = self.task
-        pairs = count_pairs(found, batch.target, task.classes, ignore_index=task.ignore_index, weight=batch.weight)
-        if top is None:
-            return found, pairs.matrix.double(), pairs.problem
-        nan = pairs.problem % 16 == PREDICTION  # the class of a row with NaN is -1
-        return found, pairs.matrix.double(), torch.where(nan, top.problem, pairs.problem)
+        choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
+        if max(_SMALL * len(found), _FEW_CELLS) < self._cells:
+            problem = count_labels(found, batch.target, task.classes, **choices).problem
+            matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(found, batch)
+        else:
+            pairs = count_pairs(found, batch.target, task.classes, **choices)
+            matrix, pending, problem = pairs.matrix.double(), self._none_pending(), pairs.problem
+        if top is not None:
+            problem = torch.where(problem % 16 == PREDICTION, top.problem, problem)  # the class of a row with NaN is -1
+        return found, matrix, pending, problem
 
-    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """What was decided of each element, bool ``[N, L]``, the matrices of the batch and its first problem."""
+    def _none_pending(self) -> Tensor:
+        return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)
+
+    def _pending_of(self, found: Tensor, batch: ScoreBatch) -> Tensor:
+        """float64 ``[N, 2]``, cell and weight of every sample; 0 and 0 of those that do not count."""
+        classes, target = self.task.classes, batch.target.long()
+        counts = (target >= 0) & (target < classes) & (found >= 0) & (found < classes)
+        if self.task.ignore_index is not None:
+            counts &= target != self.task.ignore_index
+        weight = counts.double() if batch.weight is None else torch.where(counts, batch.weight, 0.0)
+        return torch.stack((torch.where(counts, target * classes + found, 0).double(), weight), 1)
+
+    def _count_pending(self) -> None:
+        """Count what is pending once it is as large as the matrix, so that memory stays that of two."""
+        if 2 * sum(map(len, self.pending)) >= self._cells:
+            rows = torch.cat([part.to(self.matrix.device) for part in self.pending])
+            self.matrix, self.pending = self.matrix + self._matrix_of(rows), []
+
+    def _matrix_of(self, rows: Tensor) -> Tensor:
+        """float64 ``[C, C]`` of pending rows."""
+        cells, classes = rows[:, 0].long(), self.task.classes
+        return count_pairs(cells % classes, cells // classes, classes, weight=rows[:, 1]).matrix
+
+    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first problem."""
         counts, problem = count_classes(batch, threshold=self.threshold)
         o = counts.outcomes
         matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
         if not self.max_examples:
-            return batch.target, matrix, problem
+            return batch.target, matrix, self._none_pending(), problem
         scores, least = decided(batch, self.threshold)
-        return scores >= least, matrix, problem
+        return scores >= least, matrix, self._none_pending(), problem
 
     def _cells_of(self, found: Tensor, target: Tensor) -> Tensor:
         """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
@@ -175,6 +211,8 @@ class PairMetric(TaskMetric[PairCounts]):
 
     def _matrix(self, state: PairCounts) -> Tensor:
         """float64 ``[C, C]``, or multilabel ``[L, 2, 2]``."""
+        if len(state.pending):
+            return state.matrix + self._matrix_of(state.pending)
         return state.matrix[0] if self.task.kind == "binary" else state.matrix
 
     def _result_of(
@@ -343,35 +381,3 @@ class CohenKappa(PairMetric):
             values = {"CohenKappa": float(self._ratio(state).value())}
             reason = "chance alone agrees on every sample"
             return self._result_of(state, values, {"weights": self.weights}, reason, None)
-
-
-def plot_confusion(result: Result, ax: Any = None, label: int = 0, names: list[str] | None = None) -> Any:
-    """Draw the matrix of ``result``, of one ``label`` in the multilabel task; returns the axes.
-
-    Args:
-        result: of :class:`ConfusionMatrix`.
-        ax: matplotlib axes, or None for new ones.
-        label: which matrix of several.
-        names: of the classes, else their indices; numbers are written into the cells of up to 20 classes.
-    """
-    matrix = result.values["confusion_matrix"]
-    matrix = matrix[label] if matrix.ndim == 3 else matrix
-    if ax is None:
-        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
-
-        ax = plt.subplots(figsize=(6, 5), layout="constrained")[1]
-    image = ax.imshow(matrix, cmap="Blues", vmin=0)
-    ax.figure.colorbar(image, ax=ax, fraction=0.046)
-    ax.set(xlabel="predicted class", ylabel="true class", title=f"{result.counts['samples']:,} samples")
-    if len(matrix) > 20:
-        return ax
-    names = [str(index) for index in range(len(matrix))] if names is None else names
-    digits = ".6g" if result.signature["normalize"] in ("none", None) else ".2f"
-    ax.set_xticks(range(len(matrix)), names, rotation=90 if max(map(len, names)) > 3 else 0)
-    ax.set_yticks(range(len(matrix)), names)
-    middle = np.nanmax(matrix, initial=0) / 2
-    for row, column in np.ndindex(*matrix.shape):
-        value = matrix[row, column]
-        color = "white" if value > middle else "black"
-        ax.text(column, row, f"{value:{digits}}", ha="center", va="center", color=color, fontsize=8)
-    return ax

@@ -23,6 +23,7 @@ EXTRAS = {
     "text": ("nltk",),
     "llm": ("openai", "httpx"),
     "local": ("transformers",),
+    "pandas": ("pandas",),
     "web": ("jinja2",),
 }
 """Extra to the packages that it installs."""
