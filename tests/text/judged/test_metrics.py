@@ -152,7 +152,8 @@ def test_replies_are_repaired_once_and_asked_again_as_often_as_wanted() -> None:
     assert judge.asked[0] == judge.asked[2]
     assert math.isnan(one("Coherence", Script("well", "so"), retries=1, limits=ONE_NO_REPAIR))
     judge = Script(Status.CONTENT_FILTER)
-    assert math.isnan(one("Coherence", judge, retries=3))  # only replies that cannot be read
+    assert math.isnan(one("Coherence", judge, retries=3))
+    assert len(judge.asked) == 1  # only replies that cannot be read are worth it
 
 
 def test_a_preset_repairs_nothing_unless_it_is_asked_to() -> None:
