@@ -101,13 +101,17 @@ def test_corpus_bleu_equals_sacrebleu(smoothing: str, lowercase: bool) -> None:
         assert mine == signature
 
 
-def test_single_sentences_with_effective_order_equal_sacrebleu() -> None:
+@pytest.mark.parametrize("smoothing", SMOOTHING)
+@pytest.mark.parametrize("effective", [False, True])
+def test_short_sentences_equal_sacrebleu(smoothing: str, effective: bool) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
-    predictions, references = random_pairs(5)
-    theirs = sacrebleu.BLEU(effective_order=True)
-    for text, row in zip(predictions, references):
-        expected = theirs.sentence_score(text, row).score
-        assert 100 * corpus_bleu([text], [row], effective_order=True).value == pytest.approx(expected, rel=1e-12)
+    rng = random.Random(5)
+    theirs = sacrebleu.BLEU(smooth_method=smoothing, effective_order=effective)
+    for _ in range(120):
+        text, *row = [" ".join(rng.choices("abcd", k=rng.randrange(7))) for _ in range(3)]
+        expected = theirs.corpus_score([text], [[t] for t in row]).score
+        found = corpus_bleu([text], [row], smoothing=smoothing, effective_order=effective)
+        assert 100 * found.value == pytest.approx(expected, rel=1e-12, abs=1e-12), (text, row)
 
 
 def test_13a_words_are_those_of_sacrebleu() -> None:
@@ -197,6 +201,10 @@ def test_no_rows_have_no_scores() -> None:
         (lambda: sentence_bleu(["a"], ["a"], [0.5, 0.6]), "weights must be numbers .* sum to 1 but got"),
         (lambda: sentence_bleu(["a"], ["a"], []), "weights must be numbers"),
         (lambda: corpus_bleu(["a"], ["a"], smoothing="some"), "smoothing must be one of 'none', 'exp', .* 'some'"),
+        (lambda: corpus_bleu(["a"], ["a"], most=0), "most must be a whole number of at least 1 but got 0"),
+        (lambda: gleu_scores(["a"], ["a"], most=0), "most must be a whole number of at least 1 but got 0"),
+        (lambda: gleu_scores(["a"], ["a"], "words"), "splitter must be one of 'runs', .* but got 'words'"),
+        (lambda: chrf_scores(["a"], ["a"], beta=-1.0), r"beta must be at least 0 but is -1\.0"),
         (lambda: chrf_scores(["a"], ["a"], 0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
     ],
 )

@@ -16,7 +16,7 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.text.statistics import ngram_matches
-from valor_gpu.text.words import Ints, Rows, Split, first_best, split_rows, texts_of
+from valor_gpu.text.words import Ints, Rows, Split, check_size, first_best, split_rows, texts_of
 
 Floats = NDArray[np.float64]
 SMOOTHING = ("none", "exp", "floor", "add-k")
@@ -168,6 +168,7 @@ def corpus_bleu(
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.1.0'
     """
     check_choice("smoothing", smoothing, SMOOTHING)
+    check_size("most", most)
     if not predictions:
         raise InputError("predictions must have at least one row")
     name = splitter if isinstance(splitter, str) else getattr(splitter, "__name__", "custom")
@@ -190,23 +191,24 @@ def corpus_value(
     """BLEU, smoothed precisions and brevity penalty of the sums of ``counts``; see :func:`corpus_bleu`."""
     matches, totals = counts.matches.sum(0), counts.totals.sum(0)
     given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
-    precisions = _smoothed(matches, totals, smoothing, given)
+    precisions, order = _smoothed(matches, totals, smoothing, given)
     penalty = float(_brevity(counts.predicted.sum(), counts.true.sum()))
-    used = precisions[: max(1, int((totals > 0).sum()))] if effective_order else precisions
+    used = precisions[:order] if effective_order else precisions
     exists = matches.any() and min(used) > 0
     value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0
     return value, tuple(precisions), penalty
 
 
-def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> list[float]:
-    """Precisions by n; 0 from the first size on that the predictions do not have."""
+def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> tuple[list[float], int]:
+    """Precisions by n, 0 from the first size on that the predictions do not have, and how many sizes they have."""
     precisions = [0.0] * len(totals)
-    missing = 0
+    missing = order = 0
     for n, (match, total) in enumerate(zip(matches.tolist(), totals.tolist())):
-        if total == 0:
-            break
         if smoothing == "add-k" and n:
             match, total = match + value, total + value
+        if total == 0:
+            break
+        order = n + 1
         if match:
             precisions[n] = match / total
         elif smoothing == "exp":
@@ -214,7 +216,7 @@ def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> list
             precisions[n] = 1 / (2**missing * total)
         elif smoothing == "floor":
             precisions[n] = value / total
-    return precisions
+    return precisions, max(order, 1)
 
 
 def gleu_scores(
@@ -237,6 +239,7 @@ def gleu_scores(
         >>> gleu_scores(["the cat sat"], [["the cat sat down", "a cat"]])
         array([0.6])
     """
+    check_size("most", most)
     rows = split_rows(*texts_of(predictions, references), splitter)
     shared = ngram_matches(rows, most).matches.sum(1)
 

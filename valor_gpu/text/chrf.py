@@ -36,6 +36,8 @@ def chrf_counts(
     """Whole-number statistics of every row against its best reference; see :func:`chrf_scores`."""
     if char_order < 0 or word_order < 0 or char_order + word_order == 0:
         raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
+    if not beta >= 0:
+        raise InputError(f"beta must be at least 0 but is {beta}")
     texts, rows = texts_of(predictions, references)
     if lowercase:
         texts = [text.lower() for text in texts]

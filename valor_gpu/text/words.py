@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -115,6 +115,12 @@ def texts_of(predictions: Sequence[str], references: Sequence[str | Sequence[str
     return list(chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))), rows
 
 
+def check_size(name: str, value: int) -> None:
+    """Raise unless ``value`` is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1 but got {value!r}")
+
+
 def split_rows(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Rows:
     """The texts of rows as ids of their words.
 
@@ -125,6 +131,7 @@ def split_rows(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Rows:
     """
     if not isinstance(splitter, str):
         return word_rows(map(splitter, texts), rows)
+    check_choice("splitter", splitter, tuple(SPLITTERS))
     if not native.available("valor_cpu"):
         return word_rows(map(SPLITTERS[splitter], texts), rows)
     return _split_ascii(texts, rows, splitter)
