@@ -40,7 +40,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class FastLoop(VirtualLoop):
     """Real time, ``factor`` times as fast: for limits measured at a real server."""
 
-    factor = 60.0
+    factor = 30.0
 
     def time(self) -> float:
         return time.monotonic() * self.factor

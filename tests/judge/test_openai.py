@@ -26,7 +26,7 @@ from valor_gpu.judge.scheduler import Question, Scheduler
 
 pytest.importorskip("openai")
 KEY = "sk-very-secret-123"
-QUICK = Limits(concurrency=4, retries=2, backoff=0.01, timeout=5.0, repair=False)
+QUICK = Limits(concurrency=4, retries=2, backoff=0.01, timeout=20.0, repair=False)
 
 
 def question(text: str = "rate this", schema: Any = None) -> Question:
@@ -250,17 +250,17 @@ def test_peak_and_rates_measured_at_the_server() -> None:
     with ChatServer(lambda request: replace(completion("4"), delay=0.02)) as server:
         judge = OpenAIJudge("m", base_url=server.url)
         limits = Limits(concurrency=5, requests_per_minute=20, timeout=600)
-        scheduler = Scheduler(judge, limits, loop_factory=FastLoop)  # a minute takes one second
+        scheduler = Scheduler(judge, limits, loop_factory=FastLoop)  # a minute takes two seconds
 
         async def one(at: int) -> None:
             assert (await scheduler.ask(question(str(at)))).ok
 
-        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(50)]))  # type: ignore[misc]
+        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(30)]))  # type: ignore[misc]
         times = [request.time for request in server.requests]
-        assert 2 <= server.peak <= 5 and len(times) == 50
+        assert 2 <= server.peak <= 5 and len(times) == 30
         # A window at the server is as long as ours but for what requests take to arrive.
-        assert max(sum(start <= other < start + 0.9 for other in times) for start in times) <= 20
-        assert 1.8 < max(times) - min(times) < 4.0
+        assert max(sum(start <= other < start + 1.6 for other in times) for start in times) <= 20
+        assert 1.8 < max(times) - min(times) < 10.0
 
 
 def test_waits_as_the_server_asks() -> None:
@@ -274,7 +274,7 @@ def test_waits_as_the_server_asks() -> None:
 
         found, server = judged(respond, Limits(retries=3, longest_wait=10.0))
         waited = server.requests[1].time - server.requests[0].time
-        assert found.ok and found.attempts == 2 and 0.28 < waited < 4.0
+        assert found.ok and found.attempts == 2 and 0.28 < waited < 10.0
     assert retry_after({"retry-after": "soon"}) is None and retry_after({}) is None
     assert retry_after({"retry-after": formatdate(0, usegmt=True)}) == 0.0
 

@@ -37,7 +37,7 @@ from valor_gpu.judge import (
 )
 from valor_gpu.judge.run import ProgressBar
 
-QUICK = Limits(concurrency=8, retries=1, backoff=0.01, timeout=1.0, repair=False)
+QUICK = Limits(concurrency=8, retries=1, backoff=0.01, timeout=20.0, repair=False)
 
 
 def rate(row: Any) -> Question:
@@ -57,7 +57,11 @@ def test_rows_keep_their_order_and_metrics_share_one_limit() -> None:
         first = await ask(Question([{"role": "user", "content": f"first {row}"}], int))
         return (first + await ask(Question([{"role": "user", "content": f"second {row}"}], int))) / 2
 
+    together = threading.Barrier(3)
+
     def respond(request: Request) -> Answer:
+        if 1 <= request.number <= 3:  # the first request of a run goes alone
+            together.wait(10)
         answer = completion(str(1 + number(request) % 5), usage=(100, 10))
         answer.delay = random.Random(request.number).random() * 0.02
         return answer
@@ -89,7 +93,7 @@ def test_injected_failures_appear_in_the_aggregate() -> None:
         8: Answer(hang=True),
     }
     with ChatServer(lambda request: kinds.get(number(request) % 30, completion("4"))) as server:
-        limits = Limits(concurrency=16, retries=1, backoff=0.01, timeout=0.5, repair=False)
+        limits = Limits(concurrency=16, retries=1, backoff=0.01, timeout=1.2, repair=False)
         run = judge_rows(range(60), {"quality": RATE}, OpenAIJudge("m", base_url=server.url), limits=limits)
     found = run.summaries["quality"]
     assert found.n == 60 and found.n_scored == 42 and found.mean == 4.0 and found.rows_scored == 42
@@ -167,8 +171,9 @@ def test_repeats_are_cached_apart(tmp_path: Path) -> None:
     with ChatServer(lambda request: "4") as server, JudgeCache(tmp_path / "c.sqlite") as cache:
         judge = OpenAIJudge("m", base_url=server.url)
         for repeats, requests in ((2, 4), (3, 6), (3, 6)):
-            run = judge_rows(range(2), {"q": RATE}, judge, cache=cache, repeats=repeats)
-            assert len(server.requests) == requests
+            seen: list[Progress] = []
+            run = judge_rows(range(2), {"q": RATE}, judge, cache=cache, repeats=repeats, progress=seen.append)
+            assert len(server.requests) == requests and seen[-1].cached == run.summaries["q"].cached
         assert run.summaries["q"].cached == 6 and run.usage == Usage() and run.cost is None
 
 

@@ -377,3 +377,5 @@ def test_callables_of_every_kind() -> None:
     assert failed.status is Status.JUDGE_ERROR and "must return str or Reply but returned int" in failed.error
     hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, retries=0))
     assert hangs.run(lambda: hangs.ask(question())).status is Status.TIMEOUT
+    left = [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge"]
+    assert left and all(thread.daemon for thread in left)  # it does not hold up the exit

@@ -54,6 +54,7 @@ def test_variance_split_finds_what_was_put_in() -> None:
     assert variance_split([[1.0, 1.0], [3.0, 3.0]]) == (2.0, 0.0)
     assert variance_split([[1.0, 3.0], [3.0, 1.0]]) == (-1.0, 2.0)
     assert all(map(math.isnan, variance_split([[1.0], [2.0]])))
+    assert variance_split([[1.0, 3.0], [5.0]]) == pytest.approx((3.0, 2.0), rel=1e-12)  # size (3 - 5/3) / 1
     item, judge = variance_split([[1.0, 3.0]])
     assert math.isnan(item) and judge == 2.0
 
