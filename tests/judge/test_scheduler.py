@@ -129,6 +129,14 @@ def test_failures_that_all_would_share_end_the_asking(status: Status) -> None:
     assert "an earlier request failed: bad key" in found[-1].error and found[-1].attempts == 0
 
 
+def test_a_server_that_asks_to_come_back_tomorrow_is_asked_no_more() -> None:
+    day = JudgeError(Status.RATE_LIMITED, "daily limit", 86400.0)
+    judge = Scripted(lambda number, text: day if number >= 10 else "4")
+    found, seconds = ask_all(judge, 500, Limits(concurrency=2))
+    assert seconds < 10 and len(judge.starts) <= 12 and sum(one.ok for one in found) == 10
+    assert found[-1].status is Status.RATE_LIMITED and "daily limit" in found[-1].error
+
+
 def test_retry_after_shuts_the_gate_for_all_and_concurrency_halves_then_recovers() -> None:
     judge = Scripted(lambda number, text: JudgeError(Status.RATE_LIMITED, "slow", 30.0) if number < 8 else "4")
     scheduler = Scheduler(judge, Limits(concurrency=8), seed=1, loop_factory=VirtualLoop)

@@ -33,7 +33,8 @@ class Limits:
         timeout: seconds that one attempt may take.
         retries: attempts after the first, for 429, 5xx, timeouts and broken connections.
         backoff: seconds of the first wait; it doubles with every retry up to 60, and a random part of it is waited.
-        longest_wait: most seconds to wait because the server asks to. One that asks for more gets no retry.
+        longest_wait: most seconds to wait because the server asks to. One that asks for more, since a day's
+            budget is spent, say, is asked no more in this run.
         repair: whether a reply that cannot be parsed is sent back once.
 
     Raises:

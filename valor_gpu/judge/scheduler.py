@@ -162,7 +162,8 @@ class Scheduler:
                     continue
                 retry += 1
                 wait = self.limits.wait_before(retry, error, self._dice)
-                if error.status in HOPELESS:
+                too_long = error.retry_after is not None and error.retry_after > self.limits.longest_wait
+                if error.status in HOPELESS or too_long:
                     self.stop(error.status, f"an earlier request failed: {error}")
                 if wait is None:
                     raise
@@ -183,8 +184,8 @@ class Scheduler:
             except asyncio.TimeoutError as error:
                 raise JudgeError(Status.TIMEOUT, f"no reply within {self.limits.timeout:g} s") from error
             except JudgeError as error:
-                if error.status is Status.RATE_LIMITED:
-                    self.gate.overloaded(started, min(error.retry_after or 0.0, self.limits.longest_wait))
+                if error.status is Status.RATE_LIMITED and (error.retry_after or 0.0) <= self.limits.longest_wait:
+                    self.gate.overloaded(started, error.retry_after or 0.0)
                 raise
             except ValorError:  # a missing package, a wrong argument: the same for every question
                 raise
