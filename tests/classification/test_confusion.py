@@ -327,3 +327,13 @@ def test_batches_that_are_small_beside_the_matrix_are_counted_later(weighted: bo
     assert torch.allclose(again.compute(), 2 * expected.double(), rtol=1e-12, atol=0)
     with pytest.raises(InputError, match="target"):
         metric.update(preds[0], target[0] + 300)
+
+
+def test_plot_draws_the_matrix() -> None:
+    metric = ConfusionMatrix(num_classes=2)
+    metric.update(torch.tensor([0, 1]), torch.tensor([1, 1]))
+    figure, axes = metric.plot()
+    assert figure is axes.figure and axes.get_ylabel() == "true class"
+    mpl.pyplot.close(figure)
+    with pytest.raises(InputError, match="val must be left out: plot draws what the ConfusionMatrix holds"):
+        metric.plot(metric.compute())

@@ -424,3 +424,12 @@ def test_top_k_needs_scores() -> None:
 def test_names_of_the_package() -> None:
     assert classification.Accuracy is Accuracy
     assert all(hasattr(classification, name) for name in classification.__all__)
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+def test_labels_without_positives_are_no_distance(average: str) -> None:
+    nothing = torch.zeros((4, 2), dtype=torch.int64)
+    metric, theirs = HammingDistance(num_labels=2, average=average), tm.MultilabelHammingDistance(2, average=average)
+    for m in (metric, theirs):
+        m.update(nothing, nothing)
+    assert metric.compute() == theirs.compute() == 0

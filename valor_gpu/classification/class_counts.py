@@ -192,7 +192,7 @@ class CountMetric(TaskMetric[ClassCounts]):
 
     def compute(self) -> Tensor:
         """The value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
-        return self._value(self._outcomes(self.state()), self.zero_division).float()
+        return self._value(self._outcomes(self.state()), None).float()
 
     def result(self) -> Result:
         """The value in float64, that of every class, and the counts that made them.
@@ -219,8 +219,8 @@ class CountMetric(TaskMetric[ClassCounts]):
         """float64 ``[C]``, NaN where the denominator is 0."""
         return self._ratio(o).value()
 
-    def _value(self, o: Outcomes, empty: float) -> Tensor:
-        """The value, ``empty`` where nothing counts."""
+    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
+        """The value, ``empty`` where nothing counts; None: what torchmetrics gives there."""
         return average_ratio(self._ratio, o, self.average, self._counted(o), self.zero_division, empty)
 
     def _result(self, state: ClassCounts) -> Result:

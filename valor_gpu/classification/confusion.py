@@ -282,6 +282,10 @@ class ConfusionMatrix(PairMetric):
             reason = "the sum that it is divided by is 0"
             return self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
 
+    def plot(self, val: None = None, ax: Any = None) -> Any:
+        """Draw the matrix of :meth:`result`; returns figure and axes. Collective like it."""
+        return self._draw(val, ax)
+
     def examples(self) -> dict[tuple[int, ...], list[int]]:
         """(true, predicted) class to the names of its first samples; multilabel: (label, true, predicted). Collective.
 

@@ -246,6 +246,6 @@ class BalancedAccuracy(CountMetric):
         sides = torch.stack((found, ratios.specificity(o).value()))
         return torch.nanmean(sides, dim=0)
 
-    def _value(self, o: Outcomes, empty: float) -> Tensor:
+    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
         scores = self._per_class(o)
-        return mean(scores, torch.ones_like(scores), empty)
+        return mean(scores, torch.ones_like(scores))

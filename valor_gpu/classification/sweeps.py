@@ -306,6 +306,10 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         """
         return self._values(self._detailed(self.state()))
 
+    def plot(self, val: None = None, ax: Any = None) -> Any:
+        """Refused by :class:`InputError`: counts by kind at every threshold have no picture."""
+        return self._draw(val, ax)
+
     def result(self) -> Result:
         """The arrays of ``compute`` with ``thresholds``, signature and counts."""
         with self.synced_state() as state:

@@ -38,6 +38,18 @@ class TaskMetric(Metric[S]):
             raise InputError(self._describe(word))
         return None
 
+    def _draw(self, val: None, ax: Any) -> Any:
+        """Draw :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.
+
+        Raises:
+            InputError: ``val`` is given: only what the metric holds is drawn; or its result has no picture.
+            MissingExtraError: matplotlib is not installed.
+        """
+        if val is not None:
+            raise InputError(f"val must be left out: plot draws what the {type(self).__name__} holds")
+        axes = self.result().plot(ax=ax)
+        return axes.figure, axes
+
     def _describe(self, problem: int) -> str:
         """The place of a bad value, and what it must be."""
         return describe(problem, Names(self.task.classes, self.task.kind != "multiclass"))

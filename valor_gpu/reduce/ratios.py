@@ -193,9 +193,10 @@ def average_ratio(
         average: ``micro``, ``macro``, ``weighted``, ``none`` or None.
         counted: bool ``[C]``, the classes that ``macro`` takes.
         zero_division: the score of a class whose denominator is 0; NaN leaves it out of means.
-        empty: the value when no class that counts has a denominator; default: ``zero_division``.
+        empty: the value where nothing counts; default: ``zero_division`` where no class that counts has a denominator,
+            and 0 where the weights of a mean sum to 0, as in torchmetrics.
     """
-    empty = zero_division if empty is None else empty
+    no_weight, empty = (0.0, zero_division) if empty is None else (empty, empty)
     if average == "micro":
         return ratio(outcomes.pooled()).value(empty)
     found = ratio(outcomes)
@@ -204,4 +205,5 @@ def average_ratio(
         return scores
     weights = outcomes.true if average == "weighted" else counted.to(scores.dtype)
     exists = ((found.denominator != 0) & (weights > 0)).any()
-    return torch.where(exists, mean(scores, weights, empty), empty)
+    weightless = torch.where(weights.sum() > 0, empty, no_weight)
+    return torch.where(exists, mean(scores, weights), weightless)
