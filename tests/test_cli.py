@@ -135,10 +135,14 @@ def test_counts_reasons_and_choices(detect: Detect, tmp_path: Path, capsys: pyte
     assert written["signature"]["iou_thresholds"] == "0.5-0.95 in 10"
     assert written["files"] == {"ground_truths": str(tmp_path / "gt.json"), "detections": str(tmp_path / "dt.json")}
     shown = capsys.readouterr()
-    assert shown.err == (
+    first, *others = shown.err.splitlines()
+    assert first == (
         f"valor-gpu detect: warning: {tmp_path}/dt.json: [106].category_id is 77, no category of {tmp_path}/gt.json:"
-        " 1 detection of unknown categories left out\n"
+        " 1 detection of unknown categories left out"
     )
+    assert [line.split(": ", 2)[2].split(" is ")[0] for line in others] == [
+        f"{tmp_path}/gt.json: annotations[4].category_id", f"{tmp_path}/gt.json: annotations[3].image_id",
+    ]  # fmt: skip
     assert "2 images, 3 ground truths (1 of them crowds), 2 more of unknown images or categories" in shown.out
     assert "106 detections (4 beyond the 100 of an image and class), 1 more of unknown categories" in shown.out
     assert "area= large | maxDets=100 ] = -1.000" in shown.out
@@ -220,6 +224,35 @@ def test_bad_detections_are_refused_with_their_place(
 def test_corrected_refuses_unknown_categories(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
     assert detect("--convention", "corrected", found=with_first(category_id=4)) == BAD_INPUT
     assert "dt.json: [0].category_id must be an id that " in capsys.readouterr().err
+
+
+def test_ground_truth_of_unknown_categories_and_images_is_told(
+    detect: Detect, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    odd = [dict(TRUTH["annotations"][0], id=8, category_id=4), dict(TRUTH["annotations"][1], id=9, image_id=77)]
+    truth = {**TRUTH, "annotations": [*TRUTH["annotations"], *odd]}
+    (tmp_path / "odd.json").write_text(json.dumps(truth))
+    assert detect("--quiet", "--gt", str(tmp_path / "odd.json")) == OK
+    shown = capsys.readouterr().err.splitlines()
+    assert (
+        shown[0].endswith("odd.json: 1 ground truth of unknown categories left out") and "category_id is 4" in shown[0]
+    )
+    assert shown[1].endswith("odd.json: 1 ground truth of unknown images left out") and "image_id is 77" in shown[1]
+
+
+def test_a_ground_truth_that_lists_nothing_is_told(
+    detect: Detect, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "none.json").write_text("{}")
+    assert detect("--quiet", "--gt", str(tmp_path / "none.json"), found=[]) == OK
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.rsplit(" ", 3)[1:] for line in shown] == [["lists", "no", "categories"], ["lists", "no", "images"]]
+
+
+def test_options_are_written_out(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        detect("--per-clas")
+    assert "unrecognized arguments: --per-clas" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command ``valor-gpu``.
 
-Exit status: 0 fine; 2 the command line or the data cannot be used, and standard error says where; 1 another failure.
+Exit status: 0 fine; 2 the command line or the data cannot be used, and standard error says where; 1 another failure;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -70,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
         ("classify", _add_classify, "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table"),
         ("doctor", _add_doctor, "versions, devices, and which kernel serves each op, and why"),
     ):
-        add_options(commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}."))
+        text = f"{about[0].upper()}{about[1:]}."
+        add_options(commands.add_parser(name, help=about, description=text, allow_abbrev=False))
     return whole
 
 
@@ -222,18 +225,25 @@ def _write(options: argparse.Namespace, result: Result) -> list[Path]:
 
 
 def _warn(options: argparse.Namespace, evaluator: COCOeval) -> None:
-    """Name the first detection that is left out because the ground truth does not have its category."""
+    """Tell of rows that are left out because the ground truth has no such category or image."""
     import numpy as np
 
-    rows = evaluator.cocoDt.columns.annotations
-    unknown = np.flatnonzero(~np.isin(rows.category_id, evaluator.cocoGt.getCatIds()))
-    if len(unknown):
-        first = int(unknown[0])
-        print(
-            f"valor-gpu {options.command}: warning: {rows.place(first)}.category_id is {rows.category_id[first]},"
-            f" no category of {options.gt}: {plural(len(unknown), 'detection')} of unknown categories left out",
-            file=sys.stderr,
-        )
+    truth = evaluator.cocoGt
+    known = {"category_id": truth.getCatIds(), "image_id": truth.getImgIds()}
+    sides = (("detection", evaluator.cocoDt.columns.annotations), ("ground truth", truth.columns.annotations))
+    for (what, rows), (name, ids) in itertools.product(sides, known.items()):
+        unknown = np.flatnonzero(~np.isin(getattr(rows, name), ids))
+        if len(unknown):
+            first, kind = int(unknown[0]), name.removesuffix("_id")
+            many = {"category": "categories", "image": "images"}[kind]
+            print(
+                f"valor-gpu {options.command}: warning: {rows.place(first)}.{name} is {getattr(rows, name)[first]},"
+                f" no {kind} of {options.gt}: {plural(len(unknown), what)} of unknown {many} left out",
+                file=sys.stderr,
+            )
+    for many, ids in (("categories", known["category_id"]), ("images", known["image_id"])):
+        if not ids:
+            print(f"valor-gpu {options.command}: warning: {options.gt} lists no {many}", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, written: list[Path]) -> str:
