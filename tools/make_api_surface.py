@@ -15,8 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
-PACKAGES = ("valor_gpu", "valor_gpu.classification", "valor_gpu.coco", "valor_gpu.detection", "valor_gpu.ops",
-            "valor_gpu.text", "valor_gpu.valor")  # fmt: skip
+PARTS = ("classification", "coco", "detection", "judge", "ops", "text", "text.judged", "valor")
+PACKAGES = ("valor_gpu", *(f"valor_gpu.{part}" for part in PARTS))
 
 
 def parameters(function: Any) -> str:

@@ -1,8 +1,8 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
 ``valor_gpu.detection``, ``valor_gpu.classification`` and ``valor_gpu.text`` have the metrics of their tasks,
-``valor_gpu.coco`` the classes of pycocotools, ``valor_gpu.valor`` those of valor_core, ``valor_gpu.ops`` the kernels.
-``valor-gpu doctor`` tells which kernels serve here.
+``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools, ``valor_gpu.valor`` those
+of valor_core, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` tells which kernels serve here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, ops, text, valor
+    from valor_gpu import classification, coco, detection, judge, ops, text, valor
     from valor_gpu.errors import InputError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
@@ -35,6 +35,7 @@ __all__ = [
     "classification",
     "coco",
     "detection",
+    "judge",
     "ops",
     "text",
     "valor",
@@ -46,7 +47,10 @@ _HOMES = {
     "Metric": "valor_gpu.metric",
     "Ragged": "valor_gpu.ragged",
     "State": "valor_gpu.state",
-    **{package: f"valor_gpu.{package}" for package in ("classification", "coco", "detection", "ops", "text", "valor")},
+    **{
+        package: f"valor_gpu.{package}"
+        for package in ("classification", "coco", "detection", "judge", "ops", "text", "valor")
+    },
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
