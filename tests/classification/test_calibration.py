@@ -113,6 +113,17 @@ def test_any_order_has_the_same_bits() -> None:
     assert whole.result().values["expected_error"] == parts.result().values["expected_error"]
 
 
+def test_confidences_are_rounded_to_float32_below_1_and_no_further() -> None:
+    """In [1 / 2, 1) a float32 is a multiple of 2^-24; finer float64 goes to the nearest multiple."""
+    step = 2.0**-24
+    for confidence in (0.5 + step, 0.75 - 3 * step, 1 - step):
+        metric = fed(CalibrationError(n_bins=1), torch.tensor([confidence]), torch.tensor([1]))
+        assert metric.result().values["confidence"][0] == confidence
+    for confidence, rounded in ((0.5 + 1.25 * step, 0.5 + step), (0.5 + 1.75 * step, 0.5 + 2 * step), (step / 4, 0.0)):
+        metric = fed(CalibrationError(n_bins=1), torch.tensor([confidence], dtype=torch.float64), torch.tensor([1]))
+        assert metric.result().values["confidence"][0] == rounded
+
+
 def test_further_dimensions() -> None:
     logits, target = scores(0, rows=24)
     image = logits.reshape(2, 3, 4, C).movedim(-1, 1)

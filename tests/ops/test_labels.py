@@ -119,6 +119,18 @@ def test_many_largest(run: Run) -> None:
         check(run, "top_classes", scores, k)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+def test_ranks_beyond_16_bits(run: Run, dtype: torch.dtype, last: bool) -> None:
+    """The target comes behind 65,536 others, which is 0 in the width of its score."""
+    classes = (1 << 16) + 1
+    true_class = classes - 1 if last else 0
+    scores = torch.ones(2, classes, dtype=dtype)
+    scores[0, true_class] = 0
+    counts, _ = check(run, "count_top", scores, torch.tensor([true_class, 1]), 2, None, None)
+    assert counts[TRUE_POSITIVES].sum() == 1 and counts[TRUE_POSITIVES, 1] == 1
+
+
 def test_weights_of_several_blocks(run: Run) -> None:
     rng = random(8)
     rows = 3000

@@ -135,6 +135,26 @@ def test_every_cut_into_tiles_and_chunks(op: Op, rows: int, classes: int) -> Non
             assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
 
 
+def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) -> None:
+    """-1 is 255 in the bits of uint8."""
+    scores, target = torch.tensor([[0.75], [0.25], [0.75]]), torch.tensor([[1], [255], [0]], dtype=torch.uint8)
+    arguments = (scores, target, GRIDS["hit"], -1, None)
+    histogram, problem = op(*arguments)
+    assert histogram.sum(-1).tolist() == [[1], [2]]
+    assert int(problem) != FINE and describe(int(problem), Names(1, True)).startswith("target[1]")
+    assert differences((histogram, problem), _library.reference("sweep")(*arguments)) == ""
+
+
+@pytest.mark.parametrize("per_element", [False, True])
+def test_a_lone_nan_of_weight_0_is_told(op: Op, per_element: bool) -> None:
+    target = torch.ones(4, 1, dtype=torch.int64) if per_element else torch.zeros(4, dtype=torch.int64)
+    weight = torch.tensor([1.0, 2.0, 0.0, 1.0], dtype=torch.float64)
+    arguments = (torch.tensor([[0.25], [0.5], [torch.nan], [0.75]]), target, GRIDS["hit"], None, weight)
+    histogram, problem = op(*arguments)
+    assert describe(int(problem), Names(1, per_element)).startswith("preds[2] must not be NaN")
+    assert differences((histogram, problem), _library.reference("sweep")(*arguments)) == ""
+
+
 def test_views_are_read_in_their_order(op: Op) -> None:
     scores, target, grid, _, _ = EXAMPLES["33 x 10, labels"]
     weight = torch.rand(99, dtype=torch.float64)[::3]

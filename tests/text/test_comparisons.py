@@ -174,6 +174,18 @@ def test_error_rates_by_hand() -> None:
     assert letters.rate.tolist() == [0.2]
 
 
+@pytest.mark.parametrize("splitter", ["spaces", "characters"])
+def test_the_nearest_of_several_references_counts(splitter: str) -> None:
+    """Wherever it stands, however long the others are, and the first of equally near ones."""
+    far, near, rest = ["a b c d", "z", "a b c x y"], "a b d", ["", "q q q q q q"]
+    for references in ([near, *far, *rest], [*far, near, *rest], [*rest, *far, near]):
+        found = edit_counts(["a b d"], [references], splitter)
+        assert (found.edits.tolist(), found.true.tolist()) == ([0], [3 if splitter == "spaces" else 5])
+    found = edit_counts(["a b"], [["x y z z z", "a", "a b c"]], splitter)
+    edits, true = ([1], [1]) if splitter == "spaces" else ([2], [1])
+    assert (found.edits.tolist(), found.true.tolist()) == (edits, true)
+
+
 def test_of_equally_near_references_the_shorter_counts() -> None:
     assert bleu_counts(["a b c"], [["a b c d", "a b"]]).true.tolist() == [2]
     assert bleu_counts(["a b c"], [["a b c d e", "a"]]).true.tolist() == [1]
