@@ -98,6 +98,29 @@ def test_trees() -> None:
     assert found.predictions.mask(ROWS, COLUMNS).all()
 
 
+def test_not_takes_one_expression_alone_or_in_a_list() -> None:
+    for args in (UID, [UID]):
+        datums, _, _ = Filter.from_dict({"datums": {"op": "not", "args": args}}).masks(COLUMNS)
+        assert datums.tolist() == [False, True]
+    listed = Filter.from_dict({"datums": {**UID, "op": "isin", "rhs": {"value": ["b", "c"]}}})
+    assert listed.masks(COLUMNS)[0].tolist() == [False, True]
+
+
+def test_expressions_have_no_truth() -> None:
+    message = r"must be joined by &, \| and ~ but (Condition|Not)"
+    with pytest.raises(InputError, match=message):
+        Filter(datums="a" < datum_uid < "c")  # type: ignore[operator]
+    with pytest.raises(InputError, match=message):
+        Filter((datum_uid == "a") and (datum_uid == "b"))
+    with pytest.raises(InputError, match=message):
+        Filter((datum_uid == "a") or (datum_uid == "b"))
+    with pytest.raises(InputError, match=message):
+        bool(~(datum_uid == "a"))
+
+
+UID = {"op": "eq", "lhs": {"name": "datum.uid"}, "rhs": {"value": "a"}}
+
+
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
@@ -109,6 +132,13 @@ def test_trees() -> None:
         ({"datums": {"op": "eq", "lhs": {"name": "datum.metadata"}}}, "key must name metadata .* but got None"),
         ({"datums": {"op": "gt", "lhs": {"name": "score"}, "rhs": {"value": 1}}}, r"but compares \['score'\]"),
         ({"datums": {"op": "or", "args": []}}, "Or must have at least one expression but has none"),
+        ({"datums": {"op": "not", "args": [UID, UID]}}, "filter 'not' must have one expression but has 2"),
+        ({"datums": {"op": "not", "args": []}}, "filter 'not' must have one expression but has 0"),
+        ({"datums": {"op": "and", "args": UID}}, "args of filter 'and' must be list or tuple but got dict"),
+        ({"datums": {"op": "eq", "lhs": UID["lhs"]}}, r"value of eq on datum\.uid must be given but got None"),
+        ({"datums": {**UID, "rhs": {}}}, r"value of eq on datum\.uid must be given but got None"),
+        ({"datums": {**UID, "rhs": "a"}}, "rhs of filter 'eq' must be Mapping but got str"),
+        ({"datums": {**UID, "op": "isin"}}, r"value of isin on datum\.uid must be a list .* but got 'a'"),
     ],
 )
 def test_wrong_trees(tree: dict[str, Any], message: str) -> None:
@@ -119,6 +149,15 @@ def test_wrong_trees(tree: dict[str, Any], message: str) -> None:
 def test_wrong_comparisons() -> None:
     with pytest.raises(InputError, match=r"datum\.metadata hour must compare with 'four' by gt but holds 4"):
         (datum_metadata["hour"] > "four").mask(ROWS, COLUMNS)
+    with pytest.raises(InputError, match=r"datum\.uid must compare with 3 by lt but holds 'a'"):
+        (datum_uid < 3).mask(ROWS, COLUMNS)
+    with pytest.raises(InputError, match=r"value of contains on datum\.uid must be str but got int"):
+        datum_uid.contains(3)
+    for values in ("abc", 3, [["a"]]):
+        with pytest.raises(InputError, match=r"value of isin on datum\.uid must be a list of hashable values but got"):
+            datum_uid.isin(values)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"value of eq on datum\.metadata hour must be given but got None"):
+        datum_metadata["hour"] == None  # noqa: B015, E711
     with pytest.raises(InputError, match="value of a condition on score must be int or float but got str"):
         (score > "0.5").mask(ROWS, COLUMNS)
     with pytest.raises(InputError, match="predictions must be Expression or NoneType but got bool"):

@@ -9,7 +9,7 @@ true.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,12 @@ class Expression:
 
     def __invert__(self) -> Expression:
         return Not(self)
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            f"expressions must be joined by &, | and ~ but {self!r} was asked for its truth, as and, or, not and "
+            "chains such as 1 < field < 3 do"
+        )
 
     def mask(self, rows: Rows, columns: Columns) -> Mask:
         """Which rows pass, bool ``[rows]``."""
@@ -115,8 +121,11 @@ class Condition(Expression):
     Args:
         op: one of ``OPERATORS``.
         field: ``datum.uid``, ``datum.metadata``, ``annotation.metadata``, ``label.key``, ``label.value`` or ``score``.
-        value: what the field is compared with.
+        value: what the field is compared with; of ``isin`` several values; none of ``isnull`` and ``isnotnull``.
         key: the name of the metadata.
+
+    Raises:
+        InputError: no such operator or field, or a value that the operator cannot take.
     """
 
     op: str
@@ -129,6 +138,25 @@ class Condition(Expression):
         check_choice("field", self.field, _FIELDS)
         if (self.key is not None) != self.field.endswith("metadata"):
             raise InputError(f"key must name metadata and nothing else but got {self.key!r} with {self.field}")
+        if self.op in _COMPARE and self.value is None:
+            raise InputError(f"value of {self.op} on {self._place} must be given but got None")
+        if self.op == "isin":
+            object.__setattr__(self, "value", self._members())
+        if self.op == "contains" and self.field in ("datum.uid", "label.key", "label.value"):
+            check_type(f"value of contains on {self._place}", self.value, str)
+
+    @property
+    def _place(self) -> str:
+        """The field as messages name it."""
+        return self.field if self.key is None else f"{self.field} {self.key}"
+
+    def _members(self) -> frozenset[Any]:
+        try:
+            if not isinstance(self.value, (str, bytes)):
+                return frozenset(self.value)
+        except TypeError:
+            pass
+        raise InputError(f"value of isin on {self._place} must be a list of hashable values but got {self.value!r}")
 
     def mask(self, rows: Rows, columns: Columns) -> Mask:
         """Which rows pass, bool ``[rows]``."""
@@ -161,7 +189,7 @@ class Condition(Expression):
             return bool(_COMPARE[self.op](value, self.value))
         except TypeError:
             raise InputError(
-                f"{self.field} {self.key or ''} must compare with {self.value!r} by {self.op} but holds {value!r}"
+                f"{self._place} must compare with {self.value!r} by {self.op} but holds {value!r}"
             ) from None
 
     def _of_scores(self, scores: NDArray[np.float64]) -> Mask:
@@ -213,9 +241,9 @@ class Field:
         """The field holds ``value``: part of a text, or member of a list."""
         return self._condition("contains", value)
 
-    def isin(self, values: Sequence[Any]) -> Condition:
+    def isin(self, values: Iterable[Any]) -> Condition:
         """The field is one of ``values``."""
-        return self._condition("isin", frozenset(values))
+        return self._condition("isin", values)
 
     def isnull(self) -> Condition:
         """The field is missing."""
@@ -264,7 +292,7 @@ class Filter:
     def __post_init__(self) -> None:
         for name in ("datums", "groundtruths", "predictions"):
             check_type(name, getattr(self, name), (Expression, type(None)))
-        other = (self.datums.fields() if self.datums else set()) - {"datum.uid", "datum.metadata"}
+        other = (set() if self.datums is None else self.datums.fields()) - {"datum.uid", "datum.metadata"}
         if other:
             raise InputError(f"datums must compare datum.uid and datum.metadata only but compares {sorted(other)}")
 
@@ -275,7 +303,8 @@ class Filter:
         A condition is ``{"op": "gt", "lhs": {"name": "datum.metadata", "key": "hour"}, "rhs": {"value": 3}}``.
 
         Raises:
-            InputError: another key, operator or field.
+            InputError: another key, operator or field, another number of expressions in ``not`` than one, or a
+                condition without ``rhs`` whose operator needs one.
 
         Example:
             >>> tree = {"op": "eq", "lhs": {"name": "label.key"}, "rhs": {"value": "k"}}
@@ -303,12 +332,30 @@ def _expression(tree: Any) -> Expression:
     if not isinstance(tree, Mapping) or "op" not in tree:
         raise InputError(f"filter must be a dict with 'op' but got {tree!r}")
     op: Any = tree["op"]
-    args: Any = tree.get("args")
-    if op in ("and", "or", "not") and args is None:
-        raise InputError(f"filter {op!r} must have 'args' but has {sorted(tree)}")
-    if op == "not":
-        return Not(_expression(args[0] if isinstance(args, Sequence) else args))
-    if op in ("and", "or"):
-        return (And if op == "and" else Or)(*map(_expression, args))
-    field, value = tree.get("lhs") or {}, tree.get("rhs") or {}
+    if op in ("and", "or", "not"):
+        return _join(op, tree)
+    field, value = (_side(tree, name) for name in ("lhs", "rhs"))
     return Condition(op, field.get("name", ""), value.get("value"), field.get("key"))
+
+
+def _join(op: str, tree: Mapping[str, Any]) -> Expression:
+    args: Any = tree.get("args")
+    if args is None:
+        raise InputError(f"filter {op!r} must have 'args' but has {sorted(tree)}")
+    if op == "not" and isinstance(args, Mapping):
+        args = [args]
+    check_type(f"args of filter {op!r}", args, (list, tuple))
+    if op == "not":
+        if len(args) != 1:
+            raise InputError(f"filter 'not' must have one expression but has {len(args)}")
+        return Not(_expression(args[0]))
+    return (And if op == "and" else Or)(*map(_expression, args))
+
+
+def _side(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    side = tree.get(name)
+    if side is None:
+        return {}
+    check_type(f"{name} of filter {tree['op']!r}", side, Mapping)
+    found: Mapping[str, Any] = side
+    return found
