@@ -269,6 +269,8 @@ def test_default_metrics_are_those_of_valor() -> None:
         ({"compat": "valor"}, r"compat must be one of None, 'valor-api'.* but got 'valor'"),
         ({"pr_curve_max_examples": -1}, "pr_curve_max_examples must be at least 0 but got -1"),
         ({"label_map": [["a", "b"]]}, "label_map must be a dict of Label to Label"),
+        ({"score_thresholds": [0.5]}, r"score_thresholds needs compat 'valor-lite' but got \[0\.5\] with compat None"),
+        ({"hardmax": False, "compat": "valor-core"}, "hardmax needs compat 'valor-lite' but got False with .*core"),
         ({"filters": 3}, "filters must be Filter or NoneType but got int"),
     ],
 )
@@ -284,6 +286,55 @@ def test_scores_sum_to_one(compat: str | None, fine: float, too_much: float) -> 
     evaluate_classification(truths(a="x"), predictions(a={"x": 0.5, "y": 0.5 + fine}), compat=compat)
     with pytest.raises(InputError, match=r"those of key 'k' of datum 'a' sum to 1\.0000"):
         evaluate_classification(truths(a="x"), predictions(a={"x": 0.5, "y": 0.5 + too_much}), compat=compat)
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.5])
+def test_scores_lie_between_0_and_1(wrong: float) -> None:
+    data = truths(a="x"), predictions(a={"x": wrong, "y": 1 - wrong})
+    with pytest.raises(InputError, match=rf"scores in \[0, 1\] but got {wrong} for k: x of datum 'a'"):
+        evaluate_classification(*data)
+    for compat in ("valor-api", "valor-core", "valor-lite"):
+        evaluate_classification(*data, compat=compat)
+    evaluate_classification(truths(a="x"), predictions(a={"x": 1 + 5e-6, "y": -5e-6}))  # rounding is none
+
+
+@pytest.mark.parametrize("compat", [None, "valor-api", "valor-core", "valor-lite"])
+def test_a_label_has_one_score(compat: str | None) -> None:
+    labels = [label("x", 0.25), label("y", 0.25), label("x", 0.5)]
+    message = r"one score of each label of a datum but got 0\.25 and 0\.5 for k: x of datum 'a'"
+    for parts in ([labels], [labels[:2], labels[2:]]):
+        found = Prediction(Datum("a"), [Annotation(labels=part) for part in parts])
+        with pytest.raises(InputError, match=message):
+            evaluate_classification(truths(a="x"), [found], compat=compat)
+    two_keys = Prediction(Datum("a"), [Annotation(labels=[label("x", 1.0), label("x", 1.0, key="l")])])
+    truth = GroundTruth(Datum("a"), [Annotation(labels=[label("x"), label("x", key="l")])])
+    assert values_of(evaluate_classification([truth], [two_keys], compat=compat))["Accuracy"]
+
+
+def test_examples_follow_datums_that_are_taken() -> None:
+    wins = {"x": {"x": 1.0, "y": 0.0}, "y": {"x": 0.0, "y": 1.0}}
+    data = {"a": "x", "b": "x", "c": "y", "d": "y"}
+    evaluation = evaluate_classification(
+        truths(**data),
+        predictions(**{uid: wins[value] for uid, value in data.items()}),
+        metrics_to_return=["DetailedPrecisionRecallCurve"],
+        pr_curve_max_examples=2,
+    )
+    observed = evaluation.metrics[0]["value"]["x"][0.5]["tn"]["observations"]["all"]
+    assert observed == {"count": 2, "examples": [("c",), ("d",)]}
+
+
+def test_the_smallest_score_that_lite_counts() -> None:
+    for small, expected in ((5e-4, 1), (2e-8, 1), (5e-9, 0), (0.0, 0)):
+        evaluation = evaluate_classification(
+            truths(a="x"),
+            predictions(a={"x": small, "y": 1 - small}),
+            compat="valor-lite",
+            metrics_to_return=["Counts"],
+            hardmax=False,
+        )
+        counts = {metric["parameters"]["label"]: metric["value"] for metric in evaluation.metrics}
+        assert counts["x"]["tp"] == expected
 
 
 def test_wrong_data() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,35 @@ def test_metadata_columns(library: str) -> None:
     assert sure.tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_missing_labels_of_pandas(dtype: Any) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    truth = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": pandas.Series(["x", None], dtype=dtype)}
+    with pytest.raises(InputError, match="groundtruths must have a label_value in every row but row 1 has"):
+        read_columns(pandas.DataFrame(truth), [])
+
+
+class NAType:
+    """As the NA of pandas, comparisons with it are neither true nor false."""
+
+    __hash__ = object.__hash__
+
+    def __ne__(self, other: object) -> NAType:  # type: ignore[override]
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+def test_na_is_missing() -> None:
+    truth = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": np.array(["x", NAType()], object)}
+    with pytest.raises(InputError, match="groundtruths must have a label_value in every row but row 1 has"):
+        read_columns(truth, [])
+    truth["label_value"] = np.array([1.0, np.nan])
+    with pytest.raises(InputError, match="groundtruths must have a label_value in every row but row 1 has nan"):
+        read_columns(truth, [])
+
+
 def test_columns_join() -> None:
     truth, found = scene(13, datums=20)
     other, others = scene(14, datums=20, classes=6)
@@ -134,6 +164,15 @@ def test_wrong_frames(monkeypatch: pytest.MonkeyPatch) -> None:
         evaluate_classification({**truth, "label_key": ["k", "k"]}, found)
     with pytest.raises(InputError, match=r"column 'label_key' must be one-dimensional but has shape \[3, 1\]"):
         evaluate_classification({**truth, "label_key": [["k"]] * 3}, found)
+    for column, value in (
+        ("datum_uid", None),
+        ("label_key", math.nan),
+        ("label_value", None),
+        ("label_value", math.nan),
+    ):
+        message = rf"predictions must have a {column} in every row but row 2 has {value}"
+        with pytest.raises(InputError, match=message):
+            read_columns(truth, {**found, column: [*found[column][:2], value, *found[column][3:]]})
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"groundtruths of type Stream needs pyarrow: pip install .*arrow"):
         frames.open_frame("groundtruths", Stream(None))

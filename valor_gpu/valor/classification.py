@@ -17,7 +17,7 @@ from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.key_metrics import METRICS, KeyMetrics
-from valor_gpu.valor.keys import check_keys, check_sums, split_keys
+from valor_gpu.valor.keys import check_bounds, check_keys, check_once, check_sums, split_keys
 from valor_gpu.valor.label_map import map_labels
 from valor_gpu.valor.lite import lite_metrics
 from valor_gpu.valor.request import Request, make_request
@@ -36,8 +36,8 @@ def evaluate_classification(
     *,
     compat: str | None = None,
     filters: Filter | Mapping[str, Any] | None = None,
-    score_thresholds: Sequence[float] = (0.0,),
-    hardmax: bool = True,
+    score_thresholds: Sequence[float] | None = None,
+    hardmax: bool | None = None,
 ) -> Evaluation:
     """Compare predictions of labels with the truth, each label key apart.
 
@@ -55,11 +55,14 @@ def evaluate_classification(
         pr_curve_max_examples: datums shown for each kind of observation in DetailedPrecisionRecallCurve.
         compat: None, or ``valor-api``, ``valor-core`` or ``valor-lite`` for the rules of that release.
         filters: keep only some datums, ground truths or predictions.
-        score_thresholds: of ``compat="valor-lite"``: scores from which a label counts as predicted.
-        hardmax: of ``compat="valor-lite"``: whether only the label of the largest score counts as predicted.
+        score_thresholds: of ``compat="valor-lite"``: scores from which a label counts as predicted;
+            default: 0.
+        hardmax: of ``compat="valor-lite"``: whether only the label of the largest score counts as predicted;
+            default: True.
 
     Raises:
-        InputError: scores that do not sum to 1, label keys that differ, a metric of another task, malformed input.
+        InputError: scores that do not sum to 1 or lie outside [0, 1], two scores of one label of a datum, label keys
+            that differ, a metric of another task, choices of another preset, malformed input.
 
     Example:
         >>> from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction
@@ -115,8 +118,12 @@ def evaluate_classification_slices(
 
 def prepare(columns: Columns, request: Request) -> Columns:
     """Columns after checks and label map."""
-    if request.rules.sum_tolerance is not None:
-        check_sums(columns, request.rules.sum_tolerance)
+    rules = request.rules
+    check_once(columns)
+    if rules.sum_tolerance is not None:
+        check_sums(columns, rules.sum_tolerance)
+        if rules.bounded:
+            check_bounds(columns, rules.sum_tolerance)
     labels, places = map_labels(columns.labels, request.label_map)
     moved = np.array(places, np.int32)
     truths, rows = columns.groundtruths, columns.predictions

@@ -121,17 +121,21 @@ class _Reader:
         annotation, first = _annotations_of(name, frame, names, uids)
         self.annotations += len(first)
         datum = frames.encode(uids, self.datums)
+        _check_whole(name, "datum_uid", self.datums, datum)
         for place, entry in zip(datum[first].tolist(), _metadata(name, frame, names, _DATUM, first)):
             if entry:
                 self.metadata.setdefault(place, entry)
-        label = self._label_codes(keys, values)
+        label = self._label_codes(name, keys, values)
         return Rows(datum, label, annotation, score, _metadata(name, frame, names, _ANNOTATION, first))
 
-    def _label_codes(self, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
+    def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
         """Encode keys and values apart, so that tuples are made once a label and not once a row."""
         key_codes: _Codes = {}
         value_codes: _Codes = {}
-        pairs = frames.encode(keys, key_codes).astype(np.int64) << 32 | frames.encode(values, value_codes)
+        key, value = frames.encode(keys, key_codes), frames.encode(values, value_codes)
+        _check_whole(name, "label_key", key_codes, key)
+        _check_whole(name, "label_value", value_codes, value)
+        pairs = key.astype(np.int64) << 32 | value
         key_names, value_names = list(key_codes), list(value_codes)
         table = {}
         for pair in dict.fromkeys(pairs.tolist()):
@@ -158,6 +162,14 @@ class _Lists:
     def rows(self) -> Rows:
         datum, label, annotation = (np.array(values, np.int32) for values in (self.datum, self.label, self.annotation))
         return Rows(datum, label, annotation, np.array(self.score, np.float64), self.metadata)
+
+
+def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32]) -> None:
+    """Raise if a row holds no value: None, NaN, NaT or NA."""
+    for value, code in codes.items():
+        if frames.is_missing(value):
+            row = int(np.flatnonzero(rows == code)[0])
+            raise InputError(f"{name} must have a {column} in every row but row {row} has {value!r}")
 
 
 def _annotations_of(
@@ -194,7 +206,8 @@ def read_columns(groundtruths: Any, predictions: Any) -> Columns:
     ``annotation_metadata.<name>``.
 
     Raises:
-        InputError: another type, a column that is missing, or a score that is no finite number.
+        InputError: another type, a column that is missing, a row of a frame without uid, label key or label value, or
+            a score that is no finite number.
     """
     reader = _Reader()
     rows = []

@@ -68,7 +68,19 @@ def column(name: str, frame: Any, wanted: str) -> NDArray[Any]:
     array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
     if array.ndim != 1:
         raise InputError(f"{name} column {wanted!r} must be one-dimensional but has shape {list(array.shape)}")
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray) and not hasattr(values, "to_numpy"):
+        return np.asarray(values, object)  # texts of a list: numpy would write None and NaN out as texts
     return np.asarray(array)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value of a column stands for nothing: None, NaN, NaT or the NA of pandas.
+
+    Example:
+        >>> [is_missing(value) for value in (None, float("nan"), "nan", 0)]
+        [True, True, False, False]
+    """
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def encode(values: Iterable[Any], codes: dict[Any, int]) -> NDArray[np.int32]:

@@ -151,6 +151,36 @@ def check_sums(columns: Columns, tolerance: float) -> None:
             )
 
 
+def check_bounds(columns: Columns, tolerance: float) -> None:
+    """Raise unless every score lies in [0, 1], give or take ``tolerance``."""
+    rows = columns.predictions
+    bad = np.flatnonzero((rows.score < -tolerance) | (rows.score > 1 + tolerance))
+    if len(bad):
+        raise InputError(
+            f"predictions must have scores in [0, 1] but got {rows.score[bad[0]]:.9g} for {_row(columns, bad[0])}"
+        )
+
+
+def check_once(columns: Columns) -> None:
+    """Raise unless every datum has at most one score of each label."""
+    rows = columns.predictions
+    codes = rows.datum.astype(np.int64) * len(columns.labels) + rows.label
+    ordered = np.sort(codes)
+    again = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(again):
+        first, second = np.flatnonzero(codes == again[0])[:2]
+        raise InputError(
+            f"predictions must have one score of each label of a datum but got {rows.score[first]:.9g} and "
+            f"{rows.score[second]:.9g} for {_row(columns, first)}"
+        )
+
+
+def _row(columns: Columns, place: np.int64) -> str:
+    """The label and the datum of a row of predictions, for messages."""
+    rows = columns.predictions
+    return f"{': '.join(columns.labels[rows.label[place]])} of datum {columns.datums[rows.datum[place]]!r}"
+
+
 def check_keys(columns: Columns) -> None:
     """Raise unless ground truths and predictions of every datum that has both are of the same label keys."""
     keys = {key: code for code, key in enumerate(dict.fromkeys(key for key, _ in columns.labels))}

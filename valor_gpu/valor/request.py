@@ -62,16 +62,20 @@ def make_request(
     metrics_to_return: Sequence[MetricType | str] | None,
     pr_curve_max_examples: int,
     compat: str | None = None,
-    score_thresholds: Sequence[float] = (0.0,),
-    hardmax: bool = True,
+    score_thresholds: Sequence[float] | None = None,
+    hardmax: bool | None = None,
 ) -> Request:
     """Check the arguments of an evaluation.
 
     Raises:
-        InputError: a metric that is not one of classification, or a value out of its range.
+        InputError: a metric that is not one of classification, a value out of its range, or ``score_thresholds`` or
+            ``hardmax`` without ``compat="valor-lite"``.
     """
     rules_of(compat)
     lite = compat == "valor-lite"
+    for name, value in (("score_thresholds", score_thresholds), ("hardmax", hardmax)):
+        if value is not None and not lite:
+            raise InputError(f"{name} needs compat 'valor-lite' but got {value!r} with compat {compat!r}")
     allowed = {*DEFAULT_METRICS, *_LITE_ONLY} if lite else {*MetricType.classification(), MetricType.ROCAUCPerLabel}
     chosen = metrics_to_return if metrics_to_return is not None else (_LITE_METRICS if lite else DEFAULT_METRICS)
     names = {metric.value for metric in allowed}
@@ -82,6 +86,6 @@ def make_request(
     check_type("pr_curve_max_examples", pr_curve_max_examples, int)
     if pr_curve_max_examples < 0:
         raise InputError(f"pr_curve_max_examples must be at least 0 but got {pr_curve_max_examples}")
-    thresholds = tuple(float(threshold) for threshold in score_thresholds)
+    thresholds = (0.0,) if score_thresholds is None else tuple(map(float, score_thresholds))
     wanted = tuple(dict.fromkeys(MetricType(metric) for metric in chosen))
-    return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax)
+    return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax is not False)

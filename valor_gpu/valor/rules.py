@@ -15,6 +15,7 @@ class Rules:
 
     Attributes:
         sum_tolerance: how far the scores of a datum and a key may sum from 1; None: they need not sum to 1.
+        bounded: scores must lie in [0, 1], give or take ``sum_tolerance``.
         count_unpredicted: a ground truth whose datum has no prediction of the key counts, as wrong. Otherwise it is
             left out of everything, and a key where nothing is left has zeros.
         count_untrue: predictions of datums without any ground truth are false positives of the curves.
@@ -25,6 +26,7 @@ class Rules:
     """
 
     sum_tolerance: float | None = 1e-5
+    bounded: bool = True
     count_unpredicted: bool = True
     count_untrue: bool = True
     roc: str = "exact"
@@ -33,9 +35,9 @@ class Rules:
 
 _PRESETS = {
     None: Rules(),
-    "valor-api": Rules(count_unpredicted=False, roc="api", report_one_sided=False),
-    "valor-core": Rules(sum_tolerance=1e-6, count_untrue=False, roc="core", report_one_sided=False),
-    "valor-lite": Rules(sum_tolerance=None, roc="lite"),
+    "valor-api": Rules(bounded=False, count_unpredicted=False, roc="api", report_one_sided=False),
+    "valor-core": Rules(sum_tolerance=1e-6, bounded=False, count_untrue=False, roc="core", report_one_sided=False),
+    "valor-lite": Rules(sum_tolerance=None, bounded=False, roc="lite"),
 }
 
 
