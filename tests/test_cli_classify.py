@@ -236,6 +236,19 @@ def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: p
     assert shown.err.startswith("valor-gpu classify: error: ") and message.format(folder=tmp_path) in shown.err
 
 
+@pytest.mark.parametrize("options", [["--scores", "a,b"], ["--scores-prefix", "a"], ["--pred", "a"]])
+@pytest.mark.parametrize("labels", [[], ["--labels", "x,y"]])
+def test_a_file_without_rows_is_refused(
+    options: list[str], labels: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "data.csv", tmp_path / "out.json"
+    path.write_text("t,a,b\n")
+    assert main(["classify", "--data", str(path), "--target", "t", "--json", str(out), *options, *labels]) == BAD_INPUT
+    shown = capsys.readouterr()
+    assert f"error: {path} must have at least one row of predictions but has none" in shown.err
+    assert shown.out == "" and not out.exists()
+
+
 def test_pictures_of_scores_need_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.csv").write_text("t,a\nx,x\ny,x\n")
     arguments = ["classify", "--data", str(tmp_path / "a.csv"), "--target", "t", "--pred", "a"]

@@ -416,6 +416,18 @@ def test_arguments_out_of_range(kind: type[CountMetric], choices: dict[str, Any]
         kind(**choices)
 
 
+TASKS = [Accuracy, BalancedAccuracy, classification.ConfusionMatrix, classification.CalibrationError]
+TASKS += [classification.ROCAUC, classification.mROCAUC, classification.PrecisionRecallCurve]
+TASKS += [classification.ThresholdCounts, classification.DetailedPrecisionRecallCurve]
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_the_task_follows_from_the_number_of_classes(kind: type[Any]) -> None:
+    message = r"task must be left out: it follows from num_classes .* but got 'multiclass'"
+    with pytest.raises(InputError, match=message):
+        kind(task="multiclass", num_classes=3)
+
+
 def test_top_k_needs_scores() -> None:
     with pytest.raises(InputError, match=r"preds must be scores with top_k=2 but are labels of torch.int64"):
         Accuracy(num_classes=3, top_k=2).update(torch.tensor([0]), torch.tensor([0]))

@@ -82,6 +82,7 @@ class ScoreMetric(TaskMetric[Any]):
     def __init__(
         self,
         task: Task,
+        /,
         thresholds: int | ArrayLike | Tensor | None = None,
         bins: int | None = None,
         score_dtype: torch.dtype = torch.float32,

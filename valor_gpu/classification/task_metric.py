@@ -20,9 +20,17 @@ class TaskMetric(Metric[S]):
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
         kwargs: those of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: ``task`` is given by name, as torchmetrics takes it.
     """
 
-    def __init__(self, task: Task, empty: S, config: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
+        if "task" in kwargs:
+            raise InputError(
+                "task must be left out: it follows from num_classes (multiclass), num_labels (multilabel) or neither"
+                f" (binary), but got {kwargs['task']!r}"
+            )
         self.task = task
         super().__init__(empty, config, **kwargs)
 

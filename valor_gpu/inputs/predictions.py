@@ -78,8 +78,8 @@ def read_predictions(
         ignore: rows with this target are left out.
 
     Raises:
-        InputError: a column is missing, a target or prediction is none of the classes, a score is no number, or a
-            weight is not finite or negative; the message has the file, line and column.
+        InputError: there is no row, a column is missing, a target or prediction is none of the classes, a score is no
+            number, or a weight is not finite or negative; the message has the file, line and column.
 
     Example:
         >>> import tempfile
@@ -94,6 +94,8 @@ def read_predictions(
     texts = [columns.target, *([] if columns.pred is None else [columns.pred])]
     groups = [group for group in (scores, [columns.weight] if columns.weight else []) if group]
     table = read_table(path, texts, groups)
+    if not table.texts[0]:
+        raise InputError(f"{path} must have at least one row of predictions but has none")
     matrix = table.numbers[0] if scores else None
     names = _class_names(table, columns, scores, matrix, labels, ignore)
     target = _indices(table, columns.target, table.texts[0], names, ignore)
