@@ -173,6 +173,12 @@ AUROC = ROCAUC
 class mROCAUC(ROCAUC):
     """Mean of :class:`ROCAUC` over the classes that have one.
 
+    It is ``sum AUC_k / n`` over the n classes k with at least one positive and one negative, each class against the
+    rest, all of equal weight. The others are left out of it, and are NaN in :meth:`result`; where no class is left the
+    mean itself is NaN, with a reason. In the binary task it is the area of the one class. Ties count half.
+
+    Source: the metric of that name of valor-lite; curves of classes: Fawcett, An introduction to ROC analysis (2006).
+
     Args:
         num_classes: scores ``[N, C]`` with class indices as target.
         num_labels: scores and target ``[N, L]``.
@@ -194,8 +200,11 @@ class AveragePrecision(AreaMetric):
 
     It is ``sum (R_n - R_{n-1}) P_n`` over distinct scores; exact, it equals scikit-learn's ``average_precision_score``
     (nothing is interpolated), and unweighted it has the same bits for any order and split of the samples. A class
-    without positives has none; means leave it out, where torchmetrics counts it as 0. From a histogram, scores of one
-    bin are tied, and :meth:`result` gives bounds on the exact number. Arguments: those of :class:`AreaMetric`.
+    without positives has none; means leave it out, where torchmetrics counts it as 0. Without negatives it is 1, and
+    where all scores are equal the share of positives. From a histogram, scores of one bin are tied, and :meth:`result`
+    gives bounds on the exact number. Arguments: those of :class:`AreaMetric`.
+
+    Source: scikit-learn, ``average_precision_score``.
 
     Example:
         >>> metric = AveragePrecision()

@@ -229,7 +229,12 @@ class PairMetric(TaskMetric[PairCounts]):
 class ConfusionMatrix(PairMetric):
     """How often each true class was predicted as each class; rows are true classes.
 
-    With ``max_examples`` it also tells which samples these were: the first of each cell, in order of arrival.
+    With ``max_examples`` it also tells which samples these were: the first of each cell, in order of arrival. Of equal
+    largest scores the lowest class is predicted. Without data all counts are 0; a share 0 / 0, of a class that is never
+    true (or never predicted), is 0 in ``compute`` and NaN in :meth:`result`.
+
+    Source: scikit-learn, ``confusion_matrix`` and, for labels, ``multilabel_confusion_matrix``; with examples:
+    ConfusionMatrixWithExamples of valor-lite.
 
     Args:
         num_classes: see :class:`PairMetric`; likewise ``num_labels`` and ``choices``.

@@ -18,7 +18,12 @@ class Accuracy(CountMetric):
     """Share of predictions that are right; ``top_k`` counts a target among the k largest scores.
 
     Multiclass: of each class the share of its samples that were recognised, which is its recall; ``micro`` is the share
-    of all samples. Binary and multilabel: (tp + tn) / (tp + fp + fn + tn). Arguments: those of :class:`CountMetric`.
+    of all samples. Binary and multilabel: (tp + tn) / (tp + fp + fn + tn). Of equal largest scores the lowest class is
+    predicted. Without data :meth:`result` has NaN with a reason, ``compute`` 0 as torchmetrics has. A class that was
+    predicted but is never true counts as 0 in ``macro`` (with ``top_k`` above 1 it is left out); in :meth:`result` its
+    own number is NaN. Arguments: those of :class:`CountMetric`.
+
+    Source: scikit-learn, ``accuracy_score`` (``micro``), ``top_k_accuracy_score`` and, by class, ``recall_score``.
 
     Example:
         >>> metric = Accuracy(num_classes=3, top_k=2)

@@ -206,6 +206,8 @@ class PrecisionRecallCurve(CurveMetric):
     scikit-learn give 1). Arguments: those of :class:`CurveMetric`. Counts at thresholds, with Valor's names and
     defaults: :class:`~valor_gpu.classification.sweeps.ThresholdCounts`.
 
+    Source: scikit-learn, ``precision_recall_curve``.
+
     Example:
         >>> metric = PrecisionRecallCurve()
         >>> metric.update(torch.tensor([0.25, 0.5, 0.5, 0.75]), torch.tensor([0, 0, 1, 1]))

@@ -179,7 +179,10 @@ class ThresholdCounts(ScoreMetric):
 
     These are the numbers of Valor's PrecisionRecallCurve and, with ``hardmax``, of its Counts. Every class is a binary
     problem by itself: positive where it is the target. With ``hardmax`` only the largest score of a sample can reach a
-    threshold; a target that does not is a false negative either way.
+    threshold; a target that does not is a false negative either way. A ratio 0 / 0 is NaN (precision where nothing
+    reaches the threshold, recall without positives); :meth:`to_valor` gives -1 there and for F1 without true positives.
+
+    Source: Valor, docs/metrics.md, Precision-Recall Curves.
 
     Args:
         num_classes: scores ``[N, C]`` with class indices as target.
@@ -257,7 +260,11 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     """Valor's DetailedPrecisionRecallCurve: right and wrong samples of every class and threshold, why, and examples.
 
     False negatives are told apart: a misclassification, where another class reaches the threshold, or no prediction.
-    The scores of all samples are kept, and shared with exact ROC AUC and curves in a collection.
+    The scores of all samples are kept, and shared with exact ROC AUC and curves in a collection. A score that equals a
+    threshold reaches it. In the binary task there is no other class, so that every false negative has no prediction.
+    Kinds without samples count 0 and have no example.
+
+    Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve.
 
     Args:
         num_classes: scores ``[N, C]`` with class indices as target.
