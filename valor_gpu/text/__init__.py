@@ -9,6 +9,7 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
     from valor_gpu.text.chrf import chrf_counts, chrf_scores
+    from valor_gpu.text.embedding import LocalEncoder, OpenAIEmbedder, embedding_similarity
     from valor_gpu.text.meteor import meteor_scores
     from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, CharErrorRate, ExactMatch, TokenF1, WordErrorRate
     from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
@@ -23,6 +24,8 @@ __all__ = [
     "CharErrorRate",
     "CorpusBleu",
     "ExactMatch",
+    "LocalEncoder",
+    "OpenAIEmbedder",
     "Rouge",
     "TokenF1",
     "WordErrorRate",
@@ -31,6 +34,7 @@ __all__ = [
     "chrf_scores",
     "corpus_bleu",
     "edit_counts",
+    "embedding_similarity",
     "exact_match",
     "gleu_scores",
     "meteor_scores",
@@ -45,6 +49,7 @@ _HOMES = {
     "metrics": ("BLEU", "CHRF", "GLEU", "ROUGE", "CharErrorRate", "ExactMatch", "TokenF1", "WordErrorRate"),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
     "chrf": ("chrf_counts", "chrf_scores"),
+    "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),
     "meteor": ("meteor_scores",),
     "overlap": ("edit_counts", "exact_match", "plain_answer", "token_f1"),
     "rouge": ("Rouge", "rouge_scores"),

@@ -1,0 +1,324 @@
+"""Similarity of texts by the cosine of their embeddings, from any source of vectors.
+
+torch and transformers are imported when a :class:`LocalEncoder` is made; nothing else here needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.completions import failure_of
+from valor_gpu.judge.openai import OPENAI_URL, _address, _is_loopback, _key, _openai, _variable
+from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.text.words import Ints, check_size, texts_of
+
+Floats = NDArray[np.float64]
+Embed = Callable[[list[str]], Any]
+
+
+def embedding_similarity(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], embed: Embed | tuple[Any, Any]
+) -> Floats:
+    """Cosine of the angle between the embeddings of prediction and reference, float64 ``[rows]`` in [-1, 1].
+
+    The best of several references counts. A vector of zeros has no direction: NaN where the prediction's is one, or
+    those of all references are; a reference with one is passed over where the row has others.
+
+    Args:
+        predictions: a text a row.
+        references: for each row one text or several.
+        embed: a function from a list of texts to their vectors, real numbers ``[texts, size]``, such as
+            :class:`OpenAIEmbedder` and :class:`LocalEncoder`; it is called once, with every distinct text once, and
+            not at all without rows. Or a tuple of vectors: of the predictions ``[rows, size]``, and of the references
+            ``[references, size]`` one after another, row by row. Arrays, tensors and nested lists are taken.
+
+    Raises:
+        InputError: rows that are no texts; vectors of another shape, or that hold NaN or infinity.
+
+    Source: G. Salton and M. McGill, "Introduction to Modern Information Retrieval" (1983).
+
+    Example:
+        >>> def letters(texts):
+        ...     return [[text.count("a"), text.count("b")] for text in texts]
+        >>> embedding_similarity(["ab", "a"], [["a", "abab"], "b"], letters).round(3)
+        array([1., 0.])
+        >>> vectors, reference_vectors = [[3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]
+        >>> embedding_similarity(["cat"], [["dog", "tom"]], (vectors, reference_vectors)).round(3)
+        array([0.8])
+    """
+    texts, rows = texts_of(predictions, references)
+    counts = np.diff(rows) - 1
+    if not len(counts):
+        return np.zeros(0)
+    first = np.zeros(len(texts), bool)
+    first[rows[:-1]] = True
+    predicted, true = (
+        _embedded(texts, first, embed) if callable(embed) else _given(embed, len(counts), int(counts.sum()))
+    )
+    return _best_cosines(predicted, true, counts)
+
+
+def _embedded(texts: list[str], first: NDArray[np.bool_], embed: Embed) -> tuple[Floats, Floats]:
+    """Directions of predictions and references by a function, each text asked for once."""
+    places: dict[str, int] = {}
+    index = np.array([places.setdefault(text, len(places)) for text in texts])
+    units = _directions(_vectors("embed(texts)", embed(list(places)), len(places)))
+    return units[index[first]], units[index[~first]]
+
+
+def _given(embed: object, rows: int, references: int) -> tuple[Floats, Floats]:
+    if not isinstance(embed, tuple) or len(embed) != 2:
+        kind = f"a tuple of {len(embed)}" if isinstance(embed, tuple) else type(embed).__name__
+        raise InputError(f"embed must be a callable or a tuple (vectors, reference_vectors) but got {kind}")
+    vectors, true = _vectors("vectors", embed[0], rows), _vectors("reference_vectors", embed[1], references)
+    if vectors.shape[1] != true.shape[1]:
+        raise InputError(f"reference_vectors must have the {vectors.shape[1]} columns of vectors but got {true.shape}")
+    return _directions(vectors), _directions(true)
+
+
+def _vectors(name: str, values: Any, count: int) -> Floats:
+    """The values as float64 ``[count, size]``."""
+    if hasattr(values, "detach"):  # a tensor on any device, of any dtype
+        values = values.detach().cpu().double().numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must give vectors of one size but their sizes differ") from None
+    if array.ndim != 2 or len(array) != count or not array.shape[1]:
+        raise InputError(f"{name} must have shape [{count}, size] with size at least 1 but got {list(array.shape)}")
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{name} must hold real numbers but got dtype {array.dtype}")
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(array).all(1))
+    if len(bad):
+        raise InputError(f"{name} must be finite but row {bad[0]} holds NaN or infinity")
+    return array
+
+
+def _directions(vectors: Floats) -> Floats:
+    """Vectors of length 1; NaN for those of length 0."""
+    largest = np.abs(vectors).max(1, keepdims=True)  # divided out first, so that no square leaves the range
+    with np.errstate(invalid="ignore"):
+        scaled = vectors / largest
+    return np.asarray(scaled / np.sqrt((scaled * scaled).sum(1, keepdims=True)))
+
+
+def _best_cosines(predicted: Floats, true: Floats, counts: Ints) -> Floats:
+    """The best reference of each row, whose directions lie one after another in ``true``."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    cosines = np.clip(np.einsum("ij,ij->i", predicted[row], true), -1.0, 1.0)
+    return np.asarray(np.fmax.reduceat(cosines, np.cumsum(counts) - counts))
+
+
+class OpenAIEmbedder:
+    """Embeddings of OpenAI or of a compatible server; call it with a list of texts.
+
+    Rate limits, server errors and lost connections are tried again by the client of the ``openai`` package. An empty
+    text, which the protocol does not allow, is not sent: its vector is zeros.
+
+    Args:
+        model: its name at the server.
+        base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's.
+        api_key_env: the NAME of the environment variable with the key, which is read at each call and kept nowhere.
+            None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
+        batch: most texts of a request.
+        dimensions: size of the vectors, for models that can shorten them; None for the model's own.
+        retries: how often the client tries a request again.
+        timeout: seconds that the client waits for an answer.
+
+    Raises:
+        InputError: a parameter that cannot be.
+        MissingExtraError: at the first call, without the ``openai`` package.
+        JudgeError: at a call, when the server gives no embeddings; its ``status`` tells the kind of failure.
+
+    Example:
+        >>> OpenAIEmbedder("nomic-embed-text", base_url="http://127.0.0.1:11434/v1")
+        OpenAIEmbedder('nomic-embed-text', base_url='http://127.0.0.1:11434/v1')
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        *,
+        batch: int = 128,
+        dimensions: int | None = None,
+        retries: int = 4,
+        timeout: float = 60.0,
+    ) -> None:
+        if not isinstance(model, str) or not model:
+            raise InputError(f"model must be a name but got {model!r}")
+        check_size("batch", batch)
+        if dimensions is not None:
+            check_size("dimensions", dimensions)
+        self.model = model
+        self.base_url = _address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+        at_openai = urlsplit(self.base_url).hostname == urlsplit(OPENAI_URL).hostname
+        self.api_key_env = _variable(api_key_env or ("OPENAI_API_KEY" if at_openai else None))
+        self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self.model!r}, base_url={self.base_url!r})"
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """float64 ``[texts, size]``, in the order of the texts."""
+        sent = [text for text in texts if text]
+        found: list[Any] = []
+        if sent:
+            with self._client() as client:
+                for start in range(0, len(sent), self.batch):
+                    found += self._ask(client, sent[start : start + self.batch])
+        vectors = _vectors("embeddings of the server", found, len(sent)) if sent else np.zeros((0, 1))
+        result = np.zeros((len(texts), vectors.shape[1]))
+        result[[bool(text) for text in texts]] = vectors
+        return result
+
+    def _client(self) -> Any:
+        package = _openai("OpenAIEmbedder")
+        http = package.DefaultHttpxClient(follow_redirects=False, trust_env=not _is_loopback(self.base_url))
+        return package.OpenAI(
+            api_key=_key(self.api_key_env),
+            base_url=self.base_url,
+            max_retries=self.retries,
+            timeout=self.timeout,
+            http_client=http,
+        )
+
+    def _ask(self, client: Any, texts: list[str]) -> list[list[float]]:
+        """The vectors of one request, in the order of its texts."""
+        package = _openai("OpenAIEmbedder")
+        options = {} if self.dimensions is None else {"dimensions": self.dimensions}
+        try:
+            reply = client.embeddings.create(model=self.model, input=texts, encoding_format="float", **options)
+            found = {item.index: item.embedding for item in reply.data}
+        except (package.APIStatusError, package.APIConnectionError) as error:
+            raise failure_of(error, self.api_key_env) from None  # the original holds the request with its headers
+        except (package.OpenAIError, AttributeError, TypeError, ValueError) as error:
+            message = f"the reply was no list of embeddings: {type(error).__name__}"
+            raise JudgeError(Status.SERVER_ERROR, message) from None
+        if found.keys() != set(range(len(texts))):
+            message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(found)}"
+            raise JudgeError(Status.SERVER_ERROR, message[:500])
+        return [found[i] for i in range(len(texts))]
+
+
+class LocalEncoder:
+    """A ``transformers`` encoder on this machine; call it with a list of texts. Nothing is downloaded.
+
+    The hidden states of the last layer become one vector a text, by their mean over the tokens or by that of the first
+    token. A text without any token gets zeros. Of an encoder-decoder the encoder is used.
+
+    Args:
+        model: a folder, or a model that is loaded already; it is put into evaluation mode.
+        tokenizer: of the model; None for the one in the folder.
+        pooling: ``"mean"`` or ``"cls"``, as the model was trained.
+        batch: most texts at a time.
+        max_length: tokens after which a text is cut; None for the most that tokenizer and model say they take.
+        device: where to move the model; None to leave it.
+
+    Raises:
+        InputError: a parameter that cannot be, or a model that cannot be loaded or is no encoder.
+        MissingExtraError: without ``torch`` or ``transformers``.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models
+        >>> from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+        >>> words = Tokenizer(models.WordLevel({"[UNK]": 0, "cat": 1, "dog": 2}, unk_token="[UNK]"))
+        >>> sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+        >>> model = BertModel(BertConfig(vocab_size=3, **sizes))
+        >>> encoder = LocalEncoder(model, PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
+        >>> encoder(["cat", "dog"]).shape
+        (2, 8)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        pooling: str = "mean",
+        *,
+        batch: int = 32,
+        max_length: int | None = None,
+        device: Any = None,
+    ) -> None:
+        check_choice("pooling", pooling, ("mean", "cls"))
+        check_size("batch", batch)
+        if max_length is not None:
+            check_size("max_length", max_length)
+        _package("torch")
+        self.name = type(model).__name__
+        if isinstance(model, (str, os.PathLike)):
+            self.name = os.fspath(model)
+            model, tokenizer = _load(self.name, tokenizer)
+        if tokenizer is None:
+            raise InputError("tokenizer must be given with a model that is already loaded but got None")
+        if getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
+        self.pooling, self.batch = pooling, batch
+        self.max_length = _longest(tokenizer, model) if max_length is None else max_length
+        self._model = (model if device is None else model.to(device)).eval()
+        self._tokenizer = tokenizer
+        self._pad = getattr(tokenizer, "pad_token_id", None) or 0
+
+    def __repr__(self) -> str:
+        return f"LocalEncoder({self.name!r}, pooling={self.pooling!r})"
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """float64 ``[texts, size]``, in the order of the texts."""
+        cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
+        ids = self._tokenizer(list(texts), **cut)["input_ids"] if texts else []
+        order = sorted((i for i, row in enumerate(ids) if row), key=lambda i: len(ids[i]))  # little padding
+        result = np.zeros((len(texts), self._model.config.hidden_size))
+        for start in range(0, len(order), self.batch):
+            part = order[start : start + self.batch]
+            result[part] = self._pooled([ids[i] for i in part])
+        return result
+
+    def _pooled(self, ids: list[list[int]]) -> Any:
+        """Vectors of texts of at least one token each, padded behind their ends."""
+        torch = _package("torch")
+        longest, device = max(map(len, ids)), next(self._model.parameters()).device
+        tokens = torch.tensor([row + [self._pad] * (longest - len(row)) for row in ids], device=device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids], device=device)
+        with torch.inference_mode():
+            states = getattr(self._model(input_ids=tokens, attention_mask=mask), "last_hidden_state", None)
+            if states is None:
+                raise InputError(f"model must give last_hidden_state but {self.name!r} does not")
+            states = states.double()
+            if self.pooling == "cls":
+                return states[:, 0].cpu().numpy()
+            weights = mask[:, :, None].to(states.dtype)
+            return ((states * weights).sum(1) / weights.sum(1)).cpu().numpy()
+
+
+def _longest(tokenizer: Any, model: Any) -> int | None:
+    """Tokens that tokenizer and model take; None where neither says."""
+    limits = (getattr(tokenizer, "model_max_length", None), getattr(model.config, "max_position_embeddings", None))
+    return min((int(limit) for limit in limits if limit is not None and 0 < limit < 10**9), default=None)
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingExtraError(name, "local", "LocalEncoder") from None
+
+
+def _load(folder: str, tokenizer: Any) -> tuple[Any, Any]:
+    transformers = _package("transformers")
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
+        return transformers.AutoModel.from_pretrained(folder, **options), tokenizer
+    except (OSError, ValueError) as error:
+        raise InputError(f"model must be a folder with an encoder but {folder!r} cannot be loaded: {error}") from None
