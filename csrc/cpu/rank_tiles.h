@@ -56,9 +56,18 @@ struct RowClasses {
   int64_t count(int64_t c) const { return first[c + 1] - first[c]; }
 };
 
+// Whether any element of a row is a positive or a negative.
+inline bool row_counts(const Target& target, int64_t row) {
+  if (!target.per_element) return target.row_class(row) >= 0;
+  for (int64_t c = 0; c < target.classes; ++c)
+    if (const Truth truth = target.at(row, c); truth == kPositive || truth == kNegative) return true;
+  return false;
+}
+
 inline void check_weights(const RankInput& input, FirstProblem& problem) {
   for (int64_t r = 0; input.weight && r < input.rows; ++r)
-    if (!good_weight(input.weight[r])) problem.note(value_problem(r, 0, kWeight));
+    if (!good_weight(input.weight[r]) && row_counts(input.target, r))
+      problem.note(value_problem(r, 0, kWeight));
 }
 
 // A block of rows and columns, turned around.

@@ -50,9 +50,10 @@ class AreaMetric(ScoreMetric):
         bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 are
             told apart; constant memory, and :meth:`result` has bounds on the exact number.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: ``auto`` takes scores for logits if any lies outside [0, 1] (with a histogram: any of the batch),
-            ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: what scores are kept in and rounded to.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
+            the batch), ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact areas of float64 scores need ``torch.float64`` (twice
+            the memory): in the default they are refused if float32 changes them. With a histogram they are rounded.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -61,9 +61,10 @@ class CurveMetric(ScoreMetric):
             or ascending thresholds keep a histogram of constant size.
         average: ``none`` (or None) gives a curve a class, ``micro`` one curve of all elements.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: ``auto`` takes scores for logits if any lies outside [0, 1] (with thresholds: any of the batch),
-            ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: what scores are kept in and rounded to.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of
+            the batch), ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: in the
+            default they are refused if float32 changes them. With thresholds they are rounded, and so are these.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -151,7 +152,7 @@ class CurveMetric(ScoreMetric):
         ranked = self._ranked(state, pooled)
         found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(found.problem)
-        thresholds = self._probabilities(found.thresholds[:, None])[:, 0] if self._monotone else found.thresholds
+        thresholds = self._probabilities(state, found.thresholds[:, None])[:, 0] if self._monotone else found.thresholds
         offsets = found.offsets.tolist()
         points = []
         for start, end in pairwise(offsets):

@@ -16,7 +16,7 @@ from valor_gpu.classification.class_counts import samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops._targets import FINE, Names, describe
+from valor_gpu.ops._targets import FINE, NAN_SCORE, Names, describe
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.sweep import sweep
 from valor_gpu.reduce.sweeps import float_order_thresholds
@@ -25,6 +25,7 @@ from valor_gpu.state import State, joined, least, summed
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
+_ROUNDED = 5  # a problem word beyond those of the ops: float64 scores that score_dtype changes
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -70,8 +71,10 @@ class ScoreMetric(TaskMetric[Any]):
             thresholds keep a histogram.
         bins: number of bins in every power of two, for a histogram that follows the order of floats; not together
             with ``thresholds``.
-        score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that a score that equals a threshold
-            reaches it.
+        score_dtype: scores are compared in it: scores of a wider dtype are rounded to it, thresholds too, so that a
+            score that equals a threshold reaches it. Where every score is kept, ``update`` refuses float64 scores that
+            rounding would change. With a histogram, half-precision scores are not widened: their activation is taken
+            in their own dtype, and a half of 0.1 lies below a float32 threshold of 0.1.
         hardmax: keep of every row the largest score alone.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
     """
@@ -126,7 +129,8 @@ class ScoreMetric(TaskMetric[Any]):
                 update has weights or none has.
 
         Raises:
-            InputError: naming the argument. On CUDA, bad values (NaN scores, targets out of range) are raised by
+            InputError: naming the argument; ``score_dtype`` where every score is kept and rounding to it changes
+                float64 scores. On CUDA, bad values (NaN scores, targets out of range, digits lost) are raised by
                 ``compute`` instead, since nothing waits for the device here.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
@@ -142,6 +146,9 @@ class ScoreMetric(TaskMetric[Any]):
         problem = sweep(
             rounded, batch.target, _NOTHING, ignore_index=self.task.ignore_index, weight=batch.weight
         ).problem
+        if batch.scores.dtype == torch.float64 != self.score_dtype:
+            changed = torch.where(_loses_digits(batch, rounded), _ROUNDED, FINE)
+            problem = torch.where(problem == FINE, changed, problem)
         refused = self._refused(problem)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
         if scores and len(scores[-1]) and (len(weights[-1]) > 0) != (batch.weight is not None):
@@ -152,7 +159,7 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _count(self, batch: ScoreBatch) -> None:
         scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
-        if scores.dtype.itemsize > self.score_dtype.itemsize:
+        if torch.promote_types(scores.dtype, self.score_dtype) != self.score_dtype:
             scores = scores.to(self.score_dtype)
         counts, problem = sweep(
             scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
@@ -162,6 +169,18 @@ class ScoreMetric(TaskMetric[Any]):
         if batch.weight is not None:
             lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
         self._add(Histogram(counts.double(), samples_seen(batch), lightest), refused)
+
+    def _describe(self, problem: int) -> str:
+        if problem != _ROUNDED:
+            return super()._describe(problem)
+        name = str(self.score_dtype).removeprefix("torch.")
+        return (
+            f"score_dtype must be torch.float64 for preds of float64 that {name} changes: exact ranks compare scores "
+            f"in score_dtype, here {name}; or give preds.to(torch.{name})"
+        )
+
+    def _describe_error(self, code: int) -> str:
+        return self._describe(code) if code == _ROUNDED else super()._describe_error(code)
 
     # ---------------------------------------------------------------------------------------------------- reductions
 
@@ -176,7 +195,7 @@ class ScoreMetric(TaskMetric[Any]):
         if len(state.weight) not in (0, len(state.scores)):
             raise InputError(_MIXED)
         weight = state.weight if len(state.weight) else None
-        scores = state.scores if self._monotone else self._probabilities(state.scores)
+        scores = state.scores if self._monotone else self._probabilities(state)
         ranked = Ranked(scores, state.target, self.task.ignore_index, weight)
         return pool(ranked) if pooled else ranked
 
@@ -191,9 +210,9 @@ class ScoreMetric(TaskMetric[Any]):
     def _ignored(self, target: Tensor) -> int:
         return 0 if self.task.ignore_index is None else int((target == self.task.ignore_index).sum())
 
-    def _probabilities(self, scores: Tensor) -> Tensor:
-        """The activation of the task on all scores at once, so that ``auto`` decides the same for every split."""
-        return ScoreBatch(self.task, scores, scores).probabilities()
+    def _probabilities(self, state: ScoreRecords, scores: Tensor | None = None) -> Tensor:
+        """The activation of ``scores``, by default all; ``auto`` looks at all at once, the same for every split."""
+        return ScoreBatch(self.task, state.scores, state.target).activated(state.scores if scores is None else scores)
 
 
 @dataclass(frozen=True)
@@ -237,10 +256,18 @@ def winners(scores: Tensor) -> Tensor:
 
 def check_ranked(problem: Tensor) -> None:
     """Raise :class:`InputError` if scores that ``update`` took are NaN after their activation."""
-    if int(problem) != FINE:
-        raise InputError(
-            "preds must be below infinity where their softmax is taken: " + describe(int(problem), Names(2))
-        )
+    if (word := int(problem)) != FINE:
+        softmax = "preds must be below infinity where their softmax is taken: " if word % 16 == NAN_SCORE else ""
+        raise InputError(softmax + describe(word, Names(2)))
+
+
+def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:
+    """Whether a score that counts is not what ``rounded`` has of it, bool ``[]``; nothing waits on CUDA."""
+    changed = rounded.double() != batch.scores
+    if batch.task.ignore_index is not None:
+        counts = batch.target != batch.task.ignore_index
+        changed &= counts if counts.ndim == 2 else counts[:, None]
+    return changed.any()
 
 
 _MIXED = "sample_weight must be given to every update or to none, where every score is kept"

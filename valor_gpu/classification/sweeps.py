@@ -274,7 +274,8 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
             ranks), by their running index.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
         activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
-        score_dtype: what scores are kept in and rounded to, thresholds too.
+        score_dtype: what scores are kept in and thresholds are rounded to; scores of float64 that float32 changes need
+            ``torch.float64``.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -341,7 +342,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         if len(state.weight):
             raise InputError("sample_weight must be left out where examples are counted")
         found = detailed_counts(
-            self._probabilities(state.scores), state.target, self._limits,
+            self._probabilities(state), state.target, self._limits,
             ignore_index=self.task.ignore_index, max_examples=self.max_examples,
         )  # fmt: skip
         check_ranked(found.problem)

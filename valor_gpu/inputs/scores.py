@@ -104,24 +104,43 @@ class ScoreBatch:
     def probabilities(self) -> Tensor:
         """The scores ``[N, C]`` after the activation of the task, in their own dtype; nothing waits on CUDA.
 
-        ``auto``: if any score of the batch lies outside [0, 1], all of them are logits: softmax over the classes in the
-        multiclass task, else the sigmoid of each (the rule of torchmetrics, ``normalize_logits_if_needed``). The guess
-        fails for a batch of logits that all lie in [0, 1]; ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        ``auto``: if any score of the batch that counts lies outside [0, 1], all of them are logits: softmax over the
+        classes in the multiclass task, else the sigmoid of each (the rule of torchmetrics,
+        ``normalize_logits_if_needed``). Scores whose target is ``ignore_index`` do not count. The guess fails for a
+        batch of logits that all lie in [0, 1]; ``none``, ``sigmoid`` and ``softmax`` do not guess.
 
         Raises:
             InputError: ``preds`` are hard labels.
         """
-        scores, how = self.scores, self.task.activation
+        return self.activated(self.scores)
+
+    def activated(self, scores: Tensor) -> Tensor:
+        """``scores [M, C]`` after the activation that is that of this batch, of which they are a part.
+
+        Raises:
+            InputError: ``preds`` are hard labels.
+        """
+        how = self.task.activation
         if how == "none" or scores.numel() == 0:
             return scores
         if how != "auto":
             return _activated(scores, how)
-        how = "softmax" if self.task.kind == "multiclass" else "sigmoid"
-        lowest, highest = torch.aminmax(scores)
-        outside = (lowest < 0) | (highest > 1)
+        how, outside = "softmax" if self.task.kind == "multiclass" else "sigmoid", self._outside()
         if scores.is_cuda:
             return torch.where(outside, _activated(scores, how), scores)
         return _activated(scores, how) if outside else scores
+
+    def _outside(self) -> Tensor:
+        """Whether a score that counts lies outside [0, 1], bool ``[]``; False if one is NaN, which ops refuse."""
+        scores, ignored = self.scores, self.task.ignore_index
+        if ignored is None:
+            lowest, highest = torch.aminmax(scores)
+        elif self.task.kind == "multiclass":
+            rows = self.target != ignored
+            lowest, highest = (torch.where(rows, ends, 0) for ends in torch.aminmax(scores, dim=1))
+        else:
+            lowest, highest = torch.aminmax(torch.where(self.target != ignored, scores, 0))
+        return (lowest.amin() < 0) | (highest.amax() > 1)
 
 
 def _activated(scores: Tensor, how: str) -> Tensor:

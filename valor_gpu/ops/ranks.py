@@ -74,7 +74,7 @@ def rank_areas(
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, finite and not negative; those of rows that are left out are not looked at.
 
     Returns:
         Areas and totals on the device of ``scores``; on CUDA nothing waits.
@@ -105,7 +105,7 @@ def rank_curves(
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, finite and not negative; those of rows that are left out are not looked at.
 
     Returns:
         The points of all classes, on the device of ``scores``.
@@ -213,7 +213,8 @@ def _classes(
     nan = scores.isnan()
     masks = [(truths.bad, _targets.TARGET), (nan & kept, _targets.NAN_SCORE)]
     if weight is not None:
-        masks.append((_targets.bad_weights(weight), _targets.WEIGHT))
+        counted = truths.kept.any(1) if target.ndim == 2 else truths.kept
+        masks.append((_targets.bad_weights(weight) & counted, _targets.WEIGHT))
     found = []
     for c in range(scores.shape[1]):
         rows = kept[:, c] & ~nan[:, c]
