@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -283,6 +283,15 @@ def test_an_exception_of_a_metric_ends_the_run_and_leaves_no_task() -> None:
     assert judge.active == 0 and len(judge.starts) < 20 and scheduler.gate.active == 0
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that was started in the background ignores interrupts; this test is to get them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("running", [False, True])
 def test_interrupt_leaves_no_task(running: bool) -> None:
     judge = Scripted(lambda number, text: "4", seconds=30.0)
