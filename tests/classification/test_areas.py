@@ -18,9 +18,10 @@ from torchmetrics import MetricCollection
 
 from valor_gpu.classification.areas import AUROC, ROCAUC, AreaMetric, AveragePrecision, mROCAUC
 from valor_gpu.classification.curves import ROC
-from valor_gpu.classification.scores import ScoreMetric, ScoreRecords
+from valor_gpu.classification.scores import ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.classification.sweeps import ThresholdCounts
 from valor_gpu.errors import InputError
+from valor_gpu.ops._targets import FINE, NAN_SCORE, WEIGHT
 
 METRICS = [(ROCAUC, roc_auc_score), (AveragePrecision, average_precision_score)]
 Score = Callable[..., float]
@@ -430,3 +431,50 @@ def test_peers_score_absent_classes_0() -> None:
         warnings.simplefilter("ignore")
         peer = updated(peers.MulticlassAUROC(5, average=None), (DIAGONAL, torch.tensor([0, 1, 3, 2]))).compute()
     assert peer[4] == 0
+
+
+@pytest.mark.parametrize("metric", [ROCAUC, AveragePrecision])
+def test_float64_scores_are_not_rounded_in_silence(metric: Any) -> None:
+    near = torch.tensor([0.3, 0.3 + 1e-12, 0.5, 0.5], dtype=torch.float64)
+    target = torch.tensor([0, 1, 1, 0])
+    exact = updated(metric(score_dtype=torch.float64), (near, target))
+    assert close(exact.result().values[metric.__name__], dict(METRICS)[metric](target.numpy(), near.numpy()))
+    for choice in ({}, {"score_dtype": torch.float16}):
+        with pytest.raises(InputError, match=r"score_dtype must be torch.float64 for preds of float64"):
+            metric(**choice).update(near, target)
+    updated(metric(), (near.float().double(), target))
+    updated(metric(ignore_index=1), (torch.where(target == 1, near, 0.5), target))
+    updated(metric(thresholds=5), (near, target))
+    with pytest.raises(InputError, match=r"preds\[1\] must not be NaN"):
+        metric().update(torch.where(near == 0.5, near, torch.nan).flip(0)[1:], target[1:])
+
+
+@pytest.mark.parametrize("metric", [ROCAUC, AveragePrecision])
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_weights_of_ignored_rows_are_not_looked_at(metric: Any, average: str) -> None:
+    scores, classes, hot = random_batch(8)
+    for choices, target in (({}, hot[:, 0]), ({"num_classes": 4}, classes), ({"num_labels": 4}, hot)):
+        preds = scores if choices else scores[:, 0]
+        for bad in (torch.nan, -1.0, torch.inf):
+            weight, holes = torch.ones(len(scores)), target.clone()
+            weight[3], holes[3] = bad, -1
+            found = exactly(metric(average=average, ignore_index=-1, **choices), preds, holes, weight)
+            rest = torch.arange(len(scores)) != 3
+            assert close(found, exactly(metric(average=average, **choices), preds[rest], target[rest], weight[rest]))
+
+
+def test_only_a_nan_is_told_as_one_of_softmax() -> None:
+    check_ranked(torch.tensor(FINE))
+    with pytest.raises(InputError, match=r"^preds must be below infinity where their softmax is taken: preds\[0, 0\]"):
+        check_ranked(torch.tensor(NAN_SCORE))
+    with pytest.raises(InputError, match=r"^sample_weight\[0\] must be finite"):
+        check_ranked(torch.tensor(WEIGHT))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_float64_scores_are_refused_by_compute_on_cuda() -> None:
+    metric = ROCAUC().cuda()
+    metric.update(torch.tensor([0.1, 0.3]).double().cuda() + 1e-12, torch.tensor([0, 1]).cuda())
+    with pytest.raises(InputError, match=r"score_dtype must be torch.float64 for preds of float64"):
+        metric.compute()

@@ -235,3 +235,21 @@ def test_arguments_out_of_range() -> None:
     metric = updated(ROC(num_classes=2), (torch.tensor([[torch.inf, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])))
     with pytest.raises(InputError, match="preds must be below infinity where their softmax is taken"):
         metric.compute()
+
+
+@pytest.mark.parametrize("thresholds", [None, 5])
+@pytest.mark.parametrize("curve", ["ROC", "PrecisionRecallCurve"])
+def test_ignored_scores_do_not_make_logits(curve: str, thresholds: Any) -> None:
+    """Each label is as torchmetrics' binary curves have it, which leave ignored elements out first."""
+    scores = torch.tensor([[0.2, 0.7], [5.0, 0.4], [1.0, 1.0], [0.1, -3.0]])
+    target = torch.tensor([[0, 1], [-1, 0], [1, 1], [0, -1]])
+    ours: Any = {"ROC": ROC, "PrecisionRecallCurve": PrecisionRecallCurve}[curve]
+    both = updated(ours(num_labels=2, ignore_index=-1, thresholds=thresholds), (scores, target)).compute()
+    for c in range(2):
+        batch = scores[:, c], target[:, c]
+        expected = updated(getattr(peers, f"Binary{curve}")(ignore_index=-1, thresholds=thresholds), batch).compute()
+        alone = updated(ours(ignore_index=-1, thresholds=thresholds), batch).compute()
+        of_label = [part[c] for part in both[:2]] + [both[2][c] if thresholds is None else both[2]]
+        for found in (alone, of_label):
+            for one, other in zip(found, expected):
+                torch.testing.assert_close(one, other, rtol=0, atol=1e-7)

@@ -147,7 +147,9 @@ def test_detailed_counts_equal_brute_force(kind: str, most: int) -> None:
         target = labels if kind == "num_classes" else hot
         scores[one_hot(target, 3) == IGNORED] = 0.9  # ignored scores are no reason for a miss
         right, rows = brute_force(scores, target, LEVELS)
-        metric = DetailedPrecisionRecallCurve(**{kind: 3}, thresholds=LEVELS, ignore_index=IGNORED, max_examples=most)
+        metric = DetailedPrecisionRecallCurve(
+            **{kind: 3}, thresholds=LEVELS, ignore_index=IGNORED, max_examples=most, score_dtype=torch.float64
+        )
         found = updated(metric, (scores[:11], target[:11]), (scores[11:], target[11:])).compute()
         for name in KINDS:
             np.testing.assert_array_equal(found[name], right[name], err_msg=name)
@@ -160,6 +162,7 @@ def test_detailed_counts_equal_brute_force(kind: str, most: int) -> None:
 
 def test_scores_of_any_strides() -> None:
     scores, labels, _ = random_batch(0)
+    scores = scores.float()
     deep = scores.reshape(8, 5, 3).movedim(-1, 1)
     metric = DetailedPrecisionRecallCurve(num_classes=3, ignore_index=IGNORED)
     found = updated(metric, (deep, labels.reshape(8, 5))).compute()
@@ -244,7 +247,7 @@ def test_detailed_curve_of_valor() -> None:
 
 
 def test_what_the_detailed_curve_refuses() -> None:
-    metric = updated(DetailedPrecisionRecallCurve(num_classes=3), (SCORES, TRUTH, torch.ones(4)))
+    metric = updated(DetailedPrecisionRecallCurve(num_classes=3), (SCORES.float(), TRUTH, torch.ones(4)))
     with pytest.raises(InputError, match="sample_weight must be left out where examples are counted"):
         metric.compute()
     for most in (-1, True, 1.5):
@@ -268,3 +271,12 @@ def test_signatures_tell_configurations_apart() -> None:
     ]
     assert len(set(texts)) == len(texts)
     assert "thresholds:0-1 in 5" in texts[3]
+
+
+def test_half_scores_and_half_thresholds() -> None:
+    """bfloat16 has fewer digits than float16 but as many bytes: scores are rounded as thresholds are."""
+    score = torch.tensor([0.1], dtype=torch.float16)
+    for score_dtype, reached in ((torch.float16, 1), (torch.bfloat16, 1), (torch.float32, 0)):
+        metric = ThresholdCounts(thresholds=[0.1], score_dtype=score_dtype)
+        metric.update(score, torch.tensor([1]))
+        assert float(metric.compute()["tp"]) == reached, score_dtype

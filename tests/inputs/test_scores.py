@@ -171,3 +171,25 @@ def test_the_task_follows_from_the_arguments() -> None:
     assert (CLASSES.kind, CLASSES.classes) == ("multiclass", 3)
     assert LABELS.config() == {"task": "multilabel", "classes": 3, "ignore_index": None, "activation": "auto"}
     assert isinstance(score_batch(scores(2), labels(2, 2), BINARY), ScoreBatch)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("odd", [7.0, -7.0, float("inf"), float("nan")])
+def test_scores_that_are_ignored_do_not_make_logits(dtype: torch.dtype, odd: float) -> None:
+    for kind, choices, target in (
+        ("binary", {}, labels(2, 6)),
+        ("multilabel", {"num_labels": 3}, labels(2, 6, 3)),
+        ("multiclass", {"num_classes": 3}, labels(3, 6)),
+    ):
+        task = Task.of(ignore_index=-1, **choices)
+        preds = scores(6, 3).to(dtype) if kind != "binary" else scores(6).to(dtype)
+        target[2] = -1
+        counts = (target != -1).reshape(6, -1).expand(6, task.classes)
+        preds[2] = odd
+        found = score_batch(preds, target, task).probabilities()
+        assert torch.equal(found[counts], preds.reshape(6, -1)[counts]), kind
+        preds[0] = 3
+        found = score_batch(preds, target, task).probabilities()
+        rows = preds.reshape(6, -1)
+        expected = rows.softmax(1) if kind == "multiclass" else rows.sigmoid()
+        assert torch.equal(found[counts], expected[counts]), kind

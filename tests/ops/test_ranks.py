@@ -237,6 +237,20 @@ def test_the_first_bad_value_is_told(areas: Op) -> None:
 # ------------------------------------------------------------------------------------------------------------ op, API
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -1.0])
+def test_weights_of_rows_that_are_left_out_are_not_looked_at(areas: Op, bad: float) -> None:
+    rng = np.random.default_rng(8)
+    scores, weight = made.scores(rng, 50, 3), torch.ones(50).double()
+    weight[7] = bad
+    for target in (made.indices(rng, 50, 3), made.multi_hot(rng, 50, 3).long()):
+        target[7] = -5
+        assert int(check(areas, scores, target, -5, weight)[-1]) == _targets.FINE
+        assert int(rank_curves(scores, target, ignore_index=-5, weight=weight).problem) == _targets.FINE
+        if target.ndim == 2:
+            target[7, 2] = 1
+            assert told(areas(scores, target, -5, weight), _targets.Names(3)).startswith("sample_weight[7]")
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_opcheck(weighted: bool) -> None:
     rng = np.random.default_rng(5)

@@ -56,8 +56,9 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         n_bins: B, at least 1.
         norm: ``l1``, ``max`` or ``l2``, what :meth:`compute` gives; :meth:`result` has all three.
         ignore_index: samples with this target are left out.
-        activation: ``auto`` takes softmax or sigmoid of a batch with any score outside [0, 1]; ``none``, ``softmax``
-            and ``sigmoid`` do not guess.
+        activation: ``auto`` takes softmax or sigmoid of a batch in which any score that counts (its target is not
+            ``ignore_index``) lies outside [0, 1]. It decides for each batch apart, so that another split of logits can
+            give another number; with ``none``, ``softmax`` and ``sigmoid`` it cannot.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -114,7 +114,7 @@ class CountMetric(TaskMetric[ClassCounts]):
 
     All of them with equal ``num_classes``, ``num_labels``, ``top_k``, ``threshold``, ``ignore_index`` and
     ``activation`` share one ``update`` in a ``MetricCollection``. Values equal those of torchmetrics' class of the same
-    name. Unweighted results have the same bits for any split and order of the samples.
+    name. Unweighted results have the same bits for any split and order of the samples, but see ``activation``.
 
     Args:
         num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one true class a sample.
@@ -129,8 +129,9 @@ class CountMetric(TaskMetric[ClassCounts]):
         ignore_index: samples (multilabel: elements) with this target are left out.
         zero_division: score of a class whose denominator is 0; NaN leaves it out of means. Default: as torchmetrics, 0
             (:class:`HammingDistance`: 1).
-        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any score outside [0, 1];
-            ``none`` and ``sigmoid`` do not guess.
+        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch in which any score that counts (its
+            target is not ``ignore_index``) lies outside [0, 1]. It decides for each batch apart, so that another split
+            of logits can give another number; with ``none`` and ``sigmoid`` it cannot.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -67,7 +67,7 @@ class PairMetric(TaskMetric[PairCounts]):
         num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither the task is binary.
         threshold: binary and multilabel: scores above it are positive, compared in their dtype.
         ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any score outside [0, 1];
+        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any counted score outside [0, 1];
             ``none`` and ``sigmoid`` do not guess.
         max_examples: how many samples of each cell are kept; 24 bytes for each of them, or at most for every sample.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.

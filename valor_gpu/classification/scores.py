@@ -175,8 +175,8 @@ class ScoreMetric(TaskMetric[Any]):
             return super()._describe(problem)
         name = str(self.score_dtype).removeprefix("torch.")
         return (
-            f"score_dtype must be torch.float64 for preds of float64 that {name} changes: exact ranks compare scores "
-            f"in score_dtype, here {name}; or give preds.to(torch.{name})"
+            f"score_dtype must be torch.float64 for preds of float64 that {name} changes, "
+            f"since scores are kept and compared in score_dtype; or give preds.to(torch.{name})"
         )
 
     def _describe_error(self, code: int) -> str:
