@@ -119,8 +119,8 @@ struct Words {
   int64_t size;
 };
 
-// Where each id of the first text of a row stands in it, 64 positions a word. Ids count from 0 in the order of
-// their first use, so that those beyond are words of other texts alone.
+// Where each id of the first text of a row stands in it, 64 positions a word. Ids count from 0 in the order
+// of their first use, so that those beyond are words of other texts alone.
 class Positions {
  public:
   void set(const Words& text) {
