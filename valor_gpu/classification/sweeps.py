@@ -192,6 +192,7 @@ class ThresholdCounts(ScoreMetric):
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
         activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
         score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal.
+            Half-precision scores stay half in a wider one: of those, 0.1 (0.09998) does not reach a threshold of 0.1.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
     Raises:
