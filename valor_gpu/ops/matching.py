@@ -83,7 +83,8 @@ class MatchRule:
             raise InputError(f"area_ranges must be pairs [low, high] but got {area_ranges}")
         if not 0 < tops.numel() < PADDING_BUCKET or tops.tolist() != sorted(tops.tolist()) or int(tops[0]) < 0:
             raise InputError(
-                f"max_detection limits must be 1 to {PADDING_BUCKET - 1} ascending numbers but got {len(limits)}: {list(limits)[:8]}"
+                f"max_detection limits must be 1 to {PADDING_BUCKET - 1} ascending numbers but got {len(limits)}:"
+                f" {list(limits)[:8]}"
             )
         return cls(ious.clamp(max=1 - 1e-10), areas.contiguous(), tops, options)
 
