@@ -94,3 +94,13 @@ def device_seconds(work: Callable[[], object], device: torch.device, repeats: in
         end.synchronize()
         seconds.append(start.elapsed_time(end) / 1e3)
     return spread(seconds)
+
+
+def peak_device_mb(work: Callable[[], object], device: torch.device) -> float | None:
+    """Most memory that ``work`` allocates on ``device`` above what is there before, in MB; None on the CPU."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    work()
+    return (torch.cuda.max_memory_allocated(device) - before) / 2**20

@@ -6,7 +6,6 @@ No time is kept unless its numbers equal those of the CPU, or of torchmetrics. T
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, wait, wall_seconds
+from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, peak_device_mb, wait, wall_seconds
 from benchmarks.gpu_parity import no_waiting
 from benchmarks.gpu_timing import Timing, copy_bytes_per_second
 from benchmarks.parity import differences
@@ -125,7 +124,7 @@ def _time_op(
     return {
         "work": f"{name}, {shape}", "seconds": seconds, "bytes": moved, "copy_bandwidth": bandwidth,
         "share_of_copy": share, "target_share": target, "met": met,
-        "peak_device_mb": _peak_device_mb(lambda: call(op)(*arguments), device),
+        "peak_device_mb": peak_device_mb(lambda: call(op)(*arguments), device),
     }  # fmt: skip
 
 
@@ -135,15 +134,6 @@ def _compare(op: str, data: tuple[Tensor, Tensor], rest: tuple[Any, ...]) -> Non
         scores, target = (values[part].contiguous() for values in data)
         if text := differences(call(op)(scores, target, *rest), call(op)(scores.cpu(), target.cpu(), *rest)):
             raise Disagreement(f"against the CPU kernel: {text}")
-
-
-def _peak_device_mb(work: Callable[[], object], device: torch.device) -> float | None:
-    if device.type != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    work()
-    return (torch.cuda.max_memory_allocated(device) - before) / 2**20
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics

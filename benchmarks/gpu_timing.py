@@ -19,7 +19,16 @@ import numpy as np
 import torch
 
 from benchmarks import forms
-from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, spread, wait, wall_seconds
+from benchmarks.checks import (
+    Checks,
+    Disagreement,
+    Unavailable,
+    device_seconds,
+    peak_device_mb,
+    spread,
+    wait,
+    wall_seconds,
+)
 from benchmarks.opponents import BATCH, load_torchvision, with_float32_grids
 from benchmarks.parity import differences
 from benchmarks.registry import ROWS, Example, Row, call, moved_bytes, place
@@ -115,17 +124,7 @@ def _time_evaluation(
         raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
     seconds = wall_seconds(evaluation, device, repeats, before=evaluation.reset)
     evaluation.reset()
-    return _targeted(name, seconds, target, peak_device_mb=_peak_device_mb(evaluation, device))
-
-
-def _peak_device_mb(work: Callable[[], object], device: torch.device) -> float | None:
-    """Most memory that ``work`` allocates on ``device`` above what is there before, in MB; None on the CPU."""
-    if device.type != "cuda":
-        return None
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    work()
-    return (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    return _targeted(name, seconds, target, peak_device_mb=peak_device_mb(evaluation, device))
 
 
 def _time_update(name: str, batches: list[Any], device: torch.device) -> Timing:

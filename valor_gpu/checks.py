@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from valor_gpu.errors import InputError
 
@@ -48,12 +48,3 @@ def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> 
     for name, tensor in zip(names[1:], tensors[1:]):
         if tensor.device != tensors[0].device:
             raise InputError(f"{name} must be on {tensors[0].device} like {names[0]} but is on {tensor.device}")
-
-
-def check_sorted_numbers(name: str, values: Sequence[Any], minimum: float) -> None:
-    """Raise unless ``values`` is a non-empty sequence of numbers, each at least ``minimum``."""
-    if not values:
-        raise InputError(f"{name} must hold at least one number but is empty")
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= minimum:
-            raise InputError(f"{name} must hold numbers of at least {minimum} but got {value!r}")

@@ -52,6 +52,18 @@ int32_t for_each_row(int64_t count, int64_t threads, Row row) {
   return 0;
 }
 
+// Fills out [references] with measure(buffers, whose positions are the prediction's, its size, a reference).
+template <class Measure>
+int32_t for_each_reference(const Batch& batch, int64_t num_rows, int64_t* out, int64_t threads,
+                           Measure measure) {
+  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+    const Words first = batch.text(batch.rows[r]);
+    s.positions.set(first);
+    for (int64_t t = batch.rows[r] + 1; t < batch.rows[r + 1]; ++t)
+      out[t - r - 1] = measure(s, first.size, batch.text(t));
+  });
+}
+
 // Turns the ids of (n - 1)-grams into those of n-grams, for every text of the row.
 void lengthen(const Batch& batch, int64_t row, int64_t n, Scratch& s) {
   const int64_t texts = batch.rows[row + 1] - batch.rows[row];
@@ -154,26 +166,20 @@ VALOR_API int32_t valor_text_ngrams_cpu(const int32_t* ids, const int64_t* start
 VALOR_API int32_t valor_text_lcs_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                      const int64_t* rows, int64_t num_rows, int64_t* out, int64_t threads) {
   using namespace valor;
-  const Batch batch{ids, starts, lengths, rows};
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-    const Words first = batch.text(rows[r]);
-    s.positions.set(first);
-    for (int64_t t = rows[r] + 1; t < rows[r + 1]; ++t)
-      out[t - r - 1] = lcs_length(s.positions, first.size, batch.text(t), s.open);
-  });
+  return for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
+                            [](Scratch& s, int64_t size, const Words& reference) {
+                              return lcs_length(s.positions, size, reference, s.open);
+                            });
 }
 
 // Edit distance of the prediction and each reference.
 VALOR_API int32_t valor_text_edits_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                        const int64_t* rows, int64_t num_rows, int64_t* out, int64_t threads) {
   using namespace valor;
-  const Batch batch{ids, starts, lengths, rows};
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-    const Words first = batch.text(rows[r]);
-    s.positions.set(first);
-    for (int64_t t = rows[r] + 1; t < rows[r + 1]; ++t)
-      out[t - r - 1] = edit_distance(s.positions, first.size, batch.text(t), s.open, s.other);
-  });
+  return for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
+                            [](Scratch& s, int64_t size, const Words& reference) {
+                              return edit_distance(s.positions, size, reference, s.open, s.other);
+                            });
 }
 
 // Words of the reference that the union of common subsequences with the sentences of the prediction covers,

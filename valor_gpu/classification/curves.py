@@ -14,7 +14,6 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
-from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves
 from valor_gpu.reduce.curves import precision_recall_points, roc_points
@@ -124,10 +123,7 @@ class CurveMetric(ScoreMetric):
             InputError: ``val`` is given: only what the metric holds is drawn.
             MissingExtraError: matplotlib is not installed.
         """
-        if val is not None:
-            raise InputError("val must be left out: plot draws the curves of the metric")
-        axes = self.result().plot(ax=ax)
-        return axes.figure, axes
+        return self._draw(val, ax, "the curves of the metric")
 
     @property
     def _single(self) -> bool:

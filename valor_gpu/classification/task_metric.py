@@ -46,7 +46,7 @@ class TaskMetric(Metric[S]):
             raise InputError(self._describe(word))
         return None
 
-    def _draw(self, val: None, ax: Any) -> Any:
+    def _draw(self, val: None, ax: Any, what: str | None = None) -> Any:
         """Draw :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.
 
         Raises:
@@ -54,7 +54,7 @@ class TaskMetric(Metric[S]):
             MissingExtraError: matplotlib is not installed.
         """
         if val is not None:
-            raise InputError(f"val must be left out: plot draws what the {type(self).__name__} holds")
+            raise InputError(f"val must be left out: plot draws {what or f'what the {type(self).__name__} holds'}")
         axes = self.result().plot(ax=ax)
         return axes.figure, axes
 

@@ -52,8 +52,7 @@ def bleu_counts(
     Raises:
         InputError: rows that are no texts.
     """
-    texts, firsts = texts_of(predictions, references)
-    return counts_of(split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter), most)
+    return counts_of(split_rows(*texts_of(predictions, references, lowercase), splitter), most)
 
 
 def counts_of(rows: Rows, most: int) -> BleuCounts:

@@ -38,9 +38,7 @@ def chrf_counts(
         raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
     if not beta >= 0:
         raise InputError(f"beta must be at least 0 but is {beta}")
-    texts, rows = texts_of(predictions, references)
-    if lowercase:
-        texts = [text.lower() for text in texts]
+    texts, rows = texts_of(predictions, references, lowercase)
     parts = []
     for most, splitter in ((char_order, "marks"), (word_order, _words)):
         if most:

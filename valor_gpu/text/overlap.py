@@ -128,8 +128,7 @@ def edit_counts(
         >>> edit_counts(["kitten"], ["sitting"], "characters").edits
         array([3])
     """
-    texts, firsts = texts_of(predictions, references)
-    rows = split_rows([text.lower() for text in texts] if lowercase else texts, firsts, splitter)
+    rows = split_rows(*texts_of(predictions, references, lowercase), splitter)
     edits = edit_distances(rows)
     best = first_best(-edits.astype(np.float64), rows.references)
     return EditCounts(edits[best], rows.true[best])

@@ -88,12 +88,15 @@ class Rows:
         return self.lengths[mask]
 
 
-def texts_of(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> tuple[list[str], Ints]:
+def texts_of(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], lowercase: bool = False
+) -> tuple[list[str], Ints]:
     """The texts of all rows, one after another, and where each row begins, int64 ``[rows + 1]``.
 
     Args:
         predictions: a text a row.
         references: for each row one text or several.
+        lowercase: give the texts in lower case.
 
     Raises:
         InputError: the lengths differ, a value is no text, or a row has no reference.
@@ -112,7 +115,8 @@ def texts_of(predictions: Sequence[str], references: Sequence[str | Sequence[str
         for k, text in enumerate(row):
             check_type(f"references[{i}][{k}]", text, str)
     rows = np.cumsum([0, *(len(row) + 1 for row in lists)], dtype=np.int64)
-    return list(chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))), rows
+    texts = chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))
+    return list(map(str.lower, texts) if lowercase else texts), rows
 
 
 def check_size(name: str, value: int) -> None:
