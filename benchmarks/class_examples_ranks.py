@@ -41,7 +41,7 @@ def weights(rng: np.random.Generator, rows: int) -> Tensor:
 
 
 def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
-    """Arguments of ``rank_areas`` and of ``rank_curves``."""
+    """Arguments of ``auroc_and_ap`` and of ``rank_curves``."""
     rng = np.random.default_rng(29)
     for rows in SIZES:
         for classes in (1, 3, 37):

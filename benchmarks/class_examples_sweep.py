@@ -1,4 +1,4 @@
-"""Scores, targets and thresholds made by hand, for the op that sweeps thresholds."""
+"""Scores, targets and thresholds made by hand, for the op of score histograms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.class_examples_labels import CLASSES, FLOATS, INTS, SIZES, labels_of, scores_of, weights_of
 from benchmarks.scenes import Scene
-from valor_gpu.reduce.sweeps import float_order_thresholds
+from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 
 Arguments = tuple[Any, ...]
 IGNORED = 3
@@ -49,7 +49,7 @@ def grids() -> dict[str, Tensor]:
 
 
 def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
-    """Arguments of ``sweep``."""
+    """Arguments of ``score_histogram``."""
     rng, grid = np.random.default_rng(7), grids()
     for rows in SIZES:
         for classes in (1, 2, 3, 10, 100):

@@ -80,8 +80,8 @@ def works(classes: int) -> dict[str, tuple[str, tuple[Any, ...], float | None]]:
     return {
         "count_top, k 1": ("count_top", (1, None, None), SHARE),
         "count_top, k 5": ("count_top", (min(5, classes), None, None), SHARE),
-        f"sweep, {THRESHOLDS} thresholds": ("sweep", (grid, None, None), SHARE),
-        "rank_areas": ("rank_areas", (None, None), None),
+        f"score_histogram, {THRESHOLDS} thresholds": ("score_histogram", (grid, None, None), SHARE),
+        "auroc_and_ap": ("auroc_and_ap", (None, None), None),
     }
 
 
@@ -111,7 +111,7 @@ def _time_op(
     target: float | None,
 ) -> Timing:  # fmt: skip
     device = data[0].device
-    if op == "rank_areas" and load.most_exact is not None:
+    if op == "auroc_and_ap" and load.most_exact is not None:
         data = data[0][: load.most_exact], data[1][: load.most_exact]
     _compare(op, data, rest)
     arguments = (*data, *rest)

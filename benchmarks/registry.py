@@ -320,8 +320,8 @@ ROWS = {
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),
         Row("count_pairs", _named(labels.pair_examples), labels.pair_load),
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
-        Row("sweep", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
-        Row("rank_areas", _named(ranked.examples), ranked.load),
+        Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
+        Row("auroc_and_ap", _named(ranked.examples), ranked.load),
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }

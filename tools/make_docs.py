@@ -149,15 +149,15 @@ def pages() -> dict[str, str]:
     """Path below the checkout to content, for every page that is made."""
     import valor_gpu
     from valor_gpu import classification, coco, detection, text
-    from valor_gpu.classification.class_counts import CountMetric
     from valor_gpu.classification.confusion import PairMetric
+    from valor_gpu.classification.ratio_base import RatioMetric
 
     documented: list[tuple[Any, str]] = []
     for package in (detection, classification, text):
         public = [getattr(package, name) for name in package.__all__]
         kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
         documented += [(kind, package.__name__) for kind in dict.fromkeys(kinds)]
-    documented += [(CountMetric, CountMetric.__module__), (PairMetric, PairMetric.__module__)]
+    documented += [(RatioMetric, RatioMetric.__module__), (PairMetric, PairMetric.__module__)]
     documented += [(coco.COCO, "valor_gpu.coco"), (coco.COCOeval, "valor_gpu.coco")]
     documented += [(valor_gpu.Metric, "valor_gpu"), (valor_gpu.Result, "valor_gpu")]
     made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home) for kind, home in documented}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
 from valor_gpu.errors import InputError
-from valor_gpu.reduce.curves import precision_recall_points, roc_points
+from valor_gpu.reduce.curve_points import precision_recall_points, roc_points
 
 CURVES = [(ROC, "ROC"), (PrecisionRecallCurve, "PrecisionRecallCurve")]
 

@@ -1,4 +1,4 @@
-"""rank_areas and rank_curves: kernels equal the reference by bytes, the reference scikit-learn and brute force."""
+"""auroc_and_ap and rank_curves: kernels equal the reference by bytes, the reference scikit-learn and brute force."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _ranks_cuda, _targets, ranks
-from valor_gpu.ops.ranks import rank_areas, rank_curves
+from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
 
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))
@@ -44,10 +44,10 @@ def brute_areas(scores: Tensor, positive: Tensor) -> tuple[Fraction, Fraction]:
 def test_areas_are_those_of_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores, target = made.scores(rng, 40, 3, made.FLOATS[seed % 4]), made.indices(rng, 40, 3)
-    found = rank_areas(scores, target)
+    found = auroc_and_ap(scores, target)
     for c in range(3):
         expected = brute_areas(scores[:, c].double(), target == c)
-        assert np.abs(found.areas[:, c].numpy() - np.array([float(e) for e in expected])).max() < 1e-15
+        assert np.abs(found.values[:, c].numpy() - np.array([float(e) for e in expected])).max() < 1e-15
     assert found.totals[0].tolist() == torch.bincount(target, minlength=3).tolist()
     assert found.totals.sum(0).tolist() == [40] * 3 and int(found.problem) == _targets.FINE
 
@@ -67,12 +67,12 @@ def test_areas_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
     target[:2] = torch.tensor([[0], [1]])
     if weight is not None:
         weight[:2] = 1.0
-    found = rank_areas(scores, target, weight=weight)
+    found = auroc_and_ap(scores, target, weight=weight)
     for c in range(4):
         case = (target[:, c].numpy(), scores[:, c].numpy())
         auc = metrics.roc_auc_score(*case, sample_weight=weight)
         average = metrics.average_precision_score(*case, sample_weight=weight)
-        assert np.abs(found.areas[:, c].numpy() - np.array([auc, average])).max() < 1e-12
+        assert np.abs(found.values[:, c].numpy() - np.array([auc, average])).max() < 1e-12
 
 
 @pytest.mark.parametrize("weighted", ["none", "random"])
@@ -100,11 +100,11 @@ def test_curves_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
 
 def test_a_side_that_is_missing() -> None:
     scores = column([0.1, 0.5, 0.3])
-    only_negatives, only_positives = (rank_areas(scores, torch.full((3, 1), y)) for y in (0, 1))
-    assert only_negatives.areas.isnan().all() and only_negatives.totals.tolist() == [[0], [3]]
-    assert only_positives.areas[0].isnan().all() and only_positives.areas[1].tolist() == [1.0]
-    empty = rank_areas(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), weight=torch.zeros(0).double())
-    assert empty.areas.isnan().all() and empty.totals.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    only_negatives, only_positives = (auroc_and_ap(scores, torch.full((3, 1), y)) for y in (0, 1))
+    assert only_negatives.values.isnan().all() and only_negatives.totals.tolist() == [[0], [3]]
+    assert only_positives.values[0].isnan().all() and only_positives.values[1].tolist() == [1.0]
+    empty = auroc_and_ap(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), weight=torch.zeros(0).double())
+    assert empty.values.isnan().all() and empty.totals.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     none = rank_curves(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64))
     assert none.offsets.tolist() == [0, 0, 0] and none.thresholds.shape == (0,)
 
@@ -114,12 +114,12 @@ def test_a_side_that_is_missing() -> None:
 
 @pytest.fixture(params=BACKENDS)
 def areas(request: pytest.FixtureRequest) -> Op:
-    return kernel(request.param, "rank_areas", _ranks_cuda.rank_areas)
+    return kernel(request.param, "auroc_and_ap", _ranks_cuda.auroc_and_ap)
 
 
 def check(areas: Op, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     found: tuple[Tensor, Tensor, Tensor] = areas(*arguments)
-    assert differences(found, _library.reference("rank_areas")(*arguments)) == ""
+    assert differences(found, _library.reference("auroc_and_ap")(*arguments)) == ""
     return found
 
 
@@ -164,7 +164,7 @@ def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
     try:
         torch.set_num_threads(threads)
         for name in ("1000 x 37, indices", "1000 x 37, weights", "classes of many and of few"):
-            check(torch.ops.valor_gpu.rank_areas, *EXAMPLES[name])
+            check(torch.ops.valor_gpu.auroc_and_ap, *EXAMPLES[name])
     finally:
         torch.set_num_threads(before)
 
@@ -172,14 +172,17 @@ def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
-    simulated = kernel("simulated", "rank_areas", _ranks_cuda.rank_areas)
+    simulated = kernel("simulated", "auroc_and_ap", _ranks_cuda.auroc_and_ap)
     for name in ("33 x 37, indices", "33 x 37, multi-hot", "1000 x 3, weights"):
         check(simulated, *EXAMPLES[name])
 
 
 def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ranks_cuda, "ROOM", 2 * 56 * 333)
-    check(kernel("simulated", "rank_areas", _ranks_cuda.rank_areas), *EXAMPLES["torch.float64, torch.int32, multi-hot"])
+    check(
+        kernel("simulated", "auroc_and_ap", _ranks_cuda.auroc_and_ap),
+        *EXAMPLES["torch.float64, torch.int32, multi-hot"],
+    )
     monkeypatch.setattr(ranks, "_CURVE_ROOM", 2 * 333)
     arguments = EXAMPLES["torch.float64, torch.int32, multi-hot"]
     found = torch.ops.valor_gpu.rank_curves(*arguments)
@@ -230,7 +233,7 @@ def test_the_first_bad_value_is_told(areas: Op) -> None:
     assert told(areas(torch.rand(50, 3), many_hot, None, None), names._replace(per_element=True)) == expected
     for op in (areas, torch.ops.valor_gpu.rank_curves):
         assert int(op(scores, target, 3, weight)[-1]) == int(
-            _library.reference("rank_areas")(scores, target, 3, weight)[-1]
+            _library.reference("auroc_and_ap")(scores, target, 3, weight)[-1]
         )
 
 
@@ -256,11 +259,11 @@ def test_opcheck(weighted: bool) -> None:
     rng = np.random.default_rng(5)
     weight = made.weights(rng, 40) if weighted else None
     for target in (made.indices(rng, 40, 2), made.multi_hot(rng, 40, 2)):
-        for op in (torch.ops.valor_gpu.rank_areas, torch.ops.valor_gpu.rank_curves):
+        for op in (torch.ops.valor_gpu.auroc_and_ap, torch.ops.valor_gpu.rank_curves):
             torch.library.opcheck(op.default, (made.scores(rng, 40, 2), target, None, weight))
 
 
-@pytest.mark.parametrize("function", [rank_areas, rank_curves])
+@pytest.mark.parametrize("function", [auroc_and_ap, rank_curves])
 def test_errors_name_the_argument(function: Op) -> None:
     scores, target = torch.rand(4, 3), torch.zeros(4, dtype=torch.int64)
     with pytest.raises(InputError, match=r"scores must have shape \[N, N\] but got \[4\]"):

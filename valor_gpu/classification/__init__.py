@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.areas import AUROC, ROCAUC, AveragePrecision, mROCAUC
     from valor_gpu.classification.calibration import CalibrationError
     from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
-    from valor_gpu.classification.counts import (
+    from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
+    from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, mROCAUC
+    from valor_gpu.classification.ratio_metrics import (
         Accuracy,
         BalancedAccuracy,
         F1Score,
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
         Recall,
         Specificity,
     )
-    from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
-    from valor_gpu.classification.sweeps import DetailedPrecisionRecallCurve, ThresholdCounts
+    from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve, ThresholdCounts
 
 __all__ = [
     "AUROC",
@@ -53,11 +53,11 @@ __all__ = [
 _COUNTS = ("Accuracy", "BalancedAccuracy", "F1Score", "FBetaScore", "HammingDistance", "JaccardIndex",
            "NegativePredictiveValue", "Precision", "Recall", "Specificity")  # fmt: skip
 _HOMES = {
-    **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.areas"),
-    **dict.fromkeys(_COUNTS, "valor_gpu.classification.counts"),
+    **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.ranking_metrics"),
+    **dict.fromkeys(_COUNTS, "valor_gpu.classification.ratio_metrics"),
     **dict.fromkeys(("CohenKappa", "ConfusionMatrix", "MatthewsCorrCoef"), "valor_gpu.classification.confusion"),
     **dict.fromkeys(("PrecisionRecallCurve", "ROC"), "valor_gpu.classification.curves"),
-    **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.sweeps"),
+    **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.threshold_counts"),
     "CalibrationError": "valor_gpu.classification.calibration",
 }
 

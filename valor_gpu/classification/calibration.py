@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.class_counts import samples_seen
+from valor_gpu.classification.ratio_base import samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
-from valor_gpu.classification.class_counts import choices_of, count_classes, decided, samples_seen, without_activation
 from valor_gpu.classification.confusion_plot import plot_confusion
 from valor_gpu.classification.examples import NOTHING, example_rows, shown, thinned
+from valor_gpu.classification.ratio_base import choices_of, count_classes, decided, samples_seen, without_activation
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch

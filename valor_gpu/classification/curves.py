@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves
-from valor_gpu.reduce.curves import precision_recall_points, roc_points
-from valor_gpu.reduce.sweeps import threshold_counts
+from valor_gpu.reduce.curve_points import precision_recall_points, roc_points
+from valor_gpu.reduce.histogram_metrics import threshold_counts
 from valor_gpu.result import Result
 
 _LABELLED = 10  # lines that a legend names
@@ -56,8 +56,8 @@ class CurveMetric(ScoreMetric):
         num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
         num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
         thresholds: None gives a point for every distinct score and keeps every score, as
-            :class:`~valor_gpu.classification.areas.AreaMetric` does. A number of thresholds, evenly spaced from 0 to 1,
-            or ascending thresholds keep a histogram of constant size.
+            :class:`~valor_gpu.classification.ranking_metrics.RankingMetric` does. A number of thresholds, evenly spaced
+            from 0 to 1, or ascending thresholds keep a histogram of constant size.
         average: ``none`` (or None) gives a curve a class, ``micro`` one curve of all elements.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of
@@ -201,7 +201,7 @@ class PrecisionRecallCurve(CurveMetric):
     The exact curve has a point for every distinct score and equals scikit-learn's ``precision_recall_curve``.
     Precision is NaN where nothing reaches the threshold, recall where there is no positive (there torchmetrics and
     scikit-learn give 1). Arguments: those of :class:`CurveMetric`. Counts at thresholds, with Valor's names and
-    defaults: :class:`~valor_gpu.classification.sweeps.ThresholdCounts`.
+    defaults: :class:`~valor_gpu.classification.threshold_counts.ThresholdCounts`.
 
     Source: scikit-learn, ``precision_recall_curve``.
 

@@ -18,10 +18,10 @@ ROOM = 1 << 29
 _BYTES = 56  # of an element of such a column: its keys, sorted and not, rows, running sums, and what torch's sort takes
 
 
-def rank_areas(
+def auroc_and_ap(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The op ``rank_areas`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.rank_areas`.
+    """The op ``auroc_and_ap`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.auroc_and_ap`.
 
     Beyond the input it takes 40 bytes a row, if the target is class indices and there are no weights; else ``ROOM``,
     or 56 bytes a row.

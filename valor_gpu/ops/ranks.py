@@ -1,4 +1,4 @@
-"""Exact areas and curves of ranked scores: ROC AUC, average precision, and the counts behind their curves.
+"""Exact ROC AUC, average precision, and the points of the curves behind them, from ranked scores.
 
 Ties are merged: elements of equal score, -0.0 and 0.0 among them, are one point of a curve. Elements whose weight is 0
 are left out, as in scikit-learn. Unweighted results are whole numbers to the end, so that no order and no split of the
@@ -26,17 +26,17 @@ LANES = 256
 _MOST_ROWS = 1 << 31  # kernels keep a row and its side in 32 bits
 
 
-class RankAreas(NamedTuple):
-    """Areas of every class.
+class AurocAndAp(NamedTuple):
+    """Area under the ROC curve and average precision of every class.
 
     Attributes:
-        areas: float64 ``[2, C]``: ROC AUC, NaN without positives or without negatives; average precision, NaN without
+        values: float64 ``[2, C]``: ROC AUC, NaN without positives or without negatives; average precision, NaN without
             positives.
         totals: ``[2, C]`` positives and negatives: int64 counts, or float64 weights.
         problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Unless it is ``FINE`` the rest means nothing.
     """
 
-    areas: Tensor
+    values: Tensor
     totals: Tensor
     problem: Tensor
 
@@ -59,9 +59,9 @@ class RankCurves(NamedTuple):
     problem: Tensor
 
 
-def rank_areas(
+def auroc_and_ap(
     scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
-) -> RankAreas:
+) -> AurocAndAp:
     """Exact area under the ROC curve and average precision of every class against the rest.
 
     ROC AUC is the share of pairs of a positive and a negative in which the positive has the larger score, a tie being
@@ -84,14 +84,14 @@ def rank_areas(
 
     Example:
         >>> scores = torch.tensor([[0.9], [0.8], [0.8], [0.1]])
-        >>> found = rank_areas(scores, torch.tensor([[1], [1], [0], [0]]))
-        >>> found.areas[:, 0].tolist()
+        >>> found = auroc_and_ap(scores, torch.tensor([[1], [1], [0], [0]]))
+        >>> found.values[:, 0].tolist()
         [0.875, 0.8333333333333333]
         >>> found.totals.tolist()
         [[2], [2]]
     """
     _check(scores, target, weight)
-    return RankAreas(*_AREAS(scores, target, ignore_index, weight))
+    return AurocAndAp(*_AUROC_AND_AP(scores, target, ignore_index, weight))
 
 
 def rank_curves(
@@ -189,7 +189,7 @@ def _rank(scores: Tensor, positive: Tensor, weight: Tensor | None) -> _Ranked:
     return _Ranked(scores[order] + 0.0, positive, weights, tp, fp, (ends - sizes)[group], ends[group] - 1)
 
 
-def _areas_of(ranked: _Ranked) -> tuple[list[Tensor], list[Tensor]]:
+def _values_of(ranked: _Ranked) -> tuple[list[Tensor], list[Tensor]]:
     """ROC AUC and average precision, then weight of positives and negatives."""
     zero, nan = ranked.weight.new_zeros(1), ranked.scores.new_full((), torch.nan, dtype=torch.float64)
     total_tp, total_fp = (torch.cat((zero, sums))[-1] for sums in (ranked.tp, ranked.fp))
@@ -223,21 +223,21 @@ def _classes(
     return found, _targets.first_problem(masks)
 
 
-def _areas_reference(
+def _auroc_and_ap_reference(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     ranked, problem = _classes(scores, target, ignore_index, weight)
-    found = [_areas_of(one) for one in ranked]
-    areas, totals = (torch.stack([torch.stack(pair[i]) for pair in found], 1) for i in (0, 1))
-    return areas, totals, problem
+    found = [_values_of(one) for one in ranked]
+    values, totals = (torch.stack([torch.stack(pair[i]) for pair in found], 1) for i in (0, 1))
+    return values, totals, problem
 
 
-def _areas_fake(
+def _auroc_and_ap_fake(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    areas = scores.new_empty((2, scores.shape[1]), dtype=torch.float64)
-    totals = torch.empty_like(areas, dtype=torch.int64 if weight is None else torch.float64)
-    return areas, totals, scores.new_empty((), dtype=torch.int64)
+    values = scores.new_empty((2, scores.shape[1]), dtype=torch.float64)
+    totals = torch.empty_like(values, dtype=torch.int64 if weight is None else torch.float64)
+    return values, totals, scores.new_empty((), dtype=torch.int64)
 
 
 def _curves_reference(
@@ -273,15 +273,15 @@ def _input_words(
     return words + _targets.target_words(target, scores.shape[1], ignore_index), (scores, target, weight)
 
 
-def _areas_cpu(
+def _auroc_and_ap_cpu(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     words, _held = _input_words(scores, target, ignore_index, weight)
-    areas, totals, problem = _areas_fake(scores, target, ignore_index, weight)
+    values, totals, problem = _auroc_and_ap_fake(scores, target, ignore_index, weight)
     native.function("valor_cpu", "valor_rank_areas_cpu", "ppppq")(
-        words, areas.data_ptr(), totals.data_ptr(), problem.data_ptr(), torch.get_num_threads()
+        words, values.data_ptr(), totals.data_ptr(), problem.data_ptr(), torch.get_num_threads()
     )
-    return areas, totals, problem
+    return values, totals, problem
 
 
 _CURVE_ROOM = 1 << 22  # points of one call
@@ -313,12 +313,12 @@ def _curves_cpu(
 
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"
 
-_AREAS = register(
-    f"rank_areas{_ARGUMENTS} -> (Tensor, Tensor, Tensor)",
-    reference=_areas_reference,
-    fake=_areas_fake,
-    cpu=cpp(_areas_cpu),
-    cuda=cuda(_ranks_cuda.rank_areas),
+_AUROC_AND_AP = register(
+    f"auroc_and_ap{_ARGUMENTS} -> (Tensor, Tensor, Tensor)",
+    reference=_auroc_and_ap_reference,
+    fake=_auroc_and_ap_fake,
+    cpu=cpp(_auroc_and_ap_cpu),
+    cuda=cuda(_ranks_cuda.auroc_and_ap),
 )
 _CURVES = register(
     f"rank_curves{_ARGUMENTS} -> (Tensor, Tensor, Tensor, Tensor, Tensor)",

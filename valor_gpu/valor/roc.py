@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.ops.ranks import rank_areas
+from valor_gpu.ops.ranks import auroc_and_ap
 from valor_gpu.valor.keys import Integers, KeyRows
 
 _CHUNK_BYTES = 1 << 26  # of dense scores at a time; the op works on as much again
@@ -66,7 +66,7 @@ def exact_areas(rows: KeyRows) -> Floats:
         scores.numpy()[place[rows.datum[listed]], rows.label[listed] - first] = rows.score[listed]
         true = by_label[true_ends[first] : true_ends[last]]
         target.numpy()[place[rows.true_datum[true]], rows.true_label[true] - first] = 1
-        areas[first:last] = rank_areas(scores, target).areas[0].numpy()
+        areas[first:last] = auroc_and_ap(scores, target).values[0].numpy()
     return areas
 
 

@@ -1,4 +1,4 @@
-"""sweep: kernels equal the reference by bytes, the reference numpy's comparisons of every score and threshold."""
+"""score_histogram: kernels equal the reference bit by bit, the reference equals numpy's comparisons of all scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
 from valor_gpu.ops._targets import FINE, Names, describe
-from valor_gpu.ops.sweep import ALL, POSITIVES, _sweep_cuda, block_rows, sweep
+from valor_gpu.ops.score_histogram import ALL, POSITIVES, _score_histogram_cuda, block_rows, score_histogram
 
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))
@@ -48,7 +48,7 @@ def brute(
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in WRONG and "1000 x" not in name])
 def test_buckets_are_those_of_all_comparisons(name: str) -> None:
     arguments = EXAMPLES[name]
-    histogram, problem = _library.reference("sweep")(*arguments)
+    histogram, problem = _library.reference("score_histogram")(*arguments)
     expected = brute(*arguments)
     assert int(problem) == FINE and histogram.shape == expected.shape
     assert histogram.dtype == (torch.int64 if arguments[-1] is None else torch.float64)
@@ -59,24 +59,26 @@ def test_a_threshold_is_reached_by_the_score_that_equals_it() -> None:
     grid = torch.tensor([0.1, 0.5, 0.7]).double()  # 0.1 and 0.7 are those of float32, 0.5 is in every dtype
     target = torch.ones(1, 1, dtype=torch.int64)
     for score, bucket in ((0.1, 1), (0.5, 2), (0.7, 3)):
-        assert sweep(torch.tensor([[score]]), target, grid).histogram[ALL, 0].nonzero().tolist() == [[bucket]]
-    rounded = sweep(torch.tensor([[0.7]]), target, torch.tensor([0.7]).double().nextafter(torch.tensor(1.0).double()))
+        assert score_histogram(torch.tensor([[score]]), target, grid).histogram[ALL, 0].nonzero().tolist() == [[bucket]]
+    rounded = score_histogram(
+        torch.tensor([[0.7]]), target, torch.tensor([0.7]).double().nextafter(torch.tensor(1.0).double())
+    )
     assert rounded.histogram[ALL].tolist() == [[1, 0]]
 
 
 def test_minus_zero_is_zero() -> None:
     scores, target = torch.tensor([[0.0], [-0.0]]), torch.ones(2, 1, dtype=torch.int64)
     for zero in (0.0, -0.0):
-        assert sweep(scores, target, torch.tensor([zero]).double()).histogram[ALL].tolist() == [[0, 2]]
+        assert score_histogram(scores, target, torch.tensor([zero]).double()).histogram[ALL].tolist() == [[0, 2]]
 
 
 def test_sums_of_weights_run_over_blocks_of_rows() -> None:
     scores, target, grid, ignore_index, weight = EXAMPLES["blocks of rows"]
     block = block_rows(len(scores), len(grid))
     assert block < len(scores) / 4
-    found = sweep(scores, target, grid, ignore_index=ignore_index, weight=weight).histogram
+    found = score_histogram(scores, target, grid, ignore_index=ignore_index, weight=weight).histogram
     parts = [
-        sweep(
+        score_histogram(
             scores[i : i + block], target[i : i + block], grid, ignore_index=ignore_index, weight=weight[i : i + block]
         )
         for i in range(0, len(scores), block)
@@ -101,7 +103,7 @@ def test_sums_of_weights_run_over_blocks_of_rows() -> None:
 )
 def test_the_first_problem_is_told(name: str, message: str) -> None:
     scores, target, grid, ignore_index, weight = EXAMPLES[name]
-    problem = int(sweep(scores, target, grid, ignore_index=ignore_index, weight=weight).problem)
+    problem = int(score_histogram(scores, target, grid, ignore_index=ignore_index, weight=weight).problem)
     if not message:
         assert problem == FINE
         return
@@ -114,7 +116,7 @@ def test_the_first_problem_is_told(name: str, message: str) -> None:
 
 @pytest.fixture(params=BACKENDS)
 def op(request: pytest.FixtureRequest) -> Op:
-    return kernel(request.param, "sweep", _sweep_cuda)
+    return kernel(request.param, "score_histogram", _score_histogram_cuda)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def op(request: pytest.FixtureRequest) -> Op:
 )
 def test_kernels_equal_the_reference(op: Op, name: str) -> None:
     arguments = EXAMPLES[name]
-    assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+    assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(3000, 1), (9000, 1), (3000, 17), (2100, 65), (257, 600), (0, 40)])
@@ -132,7 +134,7 @@ def test_every_cut_into_tiles_and_chunks(op: Op, rows: int, classes: int) -> Non
     scores, weight = made.probabilities(rng, rows, classes), made.weights_of(rng, rows)
     for target, ignored in ((made.labels_of(rng, rows, classes), classes), (made.multi_hot(rng, rows, classes), 3)):
         for arguments in ((scores, target, GRIDS["hit"], ignored, w) for w in (None, weight)):
-            assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+            assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) -> None:
@@ -142,7 +144,7 @@ def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) ->
     histogram, problem = op(*arguments)
     assert histogram.sum(-1).tolist() == [[1], [2]]
     assert int(problem) != FINE and describe(int(problem), Names(1, True)).startswith("target[1]")
-    assert differences((histogram, problem), _library.reference("sweep")(*arguments)) == ""
+    assert differences((histogram, problem), _library.reference("score_histogram")(*arguments)) == ""
 
 
 @pytest.mark.parametrize("per_element", [False, True])
@@ -152,7 +154,7 @@ def test_a_lone_nan_of_weight_0_is_told(op: Op, per_element: bool) -> None:
     arguments = (torch.tensor([[0.25], [0.5], [torch.nan], [0.75]]), target, GRIDS["hit"], None, weight)
     histogram, problem = op(*arguments)
     assert describe(int(problem), Names(1, per_element)).startswith("preds[2] must not be NaN")
-    assert differences((histogram, problem), _library.reference("sweep")(*arguments)) == ""
+    assert differences((histogram, problem), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_views_are_read_in_their_order(op: Op) -> None:
@@ -163,7 +165,7 @@ def test_views_are_read_in_their_order(op: Op) -> None:
         (scores.repeat(1, 2)[:, ::2], target.flip(0)),
     ):
         arguments = (*given, grid, made.IGNORED, weight)
-        assert differences(op(*arguments), _library.reference("sweep")(*arguments)) == ""
+        assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -174,7 +176,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            found.append([sweep(scores, target, GRIDS["even"], weight=w) for w in (None, weight)])
+            found.append([score_histogram(scores, target, GRIDS["even"], weight=w) for w in (None, weight)])
     finally:
         torch.set_num_threads(before)
     assert all(differences(other, found[0]) == "" for other in found[1:])
@@ -190,12 +192,15 @@ def test_random_thresholds_are_looked_up_exactly(seed: int) -> None:
         :, None
     ]
     arguments = (column, torch.ones_like(column, dtype=torch.uint8), grid, None, None)
-    assert differences(torch.ops.valor_gpu.sweep(*arguments), _library.reference("sweep")(*arguments)) == ""
+    assert (
+        differences(torch.ops.valor_gpu.score_histogram(*arguments), _library.reference("score_histogram")(*arguments))
+        == ""
+    )
 
 
 def test_opcheck() -> None:
     for name in ("31 x 3", "33 x 10, labels, weights"):
-        torch.library.opcheck(torch.ops.valor_gpu.sweep.default, EXAMPLES[name])
+        torch.library.opcheck(torch.ops.valor_gpu.score_histogram.default, EXAMPLES[name])
 
 
 SCORES, INDICES, GRID = torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
@@ -221,4 +226,4 @@ SCORES, INDICES, GRID = torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64), to
 )
 def test_errors_name_the_argument(changed: dict[str, Tensor], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(**{"scores": SCORES, "target": INDICES, "thresholds": GRID, **changed})
+        score_histogram(**{"scores": SCORES, "target": INDICES, "thresholds": GRID, **changed})

@@ -1,7 +1,7 @@
 """Numbers from histograms of scores between thresholds: torch on any device, float64 out.
 
 A histogram is ``[2, ..., T + 1]``: row 0 the positives, row 1 all; bucket b holds what reaches exactly b of T ascending
-thresholds, as :func:`valor_gpu.ops.sweep.sweep` leaves it. Counts or sums of weights.
+thresholds, as :func:`valor_gpu.ops.score_histogram.score_histogram` leaves it. Counts or sums of weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST_OCTAVE = -32
 """Float-order thresholds begin at 2 to this power."""
 
 
-class ThresholdCounts(NamedTuple):
+class CountsAtThresholds(NamedTuple):
     """Counts at thresholds, float64 ``[..., T]``: what reaches one (``score >= t``) is predicted positive."""
 
     tp: Tensor
@@ -43,7 +43,7 @@ class BinnedPrecision(NamedTuple):
     highest: Tensor
 
 
-def threshold_counts(histogram: Tensor) -> ThresholdCounts:
+def threshold_counts(histogram: Tensor) -> CountsAtThresholds:
     """True and false positives, false and true negatives at each threshold.
 
     Example:
@@ -54,7 +54,7 @@ def threshold_counts(histogram: Tensor) -> ThresholdCounts:
     positives, negatives = _sides(histogram)
     reach = [_from_top(side)[..., 1:] for side in (positives, negatives)]
     below = [side.cumsum(-1)[..., :-1] for side in (positives, negatives)]
-    return ThresholdCounts(*reach, *below)
+    return CountsAtThresholds(*reach, *below)
 
 
 def roc_auc(histogram: Tensor) -> BinnedArea:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.classification.sweeps import (
+from valor_gpu.classification.threshold_counts import (
     KINDS,
     VALOR_THRESHOLDS,
     DetailedPrecisionRecallCurve,

@@ -17,9 +17,9 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from valor_gpu import classification
-from valor_gpu.classification import class_counts
-from valor_gpu.classification.class_counts import CountMetric, next_above
-from valor_gpu.classification.counts import (
+from valor_gpu.classification import ratio_base
+from valor_gpu.classification.ratio_base import RatioMetric, next_above
+from valor_gpu.classification.ratio_metrics import (
     Accuracy,
     BalancedAccuracy,
     F1Score,
@@ -34,7 +34,7 @@ from valor_gpu.classification.counts import (
 from valor_gpu.errors import InputError
 
 CLASSES = 5
-PEERS: list[type[CountMetric]] = [
+PEERS: list[type[RatioMetric]] = [
     Accuracy, Precision, Recall, F1Score, FBetaScore, Specificity, NegativePredictiveValue, JaccardIndex,
     HammingDistance,
 ]  # fmt: skip
@@ -72,7 +72,7 @@ def multilabel(seed: int, rows: int = 40) -> tuple[Tensor, Tensor]:
     return scores, target
 
 
-def peer(kind: type[CountMetric], task: str, **choices: Any) -> Any:
+def peer(kind: type[RatioMetric], task: str, **choices: Any) -> Any:
     """torchmetrics' class of the same name."""
     if kind is FBetaScore:
         choices["beta"] = 0.7
@@ -80,11 +80,11 @@ def peer(kind: type[CountMetric], task: str, **choices: Any) -> Any:
     return found(**choices)
 
 
-def ours(kind: type[CountMetric], **choices: Any) -> CountMetric:
+def ours(kind: type[RatioMetric], **choices: Any) -> RatioMetric:
     return kind(**choices, **({"beta": 0.7} if kind is FBetaScore else {}))
 
 
-def assert_peer(kind: type[CountMetric], metric: CountMetric, theirs: Any, preds: Tensor, target: Tensor) -> None:
+def assert_peer(kind: type[RatioMetric], metric: RatioMetric, theirs: Any, preds: Tensor, target: Tensor) -> None:
     metric.update(preds, target)
     with quiet():
         theirs.update(preds, target)
@@ -94,7 +94,7 @@ def assert_peer(kind: type[CountMetric], metric: CountMetric, theirs: Any, preds
     torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-6)
 
 
-def shared(kind: type[CountMetric], zero_division: int) -> dict[str, Any]:
+def shared(kind: type[RatioMetric], zero_division: int) -> dict[str, Any]:
     return {"zero_division": zero_division} if kind in ZERO_DIVISION else {}
 
 
@@ -102,7 +102,7 @@ def shared(kind: type[CountMetric], zero_division: int) -> dict[str, Any]:
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize(("ignore_index", "zero_division"), [(None, 0), (None, 1), (1, 0), (-1, 0), (-1, 1)])
 def test_multiclass_equals_torchmetrics(
-    kind: type[CountMetric], average: str, ignore_index: int | None, zero_division: int
+    kind: type[RatioMetric], average: str, ignore_index: int | None, zero_division: int
 ) -> None:
     choices = dict(num_classes=CLASSES, average=average, ignore_index=ignore_index, **shared(kind, zero_division))
     for seed in range(3):
@@ -121,7 +121,7 @@ def test_multiclass_equals_torchmetrics(
 @pytest.mark.parametrize("average", AVERAGES)
 @pytest.mark.parametrize("top_k", [2, 3, 5])
 @pytest.mark.parametrize("ignore_index", [None, 1])
-def test_top_k_equals_torchmetrics(kind: type[CountMetric], average: str, top_k: int, ignore_index: int | None) -> None:
+def test_top_k_equals_torchmetrics(kind: type[RatioMetric], average: str, top_k: int, ignore_index: int | None) -> None:
     choices = dict(num_classes=CLASSES, average=average, ignore_index=ignore_index, top_k=top_k)
     preds, target = multiclass(4)
     assert_peer(kind, ours(kind, **choices), peer(kind, "Multiclass", **choices), preds, target)
@@ -132,7 +132,7 @@ def test_top_k_equals_torchmetrics(kind: type[CountMetric], average: str, top_k:
 @pytest.mark.parametrize("ignore_index", [None, -1])
 @pytest.mark.parametrize("zero_division", [0, 1])
 def test_multilabel_equals_torchmetrics(
-    kind: type[CountMetric], average: str, ignore_index: int | None, zero_division: int
+    kind: type[RatioMetric], average: str, ignore_index: int | None, zero_division: int
 ) -> None:
     choices = dict(num_labels=CLASSES, average=average, ignore_index=ignore_index, threshold=0.4)
     choices.update(shared(kind, zero_division))
@@ -149,7 +149,7 @@ def test_multilabel_equals_torchmetrics(
 @pytest.mark.parametrize("kind", PEERS)
 @pytest.mark.parametrize("shape", [(30,), (6, 5)])
 @pytest.mark.parametrize("ignore_index", [None, -1, 0])
-def test_binary_equals_torchmetrics(kind: type[CountMetric], shape: tuple[int, ...], ignore_index: int | None) -> None:
+def test_binary_equals_torchmetrics(kind: type[RatioMetric], shape: tuple[int, ...], ignore_index: int | None) -> None:
     preds = torch.rand(shape, generator=random(0))
     target = torch.randint(-1 if ignore_index == -1 else 0, 2, shape, generator=random(1))
     choices = dict(ignore_index=ignore_index, threshold=0.3)
@@ -162,7 +162,7 @@ def test_binary_equals_torchmetrics(kind: type[CountMetric], shape: tuple[int, .
 
 
 @pytest.mark.parametrize("kind", PEERS)
-def test_further_dimensions_equal_torchmetrics(kind: type[CountMetric]) -> None:
+def test_further_dimensions_equal_torchmetrics(kind: type[RatioMetric]) -> None:
     preds = torch.rand(4, CLASSES, 3, 2, generator=random(0))
     target = torch.randint(CLASSES, (4, 3, 2), generator=random(1))
     several = torch.randint(2, (4, CLASSES, 3, 2), generator=random(1))
@@ -284,7 +284,7 @@ def test_documented_examples_of_torchmetrics() -> None:
         assert float(metric.compute()) == pytest.approx(expected, abs=5e-5), type(metric)
 
 
-def everything(**choices: Any) -> dict[str, CountMetric]:
+def everything(**choices: Any) -> dict[str, RatioMetric]:
     return {kind.__name__: kind(**choices) for kind in (*PEERS, BalancedAccuracy)}
 
 
@@ -295,8 +295,8 @@ def test_one_update_serves_a_collection(monkeypatch: pytest.MonkeyPatch) -> None
         calls.append(1)
         return original(*args, **kwargs)
 
-    original = class_counts.count_top
-    monkeypatch.setattr(class_counts, "count_top", counted)
+    original = ratio_base.count_top
+    monkeypatch.setattr(ratio_base, "count_top", counted)
     choices = dict(num_classes=CLASSES)
     collection = MetricCollection({**everything(**choices), "macro": Accuracy(**choices, average="macro")})
     batches = [multiclass(seed, rows=9) for seed in range(4)]
@@ -351,7 +351,7 @@ def test_result_tells_what_was_counted() -> None:
 
 @pytest.mark.parametrize("kind", [*PEERS, BalancedAccuracy])
 @pytest.mark.parametrize("choices", [{}, {"num_classes": 3}, {"num_labels": 3}])
-def test_nothing_seen_is_nan_with_a_reason(kind: type[CountMetric], choices: dict[str, int]) -> None:
+def test_nothing_seen_is_nan_with_a_reason(kind: type[RatioMetric], choices: dict[str, int]) -> None:
     result = kind(**choices).result()
     assert math.isnan(result.values[kind.__name__]) and result.reason(kind.__name__)
     assert ("per_class" in result.values) == bool(choices)
@@ -411,7 +411,7 @@ def test_bad_weights(weight: float) -> None:
         (BalancedAccuracy, dict(average="micro"), "average must be left out"),
     ],
 )
-def test_arguments_out_of_range(kind: type[CountMetric], choices: dict[str, Any], message: str) -> None:
+def test_arguments_out_of_range(kind: type[RatioMetric], choices: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         kind(**choices)
 

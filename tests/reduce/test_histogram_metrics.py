@@ -12,8 +12,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.sweep import sweep
-from valor_gpu.reduce.sweeps import average_precision, float_order_thresholds, roc_auc, threshold_counts
+from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.reduce.histogram_metrics import average_precision, float_order_thresholds, roc_auc, threshold_counts
 
 ROUNDING = 1e-12
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-12
 def histogram(
     scores: NDArray[np.float64], target: NDArray[np.int64], grid: Tensor, weight: Tensor | None = None
 ) -> Tensor:
-    found = sweep(torch.from_numpy(scores)[:, None], torch.from_numpy(target)[:, None], grid, weight=weight)
+    found = score_histogram(torch.from_numpy(scores)[:, None], torch.from_numpy(target)[:, None], grid, weight=weight)
     return found.histogram
 
 
@@ -100,7 +100,7 @@ def test_weights_below_one_need_the_looser_bound() -> None:
 def test_many_classes_at_once_are_each_class_alone() -> None:
     rng = np.random.default_rng(0)
     scores, target = torch.from_numpy(rng.random((300, 7))), torch.from_numpy(rng.integers(0, 7, 300))
-    found = sweep(scores, target, float_order_thresholds(4)).histogram
+    found = score_histogram(scores, target, float_order_thresholds(4)).histogram
     for c in range(7):
         for reduce in (roc_auc, average_precision, threshold_counts):
             alone = reduce(found[:, c])

@@ -8,20 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.class_counts import ClassCounts, CountMetric
+from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.ratios import Outcomes, Ratio, mean
 
 
-class Accuracy(CountMetric):
+class Accuracy(RatioMetric):
     """Share of predictions that are right; ``top_k`` counts a target among the k largest scores.
 
     Multiclass: of each class the share of its samples that were recognised, which is its recall; ``micro`` is the share
     of all samples. Binary and multilabel: (tp + tn) / (tp + fp + fn + tn). Of equal largest scores the lowest class is
     predicted. Without data :meth:`result` has NaN with a reason, ``compute`` 0 as torchmetrics has. A class that was
     predicted but is never true counts as 0 in ``macro`` (with ``top_k`` above 1 it is left out); in :meth:`result` its
-    own number is NaN. Arguments: those of :class:`CountMetric`.
+    own number is NaN. Arguments: those of :class:`RatioMetric`.
 
     Source: scikit-learn, ``accuracy_score`` (``micro``), ``top_k_accuracy_score`` and, by class, ``recall_score``.
 
@@ -38,8 +38,8 @@ class Accuracy(CountMetric):
         return ratios.recall(o) if self.task.kind == "multiclass" else ratios.agreement(o)
 
 
-class Precision(CountMetric):
-    """tp / (tp + fp): share of predictions of a class that are right. Arguments: those of :class:`CountMetric`.
+class Precision(RatioMetric):
+    """tp / (tp + fp): share of predictions of a class that are right. Arguments: those of :class:`RatioMetric`.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
@@ -56,8 +56,8 @@ class Precision(CountMetric):
         return ratios.precision(o)
 
 
-class Recall(CountMetric):
-    """tp / (tp + fn): share of a class that was found. Arguments: those of :class:`CountMetric`.
+class Recall(RatioMetric):
+    """tp / (tp + fn): share of a class that was found. Arguments: those of :class:`RatioMetric`.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
@@ -74,16 +74,16 @@ class Recall(CountMetric):
         return ratios.recall(o)
 
 
-class FBetaScore(CountMetric):
+class FBetaScore(RatioMetric):
     """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall counts beta times as much as precision.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
     Args:
-        num_classes: see :class:`CountMetric`; likewise ``num_labels`` and ``choices``.
+        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
         num_labels: see there.
         beta: above 0; 1 is the harmonic mean of precision and recall.
-        choices: the other arguments of :class:`CountMetric`.
+        choices: the other arguments of :class:`RatioMetric`.
 
     Raises:
         InputError: an argument is out of range.
@@ -110,8 +110,8 @@ class FBetaScore(CountMetric):
         return {"beta": self.beta}
 
 
-class F1Score(CountMetric):
-    """2 tp / (2 tp + fp + fn): harmonic mean of precision and recall. Arguments: those of :class:`CountMetric`.
+class F1Score(RatioMetric):
+    """2 tp / (2 tp + fp + fn): harmonic mean of precision and recall. Arguments: those of :class:`RatioMetric`.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with beta 1; Dice, Ecology 26 (3), 1945.
 
@@ -126,10 +126,10 @@ class F1Score(CountMetric):
         return ratios.f_beta(o)
 
 
-class Specificity(CountMetric):
+class Specificity(RatioMetric):
     """tn / (tn + fp): share of the negatives of a class that were not predicted as it; the true negative rate.
 
-    Arguments: those of :class:`CountMetric`. Source: Yerushalmy, Public Health Reports 62 (40), 1947.
+    Arguments: those of :class:`RatioMetric`. Source: Yerushalmy, Public Health Reports 62 (40), 1947.
 
     Example:
         >>> metric = Specificity()
@@ -142,10 +142,10 @@ class Specificity(CountMetric):
         return ratios.specificity(o)
 
 
-class NegativePredictiveValue(CountMetric):
+class NegativePredictiveValue(RatioMetric):
     """tn / (tn + fn): share of what was not predicted as a class that is indeed none of it.
 
-    Arguments: those of :class:`CountMetric`. Source: Altman and Bland, BMJ 309, 1994.
+    Arguments: those of :class:`RatioMetric`. Source: Altman and Bland, BMJ 309, 1994.
 
     Example:
         >>> metric = NegativePredictiveValue()
@@ -160,8 +160,8 @@ class NegativePredictiveValue(CountMetric):
         return ratios.negative_predictive_value(o)
 
 
-class HammingDistance(CountMetric):
-    """Share of predictions that are wrong: 1 - accuracy. Arguments: those of :class:`CountMetric`.
+class HammingDistance(RatioMetric):
+    """Share of predictions that are wrong: 1 - accuracy. Arguments: those of :class:`RatioMetric`.
 
     Where the denominator is 0 the distance is 1 unless ``zero_division`` is given, as in torchmetrics.
     Source: Hamming, Bell System Technical Journal 29 (2), 1950.
@@ -180,17 +180,17 @@ class HammingDistance(CountMetric):
         return ratios.miss_rate(o) if self.task.kind == "multiclass" else ratios.disagreement(o)
 
 
-class JaccardIndex(CountMetric):
+class JaccardIndex(RatioMetric):
     """tp / (tp + fp + fn): intersection over union of what was predicted and what is true.
 
     A class that is ``ignore_index`` is left out of every average, as in torchmetrics.
     Source: Jaccard, New Phytologist 11 (2), 1912.
 
     Args:
-        num_classes: see :class:`CountMetric`; likewise ``num_labels`` and ``choices``.
+        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
         num_labels: see there.
         average: as there, but ``macro`` unless given.
-        choices: the other arguments of :class:`CountMetric`.
+        choices: the other arguments of :class:`RatioMetric`.
 
     Example:
         >>> metric = JaccardIndex(num_classes=3)
@@ -216,7 +216,7 @@ class JaccardIndex(CountMetric):
         return Outcomes(*(torch.where(kept, counts, 0.0) for counts in o))
 
 
-class BalancedAccuracy(CountMetric):
+class BalancedAccuracy(RatioMetric):
     """Mean recall of the classes that occur: accuracy as if all classes were equally frequent.
 
     In the binary task the mean of recall and specificity; multilabel: the mean of that over the labels. A class, or a
@@ -224,9 +224,9 @@ class BalancedAccuracy(CountMetric):
     Source: Brodersen et al., ICPR 2010; ``sklearn.metrics.balanced_accuracy_score``.
 
     Args:
-        num_classes: see :class:`CountMetric`; likewise ``num_labels`` and ``choices``.
+        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
         num_labels: see there.
-        choices: ``top_k``, ``threshold``, ``ignore_index``, ``activation`` and ``kwargs`` of :class:`CountMetric`.
+        choices: ``top_k``, ``threshold``, ``ignore_index``, ``activation`` and ``kwargs`` of :class:`RatioMetric`.
 
     Raises:
         InputError: an argument is out of range, or is ``average`` or ``zero_division``.

@@ -16,7 +16,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops._launch import to_device
 from valor_gpu.ops._targets import NAN_SCORE, PREDICTION
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
-from valor_gpu.ops.sweep import sweep
+from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, summed
@@ -77,7 +77,9 @@ def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
 def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
     scores, least = decided(batch, threshold)
     limits = torch.tensor([least], dtype=torch.float64)
-    histogram, problem = sweep(scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight)
+    histogram, problem = score_histogram(
+        scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
+    )
     if batch.hard:
         problem = torch.where(problem % 16 == NAN_SCORE, problem + (PREDICTION - NAN_SCORE), problem)
     positives, every = histogram.double()
@@ -109,7 +111,7 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
     return ClassCounts(torch.cat((found.counts, total)).double(), samples_seen(batch)), found.problem
 
 
-class CountMetric(TaskMetric[ClassCounts]):
+class RatioMetric(TaskMetric[ClassCounts]):
     """Base of the metrics that are a ratio of class counts; a subclass gives the ratio.
 
     All of them with equal ``num_classes``, ``num_labels``, ``top_k``, ``threshold``, ``ignore_index`` and

@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import rank_areas
+from valor_gpu.ops.ranks import auroc_and_ap
+from valor_gpu.reduce.histogram_metrics import average_precision, roc_auc
 from valor_gpu.reduce.ratios import AVERAGES, mean
-from valor_gpu.reduce.sweeps import average_precision, roc_auc
 from valor_gpu.result import Result
 
 
-class Areas(NamedTuple):
+class RankingValues(NamedTuple):
     """One number a class, float64 ``[C]``, between bounds that it equals when it is exact; NaN where it does not exist.
 
     Attributes:
@@ -36,7 +36,7 @@ class Areas(NamedTuple):
     negatives: Tensor
 
 
-class AreaMetric(ScoreMetric):
+class RankingMetric(ScoreMetric):
     """What ROC AUC and average precision share.
 
     Args:
@@ -52,7 +52,7 @@ class AreaMetric(ScoreMetric):
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
             the batch), ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact areas of float64 scores need ``torch.float64`` (twice
+        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64`` (twice
             the memory): in the default they are refused if float32 changes them. With a histogram they are rounded.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
 
@@ -85,8 +85,8 @@ class AreaMetric(ScoreMetric):
 
     def compute(self) -> Tensor:
         """float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""
-        areas = self._areas(self.state())
-        return self._average(areas.value, areas.positives).float()
+        ranking = self._ranking_values(self.state())
+        return self._average(ranking.value, ranking.positives).float()
 
     def result(self) -> Result:
         """The number in float64, by class, with bounds where it comes from a histogram, and counts."""
@@ -100,51 +100,51 @@ class AreaMetric(ScoreMetric):
             return values
         return mean(values, positives if self.average == "weighted" else torch.ones_like(values))
 
-    def _areas(self, state: ScoreRecords | Histogram) -> Areas:
+    def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         pooled = self.average == "micro"
         if isinstance(state, Histogram):
             counts = state.counts.sum(1, keepdim=True) if pooled else state.counts
             positives, every = counts.sum(-1)
-            return Areas(*self._binned(counts, state.lightest), positives, every - positives)
+            return RankingValues(*self._binned(counts, state.lightest), positives, every - positives)
         ranked = self._ranked(state, pooled)
-        found = rank_areas(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        found = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(found.problem)
-        value = found.areas[self._row]
-        return Areas(value, value, value, *found.totals.double())
+        value = found.values[self._row]
+        return RankingValues(value, value, value, *found.totals.double())
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Value, lowest and highest of each class from counts between thresholds."""
         raise NotImplementedError
 
     def _result(self, state: ScoreRecords | Histogram) -> Result:
-        areas, name = self._areas(state), type(self).__name__
-        named = {"value": areas.value}
+        ranking, name = self._ranking_values(state), type(self).__name__
+        named = {"value": ranking.value}
         if isinstance(state, Histogram):
-            named |= {"lowest": areas.lowest, "highest": areas.highest}
+            named |= {"lowest": ranking.lowest, "highest": ranking.highest}
         values: dict[str, Any] = {}
         for part, numbers in named.items():
-            average = self._average(numbers, areas.positives)
+            average = self._average(numbers, ranking.positives)
             if average.ndim == 0:
                 values[name if part == "value" else part] = float(average)
             if len(numbers) > 1:
                 values["per_class" if part == "value" else f"{part}_per_class"] = numbers.cpu().numpy()
         missing = [key for key, value in values.items() if np.isnan(value).any()]
-        single = len(areas.value) == 1
-        for side, totals in (("positives", areas.positives), ("negatives", areas.negatives)):
+        single = len(ranking.value) == 1
+        for side, totals in (("positives", ranking.positives), ("negatives", ranking.negatives)):
             values[side] = float(totals[0]) if single else totals.cpu().numpy()
         reason = f"no {self._needs} to rank" if single else f"classes without {self._needs} have none"
         signature = self._signature(average=self.average)
         return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
 
 
-class ROCAUC(AreaMetric):
+class ROCAUC(RankingMetric):
     """Area under the ROC curve: how often a positive scores above a negative, ties counting half.
 
     Exact, it equals scikit-learn's ``roc_auc_score``; unweighted, it has the same bits for any order and split of the
     samples. A class without positives or without negatives has no area; means leave it out, where torchmetrics counts
     it as 0. From a histogram, scores of one bin are tied, the ends (0, 0) and (1, 1) always belong to the curve (in
     torchmetrics only if thresholds enclose all scores), and :meth:`result` gives bounds on the exact area. Arguments:
-    those of :class:`AreaMetric`.
+    those of :class:`RankingMetric`.
 
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
 
@@ -196,14 +196,14 @@ class mROCAUC(ROCAUC):
         super().__init__(num_classes, num_labels, "macro", **kwargs)
 
 
-class AveragePrecision(AreaMetric):
+class AveragePrecision(RankingMetric):
     """Average precision: the mean over positives of the precision among all that score at least as high.
 
     It is ``sum (R_n - R_{n-1}) P_n`` over distinct scores; exact, it equals scikit-learn's ``average_precision_score``
     (nothing is interpolated), and unweighted it has the same bits for any order and split of the samples. A class
     without positives has none; means leave it out, where torchmetrics counts it as 0. Without negatives it is 1, and
     where all scores are equal the share of positives. From a histogram, scores of one bin are tied, and :meth:`result`
-    gives bounds on the exact number. Arguments: those of :class:`AreaMetric`.
+    gives bounds on the exact number. Arguments: those of :class:`RankingMetric`.
 
     Source: scikit-learn, ``average_precision_score``.
 

@@ -16,10 +16,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from valor_gpu.classification.areas import AUROC, ROCAUC, AreaMetric, AveragePrecision, mROCAUC
 from valor_gpu.classification.curves import ROC
-from valor_gpu.classification.scores import ScoreMetric, ScoreRecords, check_ranked
-from valor_gpu.classification.sweeps import ThresholdCounts
+from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, RankingMetric, mROCAUC
+from valor_gpu.classification.score_metric import ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.threshold_counts import ThresholdCounts
 from valor_gpu.errors import InputError
 from valor_gpu.ops._targets import FINE, NAN_SCORE, WEIGHT
 
@@ -41,7 +41,7 @@ def updated(metric: Any, *batches: tuple[Tensor, ...]) -> Any:
     return metric
 
 
-def exactly(metric: AreaMetric, *batch: Tensor) -> Any:
+def exactly(metric: RankingMetric, *batch: Tensor) -> Any:
     """The number or numbers of ``result``, float64."""
     values = updated(metric, batch).result().values
     name = type(metric).__name__
@@ -156,7 +156,7 @@ nan = float("nan")
         (AveragePrecision(num_labels=3, thresholds=5, average=None), LABELS, [0.7500, 0.6667, 0.9167]),
     ],
 )
-def test_documented_examples_of_torchmetrics(metric: AreaMetric, batch: Any, expected: Any) -> None:
+def test_documented_examples_of_torchmetrics(metric: RankingMetric, batch: Any, expected: Any) -> None:
     torch.testing.assert_close(
         updated(metric, batch).compute(), torch.tensor(expected), rtol=0, atol=5e-5, equal_nan=True
     )

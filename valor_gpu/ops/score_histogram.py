@@ -32,7 +32,7 @@ POSITIVES, ALL = 0, 1
 _MOST_BLOCKS, _LEAST_ROWS, _ROWS_A_BUCKET = 64, 1024, 40
 
 
-class Sweep(NamedTuple):
+class ScoreHistogram(NamedTuple):
     """``histogram`` ``[2, C, T + 1]``, int64 or with weights float64: rows ``POSITIVES`` and ``ALL``; ``problem`` int64
     ``[]``, see :mod:`valor_gpu.ops._targets`. Elements with a problem count nowhere.
     """
@@ -41,18 +41,18 @@ class Sweep(NamedTuple):
     problem: Tensor
 
 
-def sweep(
+def score_histogram(
     scores: Tensor,
     target: Tensor,
     thresholds: Tensor,
     *,
     ignore_index: int | None = None,
     weight: Tensor | None = None,
-) -> Sweep:
+) -> ScoreHistogram:
     """How many scores of each class, and of its positives, reach exactly b of the thresholds, for every b.
 
     A score reaches a threshold if ``score >= threshold`` in float64, without rounding of either; -0.0 equals 0.0. So
-    what reaches threshold t is the sum over the buckets above t, see :mod:`valor_gpu.reduce.sweeps`.
+    what reaches threshold t is the sum over the buckets above t, see :mod:`valor_gpu.reduce.histogram_metrics`.
 
     Args:
         scores: float16, bfloat16, float32 or float64 ``[N, C]``.
@@ -62,7 +62,7 @@ def sweep(
         weight: float64 ``[N]``, finite and not negative.
 
     Returns:
-        Sweep. Sums of weights run, for positives and for negatives, in row order within blocks of
+        ScoreHistogram. Sums of weights run, for positives and for negatives, in row order within blocks of
         :func:`block_rows` rows, then over the blocks; ``ALL`` is the sum of both. So they have the same bits on every
         device and with any number of threads.
 
@@ -72,15 +72,16 @@ def sweep(
 
     Example:
         >>> scores = torch.tensor([[0.1], [0.4], [0.5], [0.9]])
-        >>> found = sweep(scores, torch.tensor([[0], [1], [0], [1]]), torch.tensor([0.25, 0.5, 0.75]).double())
-        >>> found.histogram[POSITIVES], found.histogram[ALL]
+        >>> thresholds = torch.tensor([0.25, 0.5, 0.75]).double()
+        >>> result = score_histogram(scores, torch.tensor([[0], [1], [0], [1]]), thresholds)
+        >>> result.histogram[POSITIVES], result.histogram[ALL]
         (tensor([[0, 1, 0, 1]]), tensor([[1, 1, 1, 1]]))
     """
     check_scores(scores)
     check_target(target, scores)
     check_weight(weight, ("scores", scores))
     _check_thresholds(thresholds)
-    return Sweep(*_OP(scores, target, thresholds, ignore_index, weight))
+    return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
 
 
 def block_rows(rows: int, thresholds: int) -> int:
@@ -100,7 +101,7 @@ def _check_thresholds(thresholds: Tensor) -> None:
         raise InputError("thresholds must be ascending and not NaN")
 
 
-def _sweep_reference(
+def _score_histogram_reference(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     values, (rows, classes) = scores.double(), scores.shape
@@ -134,7 +135,7 @@ def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, 
     return total
 
 
-def _sweep_cpu(
+def _score_histogram_cpu(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
@@ -150,7 +151,7 @@ def _sweep_cpu(
     return histogram, problem
 
 
-def _sweep_cuda(
+def _score_histogram_cuda(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
@@ -163,7 +164,9 @@ def _sweep_cuda(
     look_up(thresholds.data_ptr(), count, wide, tables.data_ptr(), words.data_ptr())
     with launching(scores.device) as stream:
         tables = to_device(tables, scores.device)
-        histogram, problem = (made.zero_() for made in _sweep_fake(scores, target, thresholds, ignore_index, weight))
+        histogram, problem = (
+            made.zero_() for made in _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
+        )
         problem.fill_(_targets.FINE)
         blocks = 0 if weight is None else -(-rows // block)
         workspace = scores.new_zeros((blocks, classes, 2, count + 2), dtype=torch.float64)
@@ -175,7 +178,7 @@ def _sweep_cuda(
     return histogram, problem
 
 
-def _sweep_fake(
+def _score_histogram_fake(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     dtype = torch.int64 if weight is None else torch.float64
@@ -184,9 +187,10 @@ def _sweep_fake(
 
 
 _OP = register(
-    "sweep(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",
-    reference=_sweep_reference,
-    fake=_sweep_fake,
-    cpu=cpp(_sweep_cpu),
-    cuda=cuda(_sweep_cuda),
+    "score_histogram(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight)"
+    " -> (Tensor, Tensor)",
+    reference=_score_histogram_reference,
+    fake=_score_histogram_fake,
+    cpu=cpp(_score_histogram_cpu),
+    cuda=cuda(_score_histogram_cuda),
 )

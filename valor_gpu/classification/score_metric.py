@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.class_counts import samples_seen
+from valor_gpu.classification.ratio_base import samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops._targets import FINE, NAN_SCORE, Names, describe
 from valor_gpu.ops.labels import top_classes
-from valor_gpu.ops.sweep import sweep
-from valor_gpu.reduce.sweeps import float_order_thresholds
+from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import State, joined, least, summed
 
@@ -50,7 +50,7 @@ class Histogram(State):
     """How many scores lie between thresholds.
 
     Attributes:
-        counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.sweep.sweep`.
+        counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.score_histogram.score_histogram`.
         seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
         lightest: float64 ``[]``, the smallest weight above 0, 1 without weights.
     """
@@ -143,7 +143,7 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _keep(self, batch: ScoreBatch) -> None:
         rounded = batch.scores.to(self.score_dtype, copy=True, memory_format=torch.contiguous_format)
-        problem = sweep(
+        problem = score_histogram(
             rounded, batch.target, _NOTHING, ignore_index=self.task.ignore_index, weight=batch.weight
         ).problem
         if batch.scores.dtype == torch.float64 != self.score_dtype:
@@ -161,7 +161,7 @@ class ScoreMetric(TaskMetric[Any]):
         scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
         if torch.promote_types(scores.dtype, self.score_dtype) != self.score_dtype:
             scores = scores.to(self.score_dtype)
-        counts, problem = sweep(
+        counts, problem = score_histogram(
             scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
         )
         refused = self._refused(problem)
@@ -217,7 +217,7 @@ class ScoreMetric(TaskMetric[Any]):
 
 @dataclass(frozen=True)
 class Ranked:
-    """Arguments of :func:`~valor_gpu.ops.ranks.rank_areas` and its kin: ``scores [N, C]``, ``target [N]`` or
+    """Arguments of :func:`~valor_gpu.ops.ranks.auroc_and_ap` and its kin: ``scores [N, C]``, ``target [N]`` or
     ``[N, C]``, and ``weight [N]`` or None.
     """
 

@@ -15,16 +15,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_type
-from valor_gpu.classification.scores import Histogram, ScoreMetric, ScoreRecords, check_ranked, threshold_grid
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked, threshold_grid
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops._targets import read_target
 from valor_gpu.ops.labels import first_in_cells
-from valor_gpu.ops.sweep import sweep
+from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce import ratios
+from valor_gpu.reduce.histogram_metrics import CountsAtThresholds, threshold_counts
 from valor_gpu.reduce.ratios import Outcomes
-from valor_gpu.reduce.sweeps import ThresholdCounts as Counts
-from valor_gpu.reduce.sweeps import threshold_counts
 from valor_gpu.result import Result, grid_choice
 
 VALOR_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
@@ -36,7 +35,7 @@ KINDS = ("tp/all", "tn/all", "fp/misclassifications", "fn/misclassifications", "
 _TP, _TN, _FP, _CONFUSED, _NONE = range(len(KINDS))
 
 
-def count_ratios(counts: Counts) -> dict[str, Tensor]:
+def count_ratios(counts: CountsAtThresholds) -> dict[str, Tensor]:
     """``precision``, ``recall``, ``accuracy`` and ``f1_score`` at thresholds, float64, NaN where 0 is divided by 0.
 
     Example:
@@ -95,10 +94,10 @@ def detailed_counts(
     """
     if ignore_index is not None and target.ndim == 2:
         scores = torch.where(target == ignore_index, -math.inf, scores)  # no reason for another label to be missed
-    found = sweep(scores, target, thresholds, ignore_index=ignore_index)
+    found = score_histogram(scores, target, thresholds, ignore_index=ignore_index)
     tp, fp, fn, tn = (part.long() for part in threshold_counts(found.histogram))
     best = scores.amax(1, keepdim=True).expand(scores.shape) if len(scores) else scores
-    none = threshold_counts(sweep(best, target, thresholds, ignore_index=ignore_index).histogram)[2].long()
+    none = threshold_counts(score_histogram(best, target, thresholds, ignore_index=ignore_index).histogram)[2].long()
     counts = torch.stack((tp, tn, fp, fn - none, none))
     return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), found.problem)
 
@@ -124,7 +123,7 @@ def _examples(
     return torch.stack(found, 2)
 
 
-def valor_curve(counts: Counts, thresholds: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
+def valor_curve(counts: CountsAtThresholds, thresholds: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
     """The value of Valor's PrecisionRecallCurve: ``{label: {threshold: {"tp": ..., "f1_score": ...}}}``.
 
     A number that does not exist is -1; so is an F1 score without true positives, as in Valor.
@@ -137,7 +136,9 @@ def valor_curve(counts: Counts, thresholds: Sequence[float], labels: Sequence[st
     numbers = {name: part.tolist() for name, part in {**counts._asdict(), **count_ratios(counts)}.items()}
 
     def point(c: int, t: int) -> dict[str, Any]:
-        found = {name: int(n) if n.is_integer() else n for name in Counts._fields for n in [numbers[name][c][t]]}
+        found = {
+            name: int(n) if n.is_integer() else n for name in CountsAtThresholds._fields for n in [numbers[name][c][t]]
+        }
         shares = {name: numbers[name][c][t] for name in ("precision", "recall", "accuracy", "f1_score")}
         shares["f1_score"] = shares["f1_score"] if found["tp"] else math.nan
         return {**found, **{name: -1 if math.isnan(share) else share for name, share in shares.items()}}
@@ -190,7 +191,7 @@ class ThresholdCounts(ScoreMetric):
         thresholds: ascending; default 0.05, 0.10, ..., 0.95. An int: so many, evenly spaced from 0 to 1.
         hardmax: only the largest score of a row counts, of equal ones that of the lowest class; needs ``num_classes``.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
+        activation: see :class:`~valor_gpu.classification.ranking_metrics.RankingMetric`.
         score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal.
             Half-precision scores stay half in a wider one: of those, 0.1 (0.09998) does not reach a threshold of 0.1.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
@@ -274,7 +275,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         max_examples: how many examples to give of each kind, class and threshold: the first in order of updates (and of
             ranks), by their running index.
         ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: see :class:`~valor_gpu.classification.areas.AreaMetric`.
+        activation: see :class:`~valor_gpu.classification.ranking_metrics.RankingMetric`.
         score_dtype: what scores are kept in and thresholds are rounded to; scores of float64 that float32 changes need
             ``torch.float64``.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
