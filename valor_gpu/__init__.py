@@ -14,7 +14,7 @@ from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
     from valor_gpu import classification, coco, detection, judge, ops, text, valor
-    from valor_gpu.errors import InputError, MissingExtraError, NativeError, SyncError, ValorError
+    from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
     from valor_gpu.result import Result, Signature
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InputError",
+    "InputTypeError",
     "Metric",
     "MissingExtraError",
     "NativeError",
@@ -42,7 +43,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("InputError", "MissingExtraError", "NativeError", "SyncError", "ValorError"), "valor_gpu.errors"),
+    **dict.fromkeys(
+        ("InputError", "InputTypeError", "MissingExtraError", "NativeError", "SyncError", "ValorError"),
+        "valor_gpu.errors",
+    ),
     **dict.fromkeys(("Result", "Signature"), "valor_gpu.result"),
     "Metric": "valor_gpu.metric",
     "Ragged": "valor_gpu.ragged",

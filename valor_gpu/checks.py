@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +21,7 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     """Raise unless ``value`` is an instance of ``kind``."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        raise InputError(f"{name} must be {' or '.join(k.__name__ for k in kinds)} but got {type(value).__name__}")
+        raise InputTypeError(f"{name} must be {' or '.join(k.__name__ for k in kinds)} but got {type(value).__name__}")
 
 
 def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int | None]) -> None:

@@ -2,6 +2,7 @@
 
 ValorError
 ├── InputError (ValueError)          user data that cannot be evaluated: names the argument, the need, what came
+│   └── InputTypeError (TypeError)   an argument of a wrong type
 ├── MissingExtraError (ImportError)  an optional dependency is absent: names the extra that installs it
 ├── NativeError (RuntimeError)       a native kernel reported a failure
 └── SyncError (RuntimeError)         ranks or saved states that do not belong together
@@ -16,6 +17,13 @@ class ValorError(Exception):
 
 class InputError(ValorError, ValueError):
     """User data that cannot be evaluated."""
+
+
+class InputTypeError(InputError, TypeError):
+    """An argument of a wrong type.
+
+    It is a ``ValueError`` like every :class:`InputError`, and a ``TypeError``, which callers of Valor catch.
+    """
 
 
 class MissingExtraError(ValorError, ImportError):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import valor_gpu.valor as valor_core
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import enums, metrics, schemas
 from valor_gpu.valor.schemas import (
     Annotation,
@@ -220,3 +220,10 @@ def test_metric_dicts() -> None:
     assert curve["parameters"] == {"label_key": "k", "pr_curve_iou_threshold": None}
     shown = metrics.BLEUMetric("success", 0.5, {"datum_uid": "a"}).to_dict()
     assert shown == {"type": "BLEU", "status": "success", "value": 0.5, "parameters": {"datum_uid": "a"}}
+
+
+def test_a_wrong_type_is_a_type_error_and_a_value_error() -> None:
+    wrong: Any = 3
+    for kind in (InputTypeError, InputError, TypeError, ValueError):
+        with pytest.raises(kind, match=r"Datum\.uid must be str or NoneType but got int"):
+            Datum(wrong)
