@@ -94,4 +94,4 @@ wheel: setup
 clean:
 	rm -rf build dist demo_out *.egg-info valor_gpu/*.so $(VENV)/.native .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache .benchmarks
-	find valor_gpu tests benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +
+	find valor_gpu tests testing benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +

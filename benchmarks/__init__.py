@@ -1,7 +1,7 @@
 """Benchmarks: speed and memory against other engines, checks and timings on a GPU. Run from the checkout.
 
 ``python -m benchmarks.run detection``  ratios against other COCO evaluators, parity first
-``python -m benchmarks.report``         the README's table from the newest results
-``python -m benchmarks.gpu_check``      parity, waiting and timings on a CUDA device
-``pytest benchmarks/bench_ops.py``      one row an op
+``python -m benchmarks.report``         docs/benchmarks.md and the summary of the README
+``python -m benchmarks.gpu_check``      parity, synchronisation and timings on a CUDA device
+``pytest benchmarks/bench_ops.py``      one row per op
 """

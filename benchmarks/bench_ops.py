@@ -1,4 +1,4 @@
-"""One row an op at val2017 scale, on the CPU: ``pytest benchmarks/bench_ops.py``; ``--images 200`` for a small scene.
+"""One row per op at val2017 scale, on the CPU: ``pytest benchmarks/bench_ops.py``; ``--images 200`` for a small one.
 
 A row is timed only after its examples have proved equal to the reference, the reader's columns to those of json.
 """
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import forms
-from benchmarks.parity import differences
-from benchmarks.registry import ROWS, call, disagreement, moved_bytes
-from benchmarks.scenes import CASES, Scene, make
+from testing import formats
+from testing.datasets import CASES, Scene, make
+from testing.parity import differences
+from testing.registry import ROWS, call, disagreement, moved_bytes
 from valor_gpu.inputs.coco import (
     Annotations,
     Dataset,
@@ -41,9 +41,9 @@ def scene(images: int) -> Scene:
 
 
 @pytest.fixture(scope="session")
-def files(images: int) -> forms.Files:
-    """The same scene on disk."""
-    return forms.cached(CASES["val2017"], images)
+def files(images: int) -> formats.Files:
+    """The same dataset on disk."""
+    return formats.cached(CASES["val2017"], images)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -57,7 +57,7 @@ def test_op(benchmark: Any, scene: Scene, name: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["truth", "found"])
-def test_json(benchmark: Any, files: forms.Files, side: str) -> None:
+def test_json(benchmark: Any, files: formats.Files, side: str) -> None:
     path: Path = getattr(files, side)
     value = json.loads(path.read_text())
     if side == "truth":

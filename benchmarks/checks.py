@@ -26,9 +26,9 @@ class Checks:
         records: dicts of ``name``, ``outcome`` (``pass``, ``fail`` or ``unavailable``), ``detail`` and ``seconds``.
     """
 
-    def __init__(self, tell: Callable[[str], object] = print) -> None:
+    def __init__(self, show: Callable[[str], object] = print) -> None:
         self.records: list[dict[str, Any]] = []
-        self._tell = tell
+        self._show = show
 
     def run(self, name: str, check: Callable[[], object]) -> Any:
         """Run one check; returns what it returns, or None when it fails or cannot be made."""
@@ -39,11 +39,11 @@ class Checks:
             outcome, detail = "unavailable", str(error)
         except Disagreement as error:
             outcome, detail = "fail", str(error)
-        except Exception as error:  # a CUDA error, a missing kernel, anything: the record tells, the others still run
+        except Exception as error:  # a CUDA error, anything: it is recorded, the other checks still run
             outcome, detail = "fail", "".join(traceback.format_exception(error)[-3:])
         seconds = time.perf_counter() - start
         self.records.append({"name": name, "outcome": outcome, "detail": detail, "seconds": round(seconds, 4)})
-        self._tell(f"{outcome:11s} {name} ({seconds:.2f} s)" + (f": {detail.strip()}" if detail else ""))
+        self._show(f"{outcome:11s} {name} ({seconds:.2f} s)" + (f": {detail.strip()}" if detail else ""))
         return result
 
     @property

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from benchmarks import machine, scores
-from benchmarks.classification_engines import TOOLS
-from benchmarks.opponents import OURS
+from benchmarks.baselines import OURS
+from benchmarks.classification_baselines import TOOLS
+from benchmarks.interleave import Plan, interleaved_runs, rows
 from benchmarks.scores import CASES
-from benchmarks.turns import Plan, rows, take_turns
 
 WORKS = {
     "top-1": "accuracy (macro, micro), precision, recall, F1 in one collection",
@@ -46,6 +46,6 @@ def compare(work: str, plan: Plan) -> list[dict[str, Any]]:
     """Rows of all engines on one work at one size; those beyond their largest size are not run."""
     tools = TOOLS[work]
     able = [tool for tool in tools if tool.most is None or plan.size <= tool.most]
-    runs = take_turns(work, able, plan)
+    runs = interleaved_runs(work, able, plan)
     classes = CASES[plan.case.name].classes_at(plan.size)
     return [{**row, "classes": classes} for row in rows(work, tools, plan, runs, reference=tools[2].name)]

@@ -6,5 +6,5 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--images``: the size of the scene."""
-    parser.addoption("--images", type=int, default=5_000, help="images of the val2017 scene")
+    """``--images``: the size of the dataset."""
+    parser.addoption("--images", type=int, default=5_000, help="images of the val2017 dataset")

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.gpu_check``: is valor_gpu right on this GPU, does ``update`` never wait, and how fast is it?
+"""``python -m benchmarks.gpu_check``: is valor_gpu right on this GPU, does ``update`` ever wait, how fast is it?
 
-Parity of every op with its reference and with the CPU kernel, the metric with the CPU, waiting, compute-sanitizer
-where it exists, and timings. Without a CUDA device it says so, runs nothing and exits 0. Every check is recorded; a
-failure is told at once and again at the end, and the exit code is then 1.
+Parity of every op with its reference and with the CPU kernel, the metric with the CPU, synchronisation, timings, and
+compute-sanitizer where it exists. Without a CUDA device it says so, runs nothing and exits 0. Every check is recorded;
+a failure is printed at once and again at the end, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from benchmarks.gpu_timing import (
     time_phases,
     time_torchmetrics,
 )
-from benchmarks.scenes import CASES, ROOT, make
-from tests.ops.scenes import random_scene
+from testing.datasets import CASES, ROOT, make
+from testing.scenes import random_scene
 from valor_gpu import native
 from valor_gpu.ops import backends
 
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
-FOUND = 86  # exit code that compute-sanitizer is told to give when it found something
+FOUND = 86  # exit code that compute-sanitizer gives when it found something
 _SANITIZER_SECONDS = 240
-_PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds an image
+_PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds per image
 
 
 def sanitize(tool: str) -> None:
@@ -98,7 +98,7 @@ def collect(
     Args:
         device: a CUDA device, or the CPU, on which everything but the CUDA calls runs too.
         quick: fewer and smaller examples.
-        works: scenes to time; the first also gives phases, kernels, ops and torchmetrics.
+        works: datasets to time; the first also gives phases, kernels, ops and torchmetrics.
         copy_size: bytes of the copy that measures the bandwidth.
         load: scores to time classification on, None for none.
     """

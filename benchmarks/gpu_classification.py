@@ -1,4 +1,4 @@
-"""Classification in a GPU check: ops against the copy bandwidth, metrics against torchmetrics, ``update`` never waits.
+"""Classification in a GPU check: ops against the copy bandwidth, metrics against torchmetrics, no waiting ``update``.
 
 No time is kept unless its numbers equal those of the CPU, or of torchmetrics. The device may be the CPU.
 """
@@ -16,8 +16,8 @@ from torch import Tensor
 from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, peak_device_mb, wait, wall_seconds
 from benchmarks.gpu_parity import no_waiting
 from benchmarks.gpu_timing import Timing, copy_bytes_per_second
-from benchmarks.parity import differences
-from benchmarks.registry import call, moved_bytes
+from testing.parity import differences
+from testing.registry import call, moved_bytes
 from valor_gpu.ops import backends
 
 THRESHOLDS = 200
@@ -213,14 +213,14 @@ def _through(metric: Any, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
 
 
 def check_waiting(checks: Checks, device: torch.device) -> None:
-    """``update`` of every metric never waits, once the first one has copied its tables and loaded its kernels."""
+    """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
     classification = importlib.import_module("valor_gpu.classification")
     choices: dict[str, dict[str, Any]] = {"ThresholdCounts": {}, "DetailedPrecisionRecallCurve": {}}
     for name in classification.__all__:
         kind = getattr(classification, name)
         for more in ({}, {"thresholds": THRESHOLDS}) if name in _CURVED else (choices.get(name, {}),):
-            told = "".join(f", {key} {value}" for key, value in more.items())
-            checks.run(f"update of {name}{told} does not wait", partial(_check_waiting, kind, more, device))
+            options = "".join(f", {key} {value}" for key, value in more.items())
+            checks.run(f"update of {name}{options} does not wait", partial(_check_waiting, kind, more, device))
 
 
 _CURVED = ("ROCAUC", "AveragePrecision", "ROC", "PrecisionRecallCurve")

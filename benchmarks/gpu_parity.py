@@ -1,4 +1,4 @@
-"""Checks of a GPU check: every op, the metric, and that ``update`` never waits. The device may be the CPU."""
+"""Checks of a GPU check: every op, the metric, and that ``update`` never synchronises. The device may be the CPU."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from benchmarks.checks import Checks, Disagreement, wait
-from benchmarks.parity import differences
-from benchmarks.registry import ROWS, Row, disagreement
-from tests.ops.scenes import Scene, random_scene
+from testing.parity import differences
+from testing.registry import ROWS, Row, disagreement
+from testing.scenes import Scene, random_scene
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.ops import backends
 
@@ -42,12 +42,12 @@ def check_ops(checks: Checks, device: torch.device, quick: bool) -> None:
 
 
 def _no_row(name: str) -> None:
-    raise Disagreement(f"benchmarks/registry.py must have a row for op {name}")
+    raise Disagreement(f"testing/registry.py must have a row for op {name}")
 
 
 def _check_op(row: Row, device: torch.device, quick: bool) -> None:
-    told = ((example.name, disagreement(row, example, device)) for example in row.examples(quick))
-    if wrong := [f"{name}: {text}" for name, text in told if text]:
+    found = ((example.name, disagreement(row, example, device)) for example in row.examples(quick))
+    if wrong := [f"{name}: {text}" for name, text in found if text]:
         raise Disagreement("\n".join(wrong))
 
 
@@ -55,7 +55,7 @@ def _check_op(row: Row, device: torch.device, quick: bool) -> None:
 
 
 def as_lists(scene: Scene, batch: int, dtype: torch.dtype = torch.float32, keyed: bool = True) -> Sides:
-    """One dict an image on each side, boxes xywh and scores of ``dtype``; if ``keyed``, ids by ``batch``."""
+    """One dict per image on each side, boxes xywh and scores of ``dtype``; if ``keyed``, ids by ``batch``."""
     preds = [
         {"boxes": boxes.to(dtype), "scores": scores.to(dtype), "labels": labels}
         for boxes, scores, labels in zip(scene.boxes, scene.scores, scene.labels)
@@ -152,7 +152,7 @@ def no_waiting(device: torch.device) -> Iterator[None]:
 
 
 def check_waiting(checks: Checks, device: torch.device) -> None:
-    """``update`` never waits, once the first one has copied its tables and loaded its kernels."""
+    """``update`` does not synchronise with the device once the first has copied its tables and loaded its kernels."""
     inputs: dict[str, Form] = {
         "lists": as_lists,
         "lists without ids": partial(as_lists, keyed=False),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import forms
+from benchmarks.baselines import BATCH, load_torchvision, with_float32_grids
 from benchmarks.checks import (
     Checks,
     Disagreement,
@@ -29,11 +29,11 @@ from benchmarks.checks import (
     wait,
     wall_seconds,
 )
-from benchmarks.opponents import BATCH, load_torchvision, with_float32_grids
-from benchmarks.parity import differences
-from benchmarks.registry import ROWS, Example, Row, call, moved_bytes, place
-from benchmarks.scenes import Scene
 from benchmarks.verify import STATS
+from testing import formats
+from testing.datasets import Scene
+from testing.parity import differences
+from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords, Tally
@@ -49,7 +49,7 @@ PLAIN = "torchmetrics in plain torch"
 
 @dataclass(frozen=True)
 class Work:
-    """A scene to be timed.
+    """A dataset to be timed.
 
     Attributes:
         name: of the scene.
@@ -95,16 +95,16 @@ class Evaluation:
 
 def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
     """From tensors on ``device`` to AP: one update with all images, updates of 16 images, and one such update alone."""
-    on_the_cpu = Evaluation([forms.padded_tensors(work.scene)], torch.device("cpu"))
+    on_the_cpu = Evaluation([formats.padded_tensors(work.scene)], torch.device("cpu"))
     expected = checks.run(f"{work.name}: AP on the CPU", on_the_cpu)
     if expected is None:
         return []
-    whole = [forms.padded_tensors(work.scene, device)]
+    whole = [formats.padded_tensors(work.scene, device)]
     named = f"{work.name}: one update with {len(work.scene.image_ids):,} images, and compute"
     check = partial(_time_evaluation, named, whole, device, expected, work.whole_target, work.repeats)
     rows = [checks.run(named, check)]
     if work.batches_target is not None:
-        preds, target = forms.image_tensors(work.scene, device)
+        preds, target = formats.image_tensors(work.scene, device)
         batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
         named = f"{work.name}: {len(batches)} updates of {BATCH} images, and compute"
         repeats = max(3, work.repeats // 4)
@@ -149,7 +149,7 @@ def _host_seconds(work: Callable[[], object]) -> float:
 def time_phases(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
     """Where the time of one update and ``compute`` goes, phase by phase, by wall clock and by device events."""
     rows: list[Timing] = []
-    for name, phase in _phases(forms.padded_tensors(work.scene, device)):
+    for name, phase in _phases(formats.padded_tensors(work.scene, device)):
         timed = checks.run(f"{work.name}: phase {name}", partial(_time_phase, name, phase, device, work.repeats))
         if timed is None:
             break
@@ -190,7 +190,7 @@ def profile(work: Work, device: torch.device) -> list[Timing]:
     """Kernels of one update and ``compute`` by device time: name, calls, microseconds in all."""
     if device.type != "cuda":
         raise Unavailable("kernels are listed on a CUDA device only")
-    evaluation = Evaluation([forms.padded_tensors(work.scene, device)], device)
+    evaluation = Evaluation([formats.padded_tensors(work.scene, device)], device)
     evaluation()
     evaluation.reset()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -259,7 +259,7 @@ def time_torchmetrics(work: Work, device: torch.device, most_images: int) -> lis
         makers = _peers()
     except ImportError as error:
         raise Unavailable(str(error)) from None
-    preds, target = forms.image_tensors(work.scene, device)
+    preds, target = formats.image_tensors(work.scene, device)
     if PLAIN in makers:
         crowded = np.bincount(work.scene.truth_image[work.scene.truth_crowd], minlength=len(preds)) > 0
         kept = np.flatnonzero(~crowded)[:most_images].tolist()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scenes import ROOT
+from testing.datasets import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -25,8 +25,8 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
     """Date, commit, machine and versions.
 
     Args:
-        packages: distributions whose versions are told, null where not installed.
-        commit: of the checkout, where git cannot tell.
+        packages: distributions whose versions are recorded, null where not installed.
+        commit: of the checkout, where git does not know it.
     """
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
-from benchmarks.scenes import ROOT
+from testing.datasets import ROOT
 
 BEGIN, END = "<!-- ratios:begin -->", "<!-- ratios:end -->"
 CLASSIFICATION = "<!-- classification:begin -->", "<!-- classification:end -->"
@@ -85,7 +85,7 @@ def _conditions(result: dict[str, Any]) -> str:
     names = ", ".join(f"{name} {version}" for name, version in versions.items() if version and name != "valor_gpu")
     return (
         f"{_sizes(result)}: medians of {result['repeats']} runs ({result['slow_repeats']} of the slow engines), each in"
-        f" a fresh process, engines in turns, {result['threads']} threads, {machine['processor']}, Python"
+        f" a fresh process, engines interleaved, {result['threads']} threads, {machine['processor']}, Python"
         f" {machine['python']}; seconds and memory (peak above the resident size) count from after the imports."
         f" {_PARITY[result['kind']]} {names}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )

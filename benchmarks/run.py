@@ -1,6 +1,6 @@
 """``python -m benchmarks.run detection|classification|text``: evaluators side by side, parity first.
 
-How a run is measured: :mod:`benchmarks.turns`. An engine whose numbers differ from the reference's (pycocotools,
+How a run is measured: :mod:`benchmarks.interleave`. An engine whose numbers differ from the reference's (pycocotools,
 scikit-learn), beyond what it documents, gets no number.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import classification, forms, machine, report, texts
-from benchmarks.opponents import OURS, TOOLS
-from benchmarks.scenes import CASES
-from benchmarks.turns import Plan, rows, take_turns
+from benchmarks import classification, machine, report, texts
+from benchmarks.baselines import OURS, TOOLS
+from benchmarks.interleave import Plan, interleaved_runs, rows
 from benchmarks.verify import REFERENCE, RULES
+from testing import formats
+from testing.datasets import CASES
 
 PATHS = {"files": "JSON files to AP", "tensors": "tensors in batches of 16 images to AP"}
 _PACKAGES = ("valor_gpu", "torch", "numpy", *sorted({t.package for tools in TOOLS.values() for t in tools} - {OURS}))
@@ -29,16 +30,16 @@ def compare(path: str, plan: Plan) -> list[dict[str, Any]]:
     """Rows of all engines of detection on one path of one case."""
     tools = TOOLS[path]
     if not plan.big:
-        return rows(path, tools, plan, take_turns(path, tools, plan), REFERENCE)
+        return rows(path, tools, plan, interleaved_runs(path, tools, plan), REFERENCE)
     print(f"  {path}: parity on {CASES[plan.case.name].quick_images} images first", file=sys.stderr)
     # The version on which every engine is held against pycocotools first.
     small = replace(plan, size=CASES[plan.case.name].quick_images, repeats=1, slow_repeats=1, big=False)
-    gate = {row["tool"]: row for row in rows(path, tools, small, take_turns(path, tools, small), REFERENCE)}
+    gate = {row["tool"]: row for row in rows(path, tools, small, interleaved_runs(path, tools, small), REFERENCE)}
     passed = [t for t in tools if gate[t.name]["status"] == "ok"]
     fast = [t for t in passed if not t.slow]
     # pycocotools itself cannot run at this scale: a peer that equalled it on the small version stands for it.
     stand_in = next((t.name for t in fast if t.name != OURS and RULES[t.rule].same_arrays), REFERENCE)
-    runs = take_turns(path, fast, plan)
+    runs = interleaved_runs(path, fast, plan)
     kept = rows(path, passed, plan, runs, stand_in)
     failed = [{**gate[t.name], plan.case.unit: plan.size} for t in tools if t not in passed]
     return [*kept, *failed]
@@ -55,7 +56,7 @@ def detection(arguments: argparse.Namespace) -> dict[str, Any]:
             arguments.seed,
         )  # fmt: skip
         print(f"{case.name}: {images} images", file=sys.stderr, flush=True)
-        forms.cached(case, images, arguments.seed, arguments.data)
+        formats.cached(case, images, arguments.seed, arguments.data)
         for path in PATHS:
             found += compare(path, plan)
     about = machine.describe(_PACKAGES)
@@ -73,7 +74,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=machine.cpus(), help="CPUs each engine may use")
     parser.add_argument("--quick", action="store_true", help="small cases; nothing is stored unless --json")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, default=forms.FOLDER, help="where generated files are kept")
+    parser.add_argument("--data", type=Path, default=formats.FOLDER, help="where generated files are kept")
     parser.add_argument("--json", type=Path, help="where the result goes; default benchmarks/results")
     arguments = parser.parse_args(argv)
     known = _TASKS[arguments.task]

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from benchmarks.scenes import Array
+from testing.datasets import Array
 
 VERSION = 1  # of the generator: part of the names of cached files
 _BLOCK = 4096  # rows

@@ -1,6 +1,6 @@
 """The benchmark of text comparison: valor_gpu, rouge_score, NLTK and sacreBLEU on the same pairs, in one process.
 
-Each work is timed from texts to scores, and, where the opponent can start there, from lists of words. An opponent is
+Each work is timed from texts to scores, and, where the baseline can start from them, from lists of words. A baseline is
 timed on the first rows only, as many as it does in about a second, and its numbers there must be ours.
 """
 
@@ -35,7 +35,7 @@ class Work:
     Attributes:
         name: shown in the table.
         ours: scores of all rows.
-        tool: the opponent.
+        tool: the baseline.
         theirs: the scores of one row.
     """
 
@@ -56,7 +56,7 @@ def pairs(rows: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def works(rows: int, seed: int) -> list[Work]:
-    """What is computed; imports the opponents."""
+    """What is computed; imports the baselines."""
     import sacrebleu
     from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
     from rouge_score import rouge_scorer
@@ -134,7 +134,7 @@ def _bleu(said: list[list[str]], meant: list[list[str]]) -> Scores:
 
 
 def measure(work: Work, rows: int, repeats: int) -> list[dict[str, Any]]:
-    """Our row and the opponent's, whose seconds are those of all rows at its speed on the first ones."""
+    """Our row and the baseline's, whose seconds are those of all rows at its speed on the first ones."""
     ours = [_seconds(work.ours) for _ in range(repeats)]
     mine, theirs, start = work.ours(), [], time.perf_counter()
     while len(theirs) < rows and (time.perf_counter() - start < _PEER_SECONDS or not theirs):
@@ -171,7 +171,7 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
 def report(results: list[dict[str, Any]]) -> str:
     """The newest result as a Markdown table and how it was measured."""
     result = results[-1]
-    lines = [f"| {result['rows'][0]['rows']:,} pairs of 20 to 60 words | valor_gpu | opponent |", "| --- | --- | --- |"]
+    lines = [f"| {result['rows'][0]['rows']:,} pairs of 20 to 60 words | valor_gpu | baseline |", "| --- | --- | --- |"]
     for ours, theirs in zip(result["rows"][::2], result["rows"][1::2]):
         mine, other = (row["seconds"]["median"] for row in (ours, theirs))
         own = f"**{mine:.3f} s**" if ours["status"] == "ok" else ours["status"]
@@ -179,7 +179,7 @@ def report(results: list[dict[str, Any]]) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if v and k != "valor_gpu")
     about = (
         f"One process, {result['machine']['cpus']} CPUs, {result['machine']['processor']}, Python"
-        f" {result['machine']['python']}; medians of {result['repeats']} runs of ours; opponents, one thread, at the"
+        f" {result['machine']['python']}; medians of {result['repeats']} runs of ours; baselines, one thread, at the"
         f" speed of their first rows, whose scores are ours to 1e-12. {versions}. Commit {result['commit'][:10]},"
         f" {result['date'][:10]}."
     )

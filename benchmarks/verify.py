@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.scenes import Array
+from testing.datasets import Array
 
 STATS = (
     *("map", "map_50", "map_75", "map_small", "map_medium", "map_large"),

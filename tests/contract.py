@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.ops.scenes import random_scene
+from testing.scenes import random_scene
 from valor_gpu import classification, text
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,21 @@ def test_errors_are_those_of_python_too() -> None:
     assert issubclass(valor_gpu.MissingExtraError, ImportError)
     assert issubclass(valor_gpu.NativeError, RuntimeError)
     assert all(issubclass(e, valor_gpu.ValorError) for e in (valor_gpu.InputError, valor_gpu.SyncError))
+
+
+@pytest.mark.parametrize(
+    ("folder", "unwanted", "except_for"),
+    [
+        ("benchmarks", "tests", ""),
+        ("testing", "tests|benchmarks", ""),
+        ("tests", "benchmarks", "tests/benchmarks"),  # the tests of the benchmarks themselves
+        ("valor_gpu", "tests|benchmarks|testing|tools|examples", ""),
+    ],
+)
+def test_tests_and_benchmarks_share_code_only_through_testing(folder: str, unwanted: str, except_for: str) -> None:
+    root = Path(__file__).parent.parent
+    statement = re.compile(rf"^\s*(?:from|import) (?:{unwanted})\b|import_module\(\"(?:{unwanted})\b", re.MULTILINE)
+    importing = [
+        str(path.relative_to(root)) for path in (root / folder).rglob("*.py") if statement.search(path.read_text())
+    ]
+    assert [name for name in importing if not (except_for and name.startswith(except_for))] == []

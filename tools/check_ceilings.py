@@ -16,7 +16,7 @@ from pathlib import Path
 
 FILE_LINES, TEST_FILE_LINES = 400, 700
 BODY_LINES = 40
-FOLDERS = ("valor_gpu", "csrc", "tests", "benchmarks", "tools", "examples")
+FOLDERS = ("valor_gpu", "csrc", "tests", "testing", "benchmarks", "tools", "examples")
 CPP = {".h", ".cpp", ".cu"}
 
 # A brace that opens a function: after ")" and perhaps qualifiers; not after a keyword such as if, for, switch.

@@ -1,7 +1,7 @@
 """Puts torchvision, which torchmetrics' MeanAveragePrecision needs, where only tests and benchmarks find it.
 
 The torchvision of PyPI is a CUDA build. Beside a torch without CUDA it cannot be imported without the help of
-tests/__init__.py, and inside the environment it would break ``import torchmetrics`` for all. Hence a folder of its
+testing/prepare.py, and inside the environment it would break ``import torchmetrics`` for all. Hence a folder of its
 own, and no dependencies, so that it cannot replace torch.
 """
 

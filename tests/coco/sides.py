@@ -15,7 +15,7 @@ import numpy as np
 import pycocotools.coco
 import pycocotools.cocoeval
 
-from tests.ops.scenes import random_scene
+from testing.scenes import random_scene
 from valor_gpu.coco import COCO, COCOeval
 
 THEIRS = SimpleNamespace(COCO=pycocotools.coco.COCO, COCOeval=pycocotools.cocoeval.COCOeval)

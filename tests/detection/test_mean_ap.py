@@ -9,8 +9,8 @@ import pytest
 import torch
 from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
-from tests.ops.coco_scenes import FIRST_ID, ID_STEP, dataset, evaluated, scored_scene
-from tests.ops.scenes import Scene, random_scene
+from testing.coco_scenes import FIRST_ID, ID_STEP, dataset, evaluated, scored_scene
+from testing.scenes import Scene, random_scene
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from testing.coco_scenes import scored_scene
 from tests.ddp import WORLD, run_ranks
 from tests.detection.test_mean_ap import fed, inputs
-from tests.ops.coco_scenes import scored_scene
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 

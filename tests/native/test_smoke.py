@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
+from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library, matching
 from valor_gpu.ops.census import census

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
-from benchmarks.registry import ROWS, Example, place
+from testing.registry import ROWS, Example, place
 from tests.native.sim import simulated_kernel
 from valor_gpu.ops import _library
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ops.scenes import COCO_AREAS, random_scene
+from testing.scenes import COCO_AREAS, random_scene
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.census import census
 from valor_gpu.ops.matching import MatchRule, match_boxes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ops.coco_scenes import dataset, evaluated, flags, scored_scene
+from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.curves import (

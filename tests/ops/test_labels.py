@@ -12,8 +12,8 @@ from sklearn.metrics import confusion_matrix
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_stat_scores
 
-from benchmarks import class_examples_labels as made
-from benchmarks.parity import differences
+from testing import examples_labels as made
+from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda, _library, labels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
+from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.matching import (

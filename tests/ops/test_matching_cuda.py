@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS
-from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.ops.test_matching import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _matching_cuda, matching

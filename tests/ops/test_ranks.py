@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import class_examples_ranks as made
-from benchmarks.parity import differences
+from testing import examples_ranks as made
+from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _ranks_cuda, _targets, ranks

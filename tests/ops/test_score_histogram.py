@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks import class_examples_sweep as made
-from benchmarks.parity import differences
+from testing import examples_histogram as made
+from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library

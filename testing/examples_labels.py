@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks import forms
-from benchmarks.scenes import Scene
+from testing import formats
+from testing.datasets import Scene
 
 Arguments = tuple[Any, ...]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -119,7 +119,7 @@ def cell_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
 
 def _load(scene: Scene) -> tuple[Tensor, Tensor]:
     """One row of scores for each detection, with the label of the detection as target."""
-    target = forms.columns(scene).labels % CLASSES
+    target = formats.columns(scene).labels % CLASSES
     return torch.rand(len(target), CLASSES, generator=torch.Generator().manual_seed(0)), target
 
 
@@ -135,7 +135,7 @@ def top_load(scene: Scene) -> Arguments:
 
 def pair_load(scene: Scene) -> Arguments:
     """Arguments of ``count_labels`` and ``count_pairs``."""
-    target = forms.columns(scene).labels % CLASSES
+    target = formats.columns(scene).labels % CLASSES
     return target.flip(0).contiguous(), target, CLASSES, None, None
 
 

@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import gpu_check, gpu_classification, gpu_parity, report, scenes
+from benchmarks import gpu_check, gpu_classification, gpu_parity, report
 from benchmarks.checks import Checks, Disagreement, Unavailable
 from benchmarks.gpu_timing import Work
-from benchmarks.registry import ROWS
+from testing import datasets
+from testing.registry import ROWS
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def scene() -> scenes.Scene:
-    return scenes.make(scenes.CASES["val2017"], 30)
+def scene() -> datasets.Scene:
+    return datasets.make(datasets.CASES["val2017"], 30)
 
 
 def test_without_a_gpu_nothing_runs(
@@ -31,7 +32,7 @@ def test_without_a_gpu_nothing_runs(
     assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 
-def test_all_checks_pass_on_the_cpu(scene: scenes.Scene) -> None:
+def test_all_checks_pass_on_the_cpu(scene: datasets.Scene) -> None:
     work = Work("small", scene, whole_target=60, batches_target=60, repeats=2)
     result = gpu_check.collect(CPU, quick=True, works=[work], copy_size=1 << 16)
     assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
@@ -45,7 +46,7 @@ def test_all_checks_pass_on_the_cpu(scene: scenes.Scene) -> None:
 
 
 def test_failures_are_kept_and_the_rest_goes_on() -> None:
-    checks = Checks(tell=lambda _: None)
+    checks = Checks(show=lambda _: None)
 
     def fail(error: Exception) -> None:
         raise error
@@ -59,7 +60,7 @@ def test_failures_are_kept_and_the_rest_goes_on() -> None:
 
 def test_an_op_without_a_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(ROWS, "pack_masks")
-    checks = Checks(tell=lambda _: None)
+    checks = Checks(show=lambda _: None)
     monkeypatch.setattr(gpu_parity, "_check_op", lambda *_: None)
     gpu_parity.check_ops(checks, CPU, True)
     assert checks.failed == ["op pack_masks"]
@@ -105,7 +106,7 @@ def test_a_record_is_stored(
 
 def test_classification_on_the_cpu() -> None:
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-    checks = Checks(tell=lambda _: None)
+    checks = Checks(show=lambda _: None)
     load = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
     rows = gpu_classification.time_classification(checks, load, CPU, 1 << 16)
     gpu_classification.check_waiting(checks, CPU)
@@ -125,7 +126,7 @@ def test_classification_is_held_against_torchmetrics(monkeypatch: pytest.MonkeyP
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     wrong = gpu_classification.Pair("Accuracy", "MulticlassSpecificity", {"average": "macro"})
     monkeypatch.setattr(gpu_classification, "PAIRS", {"accuracy": wrong})
-    checks = Checks(tell=lambda _: None)
+    checks = Checks(show=lambda _: None)
     load = gpu_classification.Load(rows=300, classes=5, batch=128, repeats=1)
     assert gpu_classification.time_torchmetrics(checks, load, CPU) == []
     assert checks.failed == ["accuracy, torchmetrics beside"] and "differ from ours" in checks.records[-1]["detail"]

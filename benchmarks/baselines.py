@@ -1,8 +1,8 @@
 """The engines that are measured: how each gets from files, or from batches of tensors, to AP.
 
 An engine is three steps, so that only the middle one is timed: ``start`` imports it and gives ``prepare``, which takes
-the files of a scene to the inputs that this engine wants; the run takes them to AP and gives a function that reads the
-outcome.
+the files of a dataset to the inputs that this engine wants; the run takes them to AP and gives a function that reads
+the outcome.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import forms
-from benchmarks.forms import Files
-from benchmarks.scenes import Array, Scene
 from benchmarks.verify import REFERENCE, STATS, Outcome, digest
+from testing import formats
+from testing.datasets import Array, Scene
+from testing.formats import Files
 
 BATCH = 16
 
@@ -125,7 +125,7 @@ def _pycocotools() -> tuple[Any, Any]:
 
 def _scene(files: Files) -> Scene:
     """What all engines of this path see: the numbers of float32 tensors."""
-    return forms.through_float32(forms.load(files))
+    return formats.through_float32(formats.load(files))
 
 
 def _batches(items: tuple[list[Any], list[Any]]) -> list[tuple[list[Any], list[Any]]]:
@@ -137,7 +137,7 @@ def _start_valor_gpu() -> Prepare:
     module = importlib.import_module("valor_gpu.detection.mean_ap")
 
     def prepare(files: Files) -> Run:
-        batches = _batches(forms.image_tensors(forms.load(files)))
+        batches = _batches(formats.image_tensors(formats.load(files)))
         return lambda clock: _update_and_compute(module, batches, clock)
 
     return prepare
@@ -193,7 +193,7 @@ def _start_torchmetrics(backend: str) -> Callable[[], Prepare]:
         kind(backend=backend)  # raises here when the backend is not installed
 
         def prepare(files: Files) -> Run:
-            batches = _batches(forms.image_tensors(forms.load(files)))
+            batches = _batches(formats.image_tensors(formats.load(files)))
 
             def run(clock: Clock) -> Finish:
                 metric = kind(backend=backend)
@@ -214,7 +214,7 @@ def _start_torchmetrics(backend: str) -> Callable[[], Prepare]:
 
 def load_torchvision() -> None:
     """Import torchvision, for which torchmetrics looks when imported; ``tests`` prepares what a CPU torch needs."""
-    importlib.import_module("tests")
+    importlib.import_module("testing.prepare")
     importlib.import_module("torchvision")
 
 
@@ -226,7 +226,7 @@ def _start_arrays(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
 
         def prepare(files: Files) -> Run:
             scene = _scene(files)
-            data, results = forms.dataset(scene), forms.results_array(scene)
+            data, results = formats.dataset(scene), formats.results_array(scene)
 
             def run(clock: Clock) -> Finish:
                 with clock.phase("load"):
@@ -255,7 +255,7 @@ def _start_hotcoco_columns() -> Prepare:
 
     def prepare(files: Files) -> Run:
         scene = _scene(files)
-        heads, results = (forms.image_objects(scene), forms.category_objects(scene)), forms.results_array(scene)
+        heads, results = (formats.image_objects(scene), formats.category_objects(scene)), formats.results_array(scene)
         keys = scene.image_ids[scene.truth_image]
         names = scene.category_ids[scene.truth_category]
         areas, crowds = scene.truth_area, scene.truth_crowd.astype(np.int64)
@@ -276,13 +276,13 @@ def _start_hotcoco_stream() -> Prepare:
 
     def prepare(files: Files) -> Run:
         scene = _scene(files)
-        heads, names = forms.image_objects(scene), forms.category_objects(scene)
-        truth_ends, found_ends = (ends.tolist() for ends in forms.row_ends(scene))
+        heads, names = formats.image_objects(scene), formats.category_objects(scene)
+        truth_ends, found_ends = (ends.tolist() for ends in formats.row_ends(scene))
         batches: list[tuple[list[Any], list[Any], Array]] = []
         for first in range(0, len(heads), BATCH):
             last = min(first + BATCH, len(heads))
-            truths = list(forms.truth_objects(scene, truth_ends[first], truth_ends[last]))
-            found = forms.results_array(scene, slice(found_ends[first], found_ends[last]))
+            truths = list(formats.truth_objects(scene, truth_ends[first], truth_ends[last]))
+            found = formats.results_array(scene, slice(found_ends[first], found_ends[last]))
             batches.append((heads[first:last], truths, found))
 
         def run(clock: Clock) -> Finish:

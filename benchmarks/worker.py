@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: ``python -m benchmarks.child REQUEST``, a :class:`Request` as JSON."""
+"""One measurement in a process of its own: ``python -m benchmarks.worker REQUEST``, a :class:`Request` as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import classification_engines, forms, opponents, scenes, scores
-from benchmarks.opponents import Clock, Tool
+from benchmarks import baselines, classification_baselines, scores
+from benchmarks.baselines import Clock, Tool
+from testing import datasets, formats
 
 SUITES: dict[str, tuple[Mapping[str, Sequence[Tool]], Callable[[str, int, int, Path], Any]]] = {
-    "detection": (opponents.TOOLS, lambda case, *rest: forms.cached(scenes.CASES[case], *rest)),
-    "classification": (classification_engines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
+    "detection": (baselines.TOOLS, lambda case, *rest: formats.cached(datasets.CASES[case], *rest)),
+    "classification": (classification_baselines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
 }
 """Engines of every benchmark, and what makes their data, from case, size, seed and folder."""
 
@@ -30,7 +31,7 @@ def measure(tool: Tool, files: Any) -> dict[str, Any]:
 
     Returns:
         ``seconds`` of the run and of its ``phases``, ``cpu_seconds`` of all threads, ``peak_mb`` above the resident
-        memory at the start of the run (null where the system does not tell), ``resident_mb`` at that start,
+        memory at the start of the run (null where the system does not report it), ``resident_mb`` at that start,
         ``import_seconds``, and the ``outcome``; or ``missing``, why the engine could not be imported.
     """
     start = time.perf_counter()
@@ -59,7 +60,7 @@ def measure(tool: Tool, files: Any) -> dict[str, Any]:
 
 
 def _settle() -> float | None:
-    """Free what preparation left, make the peak start here, and tell the resident size in MB (None: unknown)."""
+    """Free what preparation left, reset the peak, and return the resident size in MB (None: unknown)."""
     gc.collect()
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

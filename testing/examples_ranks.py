@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.scenes import Scene
+from testing.datasets import Scene
 
 Arguments = tuple[Any, ...]
 SIZES = (0, 1, 31, 33, 1000)
@@ -65,7 +65,7 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
 
 
 def load(scene: Scene) -> Arguments:
-    """As many rows as the scene has detections, 100 classes, float32."""
+    """As many rows as the dataset has detections, 100 classes, float32."""
     rng = np.random.default_rng(31)
     rows = len(scene.found_score)
     return (

@@ -1,7 +1,7 @@
-"""Runs engines in turns, each run in a fresh process, and gives a number only to those that agree with the reference.
+"""Runs engines interleaved, each in a fresh process, and gives a number only to those that agree with the reference.
 
-Every run is a process of its own; engines take turns, forwards and backwards; medians are reported. Time and CPU
-seconds begin after the imports; memory is the peak above the resident size at that point.
+All engines run once before any runs again, forwards and backwards; medians are reported. Time and CPU seconds
+begin after the imports; memory is the peak above the resident size at that point.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from benchmarks.child import Request
-from benchmarks.opponents import OURS, Tool
-from benchmarks.scenes import ROOT
+from benchmarks.baselines import OURS, Tool
 from benchmarks.verify import RULES, Outcome, verdict
+from benchmarks.worker import Request
+from testing.datasets import ROOT
 
 _TIMEOUT = 3600  # seconds a run
 
@@ -48,7 +48,7 @@ class Plan:
         threads: CPUs that an engine may use.
         repeats: runs of each engine; slow ones get ``slow_repeats``.
         big: of detection: beyond the val2017 scale, where slow engines are not run.
-        suite: key of :data:`benchmarks.child.SUITES`.
+        suite: key of :data:`benchmarks.worker.SUITES`.
     """
 
     case: AnyCase
@@ -63,7 +63,7 @@ class Plan:
 
 
 def measure_once(tool: Tool, path: str, plan: Plan) -> dict[str, Any]:
-    """One run in a fresh process: what :func:`benchmarks.child.measure` gives, or ``failed`` with the reason."""
+    """One run in a fresh process: what :func:`benchmarks.worker.measure` gives, or ``failed`` with the reason."""
     threads = {name: str(plan.threads) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "measured.json"
@@ -78,7 +78,7 @@ def measure_once(tool: Tool, path: str, plan: Plan) -> dict[str, Any]:
             plan.threads,
             str(output),
         )
-        command = [sys.executable, "-m", "benchmarks.child", json.dumps(request._asdict())]
+        command = [sys.executable, "-m", "benchmarks.worker", json.dumps(request._asdict())]
         try:
             done = subprocess.run(
                 command, cwd=ROOT, env={**os.environ, **threads}, timeout=_TIMEOUT,
@@ -92,7 +92,7 @@ def measure_once(tool: Tool, path: str, plan: Plan) -> dict[str, Any]:
         return dict(json.loads(output.read_text()))
 
 
-def take_turns(path: str, tools: Sequence[Tool], plan: Plan) -> Measured:
+def interleaved_runs(path: str, tools: Sequence[Tool], plan: Plan) -> Measured:
     """All runs of ``tools``, round-robin, forwards and backwards; no second run of what failed or is missing."""
     runs: Measured = {tool.name: [] for tool in tools}
     for turn in range(max(plan.repeats, plan.slow_repeats)):
@@ -102,8 +102,8 @@ def take_turns(path: str, tools: Sequence[Tool], plan: Plan) -> Measured:
                 continue
             got = measure_once(tool, path, plan)
             past.append(got)
-            told = f"{got['seconds']:.3f} s" if "seconds" in got else got.get("missing") or got["failed"]
-            print(f"  {path} {tool.name}: {told}", file=sys.stderr, flush=True)
+            outcome = f"{got['seconds']:.3f} s" if "seconds" in got else got.get("missing") or got["failed"]
+            print(f"  {path} {tool.name}: {outcome}", file=sys.stderr, flush=True)
     return runs
 
 
@@ -116,7 +116,7 @@ class Sides(NamedTuple):
 
 
 def rows(path: str, tools: Sequence[Tool], plan: Plan, runs: Measured, reference: str) -> list[dict[str, Any]]:
-    """A row an engine: status, verdict and, only if it agrees, its numbers and ratios."""
+    """One row per engine: status, verdict and, only if it agrees, its numbers and ratios."""
     sides = Sides(reference, _outcome(runs.get(reference, [])), _outcome(runs.get(OURS, [])))
     out = [_row(path, tool, plan, runs.get(tool.name, []), sides) for tool in tools]
     good = {row["tool"]: row["seconds"]["median"] for row in out if row["status"] == "ok"}
@@ -161,7 +161,7 @@ def _row(path: str, tool: Tool, plan: Plan, runs: list[dict[str, Any]], sides: S
 
 
 def _spread(values: list[float | None]) -> dict[str, Any] | None:
-    """Median, smallest, largest and all values; null where the system could not tell."""
+    """Median, smallest, largest and all values; null where the system does not report it."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None

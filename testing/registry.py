@@ -1,7 +1,7 @@
-"""One row an op: small arguments that decide parity, and arguments at the scale of a scene that are timed.
+"""One row per op: small arguments that decide parity, and arguments at the scale of a dataset that are timed.
 
 Arguments are made on the CPU; :func:`place` moves them. ``benchmarks/bench_ops.py`` times the rows on the CPU,
-``benchmarks/gpu_check.py`` on a GPU; both refuse a number unless :func:`disagreement` finds none.
+``benchmarks/gpu_check.py`` on a GPU; both give no number unless :func:`disagreement` finds none.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from benchmarks import class_examples_labels as labels
-from benchmarks import class_examples_ranks as ranked
-from benchmarks import class_examples_sweep as sweeps
-from benchmarks import forms
-from benchmarks import record_examples as hand_made
-from benchmarks.parity import differences
-from benchmarks.scenes import Scene
-from tests.ops.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
+from testing import examples_histogram as sweeps
+from testing import examples_labels as labels
+from testing import examples_ranks as ranked
+from testing import examples_records as hand_made
+from testing import formats
+from testing.datasets import Scene
+from testing.parity import differences
+from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
 from valor_gpu.ops._launch import BOX_FORMATS
 from valor_gpu.ops._library import NAMESPACE, Op
@@ -49,7 +49,7 @@ class Example:
     Attributes:
         name: what is special about them.
         arguments: of the registered op, on the CPU.
-        native_only: the reference takes seconds, or refuses; the native kernels are compared with one another.
+        native_only: the reference takes seconds, or raises an error; the native kernels are compared with one another.
         host: further arguments that stay on the CPU here.
         output: the only output that is defined, None for all.
     """
@@ -156,8 +156,8 @@ def _iou_examples(quick: bool) -> Iterator[Example]:
 
 
 def _iou_load(scene: Scene) -> Arguments:
-    whole = forms.columns(scene)
-    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    whole = formats.columns(scene)
+    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     ends = [np.cumsum([0, *counts]) for counts in (found, truth, found * truth)]
     return whole.boxes, whole.true_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
 
@@ -193,7 +193,7 @@ def _flat(batch: DetectionBatch) -> DetectionBatch:
 
 
 def _padded(batch: DetectionBatch, room: int) -> DetectionBatch:
-    """The batch as flattened padded tensors with ``room`` rows an image more than its longest, and counts."""
+    """The batch as flattened padded tensors with ``room`` rows per image more than its longest, and counts."""
     flat, sizes = _flat(batch), batch.lengths
     wide = [int(size.max()) + room for size in sizes]
 
@@ -257,8 +257,8 @@ def _large_match_examples(scene: Callable[..., DetectionBatch]) -> Iterator[Exam
 
 
 def _match_load(scene: Scene) -> Arguments:
-    whole = forms.columns(scene)
-    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    whole = formats.columns(scene)
+    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     batch = DetectionBatch(
         [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
         torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd], image_ids=[whole.image_ids],
@@ -325,4 +325,4 @@ ROWS = {
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }
-"""Every registered op must have a row here: ``tests/test_benchmarks.py`` looks."""
+"""Every registered op must have a row here: ``tests/benchmarks/test_detection.py`` looks."""

@@ -1,4 +1,4 @@
-"""Benchmarks give no number without parity, tell what is missing, and run, CUDA calls apart, on the CPU."""
+"""Benchmarks give no number without parity, say what is missing, and run, CUDA calls apart, on the CPU."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import child, forms, machine, registry, report, run, scenes, turns
-from benchmarks.opponents import OURS, TOOLS, Clock, Tool
-from benchmarks.parity import differences
-from benchmarks.registry import ROWS
+from benchmarks import interleave, machine, report, run, worker
+from benchmarks.baselines import OURS, TOOLS, Clock, Tool
 from benchmarks.verify import REFERENCE, RULES, STATS, Outcome, digest, verdict
+from testing import datasets, formats, registry
+from testing.parity import differences
+from testing.registry import ROWS
 from valor_gpu.inputs.coco import read_ground_truth, read_results
 from valor_gpu.ops import backends
 
-VAL, LVIS = scenes.CASES["val2017"], scenes.CASES["lvis"]
+VAL, LVIS = datasets.CASES["val2017"], datasets.CASES["lvis"]
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def scene() -> scenes.Scene:
-    return scenes.make(VAL, 30)
+def scene() -> datasets.Scene:
+    return datasets.make(VAL, 30)
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> forms.Files:
-    return forms.cached(VAL, 30, folder=tmp_path_factory.mktemp("bench_data"))
+def files(tmp_path_factory: pytest.TempPathFactory) -> formats.Files:
+    return formats.cached(VAL, 30, folder=tmp_path_factory.mktemp("bench_data"))
 
 
-# ------------------------------------------------------------------------------------------------------------- scenes
+# ----------------------------------------------------------------------------------------------------------- datasets
 
 
-@pytest.mark.parametrize("case", [VAL, LVIS, replace(scenes.CASES["objects365"], images=200)])
-def test_scenes_are_seeded_ordered_and_within_their_images(case: scenes.Case) -> None:
+@pytest.mark.parametrize("case", [VAL, LVIS, replace(datasets.CASES["objects365"], images=200)])
+def test_datasets_are_seeded_ordered_and_within_their_images(case: datasets.Case) -> None:
     images = min(case.images, 60)
-    scene, again, other = (scenes.make(case, images, seed) for seed in (0, 0, 1))
+    scene, again, other = (datasets.make(case, images, seed) for seed in (0, 0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(again).values()))
     assert not np.array_equal(scene.found_score, other.found_score)
     assert len(scene.image_ids) == images and (np.diff(scene.image_ids) > 0).all()
@@ -55,12 +56,12 @@ def test_scenes_are_seeded_ordered_and_within_their_images(case: scenes.Case) ->
 
 
 def test_ground_truths_of_val2017_are_the_real_ones() -> None:
-    real = scenes._real()
+    real = datasets._real()
     assert (len(real.image_ids), len(real.box), len(real.category_ids)) == (5_000, 36_781, 80)
 
 
-def test_files_hold_the_scene(files: forms.Files, scene: scenes.Scene) -> None:
-    loaded = forms.load(files)
+def test_files_hold_the_dataset(files: formats.Files, scene: datasets.Scene) -> None:
+    loaded = formats.load(files)
     assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(loaded).values()))
     truth, found = read_ground_truth(files.truth).annotations, read_results(files.found)
     assert np.array_equal(truth.bbox, scene.truth_box) and np.array_equal(truth.area, scene.truth_area)
@@ -70,15 +71,15 @@ def test_files_hold_the_scene(files: forms.Files, scene: scenes.Scene) -> None:
     assert np.array_equal(found.category_id, scene.category_ids[scene.found_category])
 
 
-def test_files_are_made_once(files: forms.Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "make", None)
-    assert forms.cached(VAL, 30, folder=files.arrays.parent) == files
+def test_files_are_made_once(files: formats.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "make", None)
+    assert formats.cached(VAL, 30, folder=files.arrays.parent) == files
 
 
-def test_all_forms_of_tensors_hold_the_same_numbers(scene: scenes.Scene) -> None:
-    preds, target = forms.image_tensors(scene)
-    packed, packed_target = forms.padded_tensors(scene)
-    narrow = forms.through_float32(scene)
+def test_all_formats_of_tensors_hold_the_same_numbers(scene: datasets.Scene) -> None:
+    preds, target = formats.image_tensors(scene)
+    packed, packed_target = formats.padded_tensors(scene)
+    narrow = formats.through_float32(scene)
     boxes = torch.cat([item["boxes"] for item in preds])
     sides = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1).double()
     assert np.array_equal(sides.numpy(), narrow.found_box)
@@ -104,12 +105,12 @@ def test_examples_agree(name: str, device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_run_at_scale(name: str, scene: scenes.Scene) -> None:
+def test_rows_run_at_scale(name: str, scene: datasets.Scene) -> None:
     arguments = ROWS[name].load(scene) if name != "pack_masks" else (torch.zeros(2, 3, 4, dtype=torch.bool),)
     assert registry.moved_bytes(arguments, registry.call(name)(*arguments)) > 0
 
 
-def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     row = ROWS["count_truths"]
     example = next(e for e in row.examples(True) if e.name == "33 ground truths")
     op = registry.find(row.op)
@@ -119,7 +120,7 @@ def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("got", "expected", "told"),
+    ("got", "expected", "text"),
     [
         (torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), ""),
         (torch.tensor([0.0]), torch.tensor([-0.0]), "1 of 1 values, first at [0]: 0.0 instead of -0.0"),
@@ -130,8 +131,8 @@ def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ([torch.zeros(2), 3], [torch.zeros(2), 4], "output 1: 3 instead of 4"),
     ],
 )
-def test_differences(got: Any, expected: Any, told: str) -> None:
-    assert (told in differences(got, expected)) if told else differences(got, expected) == ""
+def test_differences(got: Any, expected: Any, text: str) -> None:
+    assert (text in differences(got, expected)) if text else differences(got, expected) == ""
 
 
 NUMBERS = [0.5] * len(STATS)
@@ -168,33 +169,33 @@ def test_digest_leaves_out_classes_without_ground_truth() -> None:
 # ------------------------------------------------------------------------------------------------------- measurements
 
 
-def test_our_paths_equal_pycocotools(files: forms.Files, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_paths_equal_pycocotools(files: formats.Files, capsys: pytest.CaptureFixture[str]) -> None:
     for path, tools in TOOLS.items():
-        got = {t.name: child.measure(t, files) for t in tools if t.name in (OURS, REFERENCE)}
+        got = {t.name: worker.measure(t, files) for t in tools if t.name in (OURS, REFERENCE)}
         outcomes = {name: Outcome(**measured["outcome"]) for name, measured in got.items()}
         judged = verdict(RULES["bits"], outcomes[OURS], outcomes[REFERENCE], None)
         assert judged.agrees, f"{path}: {judged.text}"
         assert sum(got[OURS]["phases"].values()) <= got[OURS]["seconds"] < 60
 
 
-def test_a_run_in_a_process_of_its_own(files: forms.Files) -> None:
-    plan = turns.Plan(VAL, 30, files.arrays.parent, threads=1, repeats=1, slow_repeats=1)
-    measured = turns.measure_once(TOOLS["files"][0], "files", plan)
+def test_a_run_in_a_process_of_its_own(files: formats.Files) -> None:
+    plan = interleave.Plan(VAL, 30, files.arrays.parent, threads=1, repeats=1, slow_repeats=1)
+    measured = interleave.measure_once(TOOLS["files"][0], "files", plan)
     assert {"seconds", "cpu_seconds", "peak_mb", "resident_mb", "import_seconds", "load"} <= set(measured)
     assert 0 <= measured["peak_mb"] < 2_000 and len(measured["outcome"]["stats"]) == len(STATS)
 
 
-def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
-    plan = turns.Plan(VAL, 0, tmp_path / "no" / "such", 1, 1, 1)
+def test_a_process_that_fails_is_reported(tmp_path: Path) -> None:
+    plan = interleave.Plan(VAL, 0, tmp_path / "no" / "such", 1, 1, 1)
     absent = Tool("no such tool", "", "bits", lambda: pytest.fail("never started here"))
-    assert "exit code 1: StopIteration" in turns.measure_once(absent, "files", plan)["failed"]
+    assert "exit code 1: StopIteration" in interleave.measure_once(absent, "files", plan)["failed"]
 
 
-def test_a_missing_engine_is_told(files: forms.Files) -> None:
+def test_a_missing_engine_is_reported(files: formats.Files) -> None:
     def start() -> Any:
         raise ImportError("No module named 'engine'\nsecond line")
 
-    assert child.measure(Tool("x", "x", "bits", start), files) == {"missing": "No module named 'engine'"}
+    assert worker.measure(Tool("x", "x", "bits", start), files) == {"missing": "No module named 'engine'"}
 
 
 def tool(name: str, slow: bool = False) -> Tool:
@@ -207,28 +208,28 @@ def measured(seconds: float, text: str = "a", **more: Any) -> dict[str, Any]:
     return {"seconds": seconds, "phases": {"p": seconds}, **numbers, "outcome": outcome, **more}
 
 
-PLAN = turns.Plan(VAL, 200, Path("unused"), threads=2, repeats=4, slow_repeats=2)
+PLAN = interleave.Plan(VAL, 200, Path("unused"), threads=2, repeats=4, slow_repeats=2)
 
 
-def test_engines_take_turns_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_interleaved_runs_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def once(tool: Tool, path: str, plan: turns.Plan) -> dict[str, Any]:
+    def once(tool: Tool, path: str, plan: interleave.Plan) -> dict[str, Any]:
         seen.append(tool.name)
         return {"missing": "gone"} if tool.name == "c" else measured(1.0)
 
-    monkeypatch.setattr(turns, "measure_once", once)
-    runs = turns.take_turns("files", [tool("a"), tool("b", slow=True), tool("c")], PLAN)
+    monkeypatch.setattr(interleave, "measure_once", once)
+    runs = interleave.interleaved_runs("files", [tool("a"), tool("b", slow=True), tool("c")], PLAN)
     assert seen == ["a", "b", "c", "b", "a", "a", "a"]
     assert {name: len(found) for name, found in runs.items()} == {"a": 4, "b": 2, "c": 1}
 
 
-def rows_of(runs: turns.Measured) -> dict[str, dict[str, Any]]:
-    return {row["tool"]: row for row in turns.rows("files", [tool(n) for n in runs], PLAN, runs, REFERENCE)}
+def rows_of(runs: interleave.Measured) -> dict[str, dict[str, Any]]:
+    return {row["tool"]: row for row in interleave.rows("files", [tool(n) for n in runs], PLAN, runs, REFERENCE)}
 
 
 def test_only_engines_that_agree_get_numbers() -> None:
-    runs: turns.Measured = {
+    runs: interleave.Measured = {
         OURS: [measured(2.0), measured(1.0), measured(4.0)],
         "fast": [measured(4.0)],
         "slow": [measured(8.0)],
@@ -259,12 +260,12 @@ def test_big_cases_are_held_against_pycocotools_on_a_small_version_first(monkeyp
     monkeypatch.setitem(TOOLS, "files", tools)
     asked: list[tuple[int, list[str]]] = []
 
-    def take(path: str, wanted: Any, plan: turns.Plan) -> turns.Measured:
+    def take(path: str, wanted: Any, plan: interleave.Plan) -> interleave.Measured:
         asked.append((plan.size, [t.name for t in wanted]))
         small = plan.size == LVIS.quick_images
         return {t.name: [measured(1.0, "b" if small and t.name == "wrong" else "a")] for t in wanted}
 
-    monkeypatch.setattr(run, "take_turns", take)
+    monkeypatch.setattr(run, "interleaved_runs", take)
     rows = run.compare("files", replace(PLAN, case=LVIS, size=LVIS.images, big=True))
     assert asked == [(100, [OURS, "peer", "wrong", REFERENCE]), (5_000, [OURS, "peer"])]
     assert {row["tool"]: row["status"] for row in rows} == {
@@ -287,7 +288,7 @@ def test_phases_of_a_clock() -> None:
     assert list(clock.phases) == ["one"] and clock.phases["one"] >= 0
 
 
-def test_results_tell_where_they_come_from() -> None:
+def test_results_say_where_they_come_from() -> None:
     about = machine.describe(["torch", "no-such-package"], commit="abc")
     assert about["commit"] == "abc" and about["versions"] == {"torch": torch.__version__, "no-such-package": None}
     assert about["machine"]["cpus"] >= 1 and machine.run("no-such-program") is None
@@ -296,11 +297,11 @@ def test_results_tell_where_they_come_from() -> None:
 # ------------------------------------------------------------------------------------------------------------- report
 
 
-def result_of(date: str, case: scenes.Case = VAL, quick: bool = False) -> dict[str, Any]:
-    runs: turns.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
+def result_of(date: str, case: datasets.Case = VAL, quick: bool = False) -> dict[str, Any]:
+    runs: interleave.Measured = {OURS: [measured(0.1)], "peer": [measured(0.25)], "absent": [{"missing": "x"}]}
     runs[REFERENCE] = [measured(50.0)]
     about = {**machine.describe(["torch"], "0123456789abcdef"), "date": date}
-    rows = turns.rows("files", [tool(name) for name in runs], replace(PLAN, case=case), runs, REFERENCE)
+    rows = interleave.rows("files", [tool(name) for name in runs], replace(PLAN, case=case), runs, REFERENCE)
     return {"kind": "detection", **about, "quick": quick, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
 
 

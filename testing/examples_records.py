@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks import forms
-from benchmarks.scenes import Scene
+from testing import formats
+from testing.datasets import Scene
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.ops.curves import count_truths, order_records
 from valor_gpu.ops.matching import PADDING_BUCKET, USER_INPUT, DetectionBatch, Matched, MatchRule, match_boxes
@@ -152,13 +152,13 @@ def means_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         yield f"{classes} classes", (*arrays, picks, torch.tensor([0, 1, 2, 1]))
 
 
-# --------------------------------------------------------------------------------------------- at the scale of a scene
+# ------------------------------------------------------------------------------------------- at the scale of a dataset
 
 
 def matched(scene: Scene) -> tuple[Matched, Tensor]:
-    """The records of a scene under COCO's choices, and the rows of each image (int64 ``[I]``)."""
-    whole = forms.columns(scene)
-    truth, found = (np.diff(ends) for ends in forms.row_ends(scene))
+    """The records of a dataset under COCO's choices, and the rows of each image (int64 ``[I]``)."""
+    whole = formats.columns(scene)
+    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     batch = DetectionBatch(
         [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
         torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd],

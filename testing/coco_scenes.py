@@ -12,7 +12,7 @@ import torch
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from tests.ops.scenes import Scene, random_scene
+from testing.scenes import Scene, random_scene
 
 FIRST_ID, ID_STEP = 3, 7
 

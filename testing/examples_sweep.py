@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.class_examples_labels import CLASSES, FLOATS, INTS, SIZES, labels_of, scores_of, weights_of
-from benchmarks.scenes import Scene
+from testing.datasets import Scene
+from testing.examples_labels import CLASSES, FLOATS, INTS, SIZES, labels_of, scores_of, weights_of
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 
 Arguments = tuple[Any, ...]

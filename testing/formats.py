@@ -1,4 +1,4 @@
-"""A scene in the forms that engines take: JSON files, objects, N x 7 arrays, lists of tensors, padded tensors."""
+"""A dataset in the formats that engines take: JSON files, objects, N x 7 arrays, lists of tensors, padded tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 
-from benchmarks.scenes import ROOT, Array, Case, Scene, make
+from testing.datasets import ROOT, Array, Case, Scene, make
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ _COMPACT = (",", ":")
 
 
 class Files(NamedTuple):
-    """Where a scene lies on disk."""
+    """Where a dataset lies on disk."""
 
     arrays: Path
     truth: Path
@@ -28,7 +28,7 @@ class Files(NamedTuple):
 
 
 def cached(case: Case, images: int | None = None, seed: int = 0, folder: Path = FOLDER) -> Files:
-    """Generate a scene unless its files are there; returns where they are."""
+    """Generate a dataset unless its files are there; returns where they are."""
     name = f"{case.name}_{images or case.images}_s{seed}_v{VERSION}"
     files = Files(*(folder / f"{name}{ending}" for ending in (".npz", "_gt.json", "_dt.json")))
     if not all(path.exists() for path in files):
@@ -41,7 +41,7 @@ def cached(case: Case, images: int | None = None, seed: int = 0, folder: Path = 
 
 
 def load(files: Files) -> Scene:
-    """The scene that :func:`cached` wrote."""
+    """The dataset that :func:`cached` wrote."""
     with np.load(files.arrays) as arrays:
         return Scene(**arrays)
 
@@ -128,7 +128,7 @@ def row_ends(scene: Scene) -> tuple[Array, Array]:
 
 
 def through_float32(scene: Scene) -> Scene:
-    """The scene as a model would have put it in float32 xyxy tensors, back in float64 xywh.
+    """The dataset as a model would have put it in float32 xyxy tensors, back in float64 xywh.
 
     Engines that take arrays get this one beside :func:`tensors`, so that all of them see the same numbers.
     """
@@ -145,7 +145,7 @@ def _corners(box: Array) -> Array:
 
 
 class Columns(NamedTuple):
-    """A scene as float32 and int64 columns on a device; rows of all images one after another."""
+    """A dataset as float32 and int64 columns on a device; rows of all images one after another."""
 
     boxes: torch.Tensor
     scores: torch.Tensor
@@ -175,7 +175,7 @@ def columns(scene: Scene, device: torch.device | str = "cpu") -> Columns:
 
 
 def image_tensors(scene: Scene, device: torch.device | str = "cpu") -> tuple[list[Any], list[Any]]:
-    """One dict of tensors an image on each side, as a model and a data loader hand them out (own memory each)."""
+    """One dict of tensors per image on each side, as a model and a data loader hand them out (own memory each)."""
     whole = columns(scene, device)
     truth_ends, found_ends = (ends.tolist() for ends in row_ends(scene))
     preds, target = [], []

@@ -1,4 +1,4 @@
-"""The benchmark of text comparison: opponents agree with us, a number that differs is not shown."""
+"""The benchmark of text comparison: baselines agree with us, a number that differs is not shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ for _module in ("rouge_score", "nltk", "sacrebleu"):
     pytest.importorskip(_module, reason=f"{_module} is not installed")
 
 
-def test_opponents_agree_and_the_table_shows_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_agree_and_the_table_shows_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "_PEER_SECONDS", 0.02)
     monkeypatch.setattr(texts, "_QUICK_ROWS", 40)
     result = texts.benchmark(argparse.Namespace(quick=True, seed=3, repeats=1))

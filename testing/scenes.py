@@ -15,7 +15,7 @@ COCO_THRESHOLDS = np.linspace(0.5, 0.95, 10)
 
 @dataclass
 class Scene:
-    """Lists of one tensor an image; boxes float64 xywh."""
+    """Lists with one tensor per image; boxes float64 xywh."""
 
     boxes: list[torch.Tensor]
     scores: list[torch.Tensor]

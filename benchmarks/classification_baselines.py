@@ -1,4 +1,4 @@
-"""The engines of classification: how each gets from scores to numbers. See :mod:`benchmarks.opponents` for the steps.
+"""The engines of classification: how each gets from scores to numbers. See :mod:`benchmarks.baselines` for the steps.
 
 Engines that take batches get 1,024 rows at a time and end with their ``compute``; the others get all rows at once.
 Reading the outcome, in float64 where the engine has it, is not timed.
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.opponents import OURS, Clock, Finish, Prepare, Run, Tool
-from benchmarks.scenes import Array
+from benchmarks.baselines import OURS, Clock, Finish, Prepare, Run, Tool
 from benchmarks.scores import Files
 from benchmarks.verify import Outcome
+from testing.datasets import Array
 
 BATCH = 1024
 THRESHOLDS = 200

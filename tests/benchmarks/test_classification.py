@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import child, classification, machine, report, run, scores, turns
-from benchmarks.classification_engines import TOOLS, counts_at, curve_margins
-from benchmarks.opponents import OURS, Tool
+from benchmarks import classification, interleave, machine, report, run, scores, worker
+from benchmarks.baselines import OURS, Tool
+from benchmarks.classification_baselines import TOOLS, counts_at, curve_margins
 from benchmarks.verify import RULES, Outcome, verdict
 
 SMALL = scores.CASES["1k"]
@@ -64,7 +64,7 @@ def test_every_engine_agrees_with_the_reference(work: str, files: scores.Files) 
     for tool in TOOLS[work]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of other engines
-            measured = child.measure(tool, files)
+            measured = worker.measure(tool, files)
         if "missing" not in measured:
             assert sum(measured["phases"].values()) <= measured["seconds"] < 60
             outcomes[tool.name] = Outcome(**measured["outcome"])
@@ -82,8 +82,8 @@ def test_every_work_has_its_text() -> None:
 
 
 def test_a_run_in_a_process_of_its_own(files: scores.Files) -> None:
-    plan = turns.Plan(SMALL, SMALL.quick[0], files.scores.parent, 1, 1, 1, suite="classification")
-    measured = turns.measure_once(TOOLS["top-1"][2], "top-1", plan)
+    plan = interleave.Plan(SMALL, SMALL.quick[0], files.scores.parent, 1, 1, 1, suite="classification")
+    measured = interleave.measure_once(TOOLS["top-1"][2], "top-1", plan)
     if "missing" not in measured:
         assert {"seconds", "peak_mb", "load"} <= set(measured) and len(measured["outcome"]["stats"]) == 5
 
@@ -107,12 +107,12 @@ def compared(monkeypatch: pytest.MonkeyPatch, case: scores.ScoreCase, size: int)
     """Rows of the works top-1 and top-5 of invented engines."""
     numbers = {OURS: (0.1, 0.5), "wrong": (0.1, 0.6), "reference": (0.4, 0.5), "slow": (50.0, 0.5)}
 
-    def take(work: str, tools: Any, plan: turns.Plan) -> turns.Measured:
+    def take(work: str, tools: Any, plan: interleave.Plan) -> interleave.Measured:
         return {one.name: [measured(*numbers[one.name])] for one in tools}
 
-    monkeypatch.setattr(classification, "take_turns", take)
+    monkeypatch.setattr(classification, "interleaved_runs", take)
     monkeypatch.setattr(classification, "TOOLS", {"top-1": ENGINES, "top-5": ENGINES[:3]})
-    plan = turns.Plan(case, size, Path("unused"), 2, 5, 1, suite="classification")
+    plan = interleave.Plan(case, size, Path("unused"), 2, 5, 1, suite="classification")
     return [row for work in ("top-1", "top-5") for row in classification.compare(work, plan)]
 
 
@@ -166,6 +166,6 @@ def test_command_line(
     result = json.loads((tmp_path / "a.json").read_text())
     assert result["kind"] == "classification" and {row["rows"] for row in result["rows"]} == {SMALL.quick[0]}
     assert "| 200 samples, 20 classes | valor_gpu |" in capsys.readouterr().out
-    wrong: turns.Measured = {OURS: [measured(1.0, 0.6)], "wrong": [measured(1.0)], "reference": [measured(1.0)]}
-    monkeypatch.setattr(classification, "take_turns", lambda *_: wrong)
+    wrong: interleave.Measured = {OURS: [measured(1.0, 0.6)], "wrong": [measured(1.0)], "reference": [measured(1.0)]}
+    monkeypatch.setattr(classification, "interleaved_runs", lambda *_: wrong)
     assert run.main(arguments) == 1

@@ -1,4 +1,4 @@
-"""Seeded scenes at the scale of COCO val2017, Objects365 and LVIS: ground truths, and what a model might detect.
+"""Seeded datasets at the scale of COCO val2017, Objects365 and LVIS: ground truths, and what a model might detect.
 
 Ground truths are the real boxes of val2017, or resampled from them. A detection is a hit (seen with a probability that
 grows with the object's size, moved by a log-normal error), a leftover duplicate, the same box under another class, a
@@ -27,14 +27,14 @@ _IMAGE_SIZES = np.array([[640, 480], [640, 427], [512, 768], [1024, 683], [768, 
 
 @dataclass(frozen=True)
 class Case:
-    """The scale of a scene.
+    """The scale of a dataset.
 
     Attributes:
         name: how the command line calls it.
         images: number of images.
-        limit: most detections an image; a few candidates more are made, so that most images reach it.
+        limit: most detections per image; a few candidates more are made, so that most images reach it.
         classes: number of classes, 0 for the real val2017 ground truths.
-        per_image: mean ground truths an image; likewise the next two, unused with the real ones.
+        per_image: mean ground truths per image; like the next two fields, unused with the real ones.
         zipf: exponent of the class frequencies.
         palette: distinct classes drawn for an image.
         quick_images: images of the small version.
@@ -85,7 +85,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Scene:
-    """Both sides, rows grouped by ascending image id, detections of an image by descending score.
+    """Ground truths and detections, rows grouped by ascending image id, detections of an image by descending score.
 
     Attributes:
         image_ids: int64 ``[I]`` ascending.
@@ -117,7 +117,7 @@ class Scene:
 
 
 def make(case: Case, images: int | None = None, seed: int = 0) -> Scene:
-    """Generate a scene; ``images`` replaces the number of the case."""
+    """Generate a dataset; ``images`` replaces the number of the case."""
     rng = np.random.default_rng(seed)
     count = images or case.images
     truths = _resampled(rng, _real(), case, count) if case.classes else _subset(rng, _real(), count)
@@ -273,7 +273,7 @@ def _crowd_members(rng: Random, truths: Truths) -> Found:
 
 
 def _background(rng: Random, truths: Truths, counts: Array) -> Found:
-    """Boxes of the data's own sizes, 35 % of them around some object of the image; ``counts`` an image."""
+    """Boxes of the data's own sizes, 35 % of them around some object of the image; ``counts`` per image."""
     image = np.repeat(np.arange(len(counts)), counts)
     size = truths.box[rng.integers(0, len(truths.box), len(image)), 2:] * np.exp(rng.normal(0, 0.35, (len(image), 2)))
     size = np.minimum(size, 0.98 * truths.sizes[image])
@@ -292,7 +292,7 @@ def _background(rng: Random, truths: Truths, counts: Array) -> Found:
 
 
 def _best(rng: Random, found: Found, sizes: Array, limit: int) -> Found:
-    """Cut to the image and to ``limit`` detections an image; round as files do."""
+    """Cut to the image and to ``limit`` detections per image; round as files do."""
     edge = sizes[found.image]
     low = found.box[:, :2].clip(0, edge - 1)
     high = (found.box[:, :2] + found.box[:, 2:]).clip(low + 1, edge)
