@@ -106,11 +106,11 @@ def test_passing_failures_are_retried_with_growing_waits(status: Status) -> None
     [
         (Status.BAD_REQUEST, {}, 1),
         (Status.CONTENT_FILTER, {}, 1),
-        (Status.BAD_REQUEST, {"most_retries": 3}, 4),
+        (Status.BAD_REQUEST, {"max_retries": 3}, 4),
         (Status.SERVER_ERROR, {}, 6),
         (Status.RATE_LIMITED, {"retry_after": 61.0}, 1),
         (Status.RATE_LIMITED, {"retry_after": 5.0}, 6),
-        (Status.JUDGE_ERROR, {"most_retries": 0}, 1),
+        (Status.JUDGE_ERROR, {"max_retries": 0}, 1),
         (Status.UNAUTHORIZED, {}, 1),
     ],
 )

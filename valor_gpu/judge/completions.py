@@ -67,7 +67,7 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     if error.code == "content_filter" or (code in (400, 403) and _MODERATED.search(message)):
         return JudgeError(Status.CONTENT_FILTER, message)
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
-    return JudgeError(Status.BAD_REQUEST, message, wait, most_retries=3 if code == 422 else None)
+    return JudgeError(Status.BAD_REQUEST, message, wait, max_retries=3 if code == 422 else None)
 
 
 def reply_of(completion: Any, model: str) -> Reply:

@@ -17,7 +17,7 @@ from valor_gpu.judge.protocol import JudgeError, Status
 WINDOW = 60.0  # seconds
 LONGEST_BACKOFF = 60.0  # seconds
 RETRIED = {Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR}
-HOPELESS = {Status.UNAUTHORIZED, Status.QUOTA}
+FATAL = {Status.UNAUTHORIZED, Status.QUOTA}
 """Failures that every later request would share: the run asks no more."""
 
 
@@ -74,8 +74,8 @@ class Limits:
 
         Source: "Exponential Backoff And Jitter", AWS Architecture Blog (2015), full jitter.
         """
-        most = self.retries if error.most_retries is None else min(self.retries, error.most_retries)
-        if retry > most or (error.status not in RETRIED and error.most_retries is None):
+        most = self.retries if error.max_retries is None else min(self.retries, error.max_retries)
+        if retry > most or (error.status not in RETRIED and error.max_retries is None):
             return None
         if error.retry_after is None:
             return dice.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))

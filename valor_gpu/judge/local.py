@@ -86,7 +86,7 @@ class _LocalJudge:
             replies: Sequence[Reply | JudgeError] = self._fitting([prompt for _, prompt in good])
         except Exception as error:
             message = f"the model raised {type(error).__name__}: {error}"
-            replies = [JudgeError(Status.JUDGE_ERROR, message, most_retries=0)] * len(good)
+            replies = [JudgeError(Status.JUDGE_ERROR, message, max_retries=0)] * len(good)
         answers |= {at: reply for (at, _), reply in zip(good, replies)}
         return [answers[at] for at in range(len(batch))]
 

@@ -137,7 +137,7 @@ class OpenAIJudge:
         """One request.
 
         Raises:
-            JudgeError: no reply; with ``again`` when the judge has adapted its parameters to the server.
+            JudgeError: no reply; with ``retry_now`` when the judge has adapted its parameters to the server.
         """
         line = self._line()
         sent, form = dict(self._known), self._format
@@ -160,7 +160,7 @@ class OpenAIJudge:
                 line.begun = False  # the next call finds out whether the server wants more
             else:
                 line.answered.set()
-        raise JudgeError(Status.BAD_REQUEST, f"adapted to the server: {failure}", again=True)
+        raise JudgeError(Status.BAD_REQUEST, f"adapted to the server: {failure}", retry_now=True)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""

@@ -37,6 +37,7 @@ class Status(str, Enum):
     BAD_REQUEST = "bad_request"
     UNAUTHORIZED = "unauthorized"
     JUDGE_ERROR = "judge_error"  # a callable judge raised
+    METRIC_ERROR = "metric_error"  # the metric's own code raised, or returned something that is no value
     CANCELLED = "cancelled"
 
     def __str__(self) -> str:
@@ -81,6 +82,7 @@ class Reply:
             None where the judge does not tell.
         finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal`` or what the server says.
         model: the model that answered.
+        dropped: names of the parameters that this request was sent without because the server rejects them.
     """
 
     text: str
@@ -88,6 +90,7 @@ class Reply:
     logprobs: tuple[Mapping[str, float], ...] | None = None
     finish_reason: str = "stop"
     model: str = ""
+    dropped: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -95,7 +98,9 @@ class Judge(Protocol):
     """Anything that answers messages.
 
     A judge may also have ``async ready()``, awaited before a request is counted, ``async aclose()``, awaited at the
-    end of a run, and ``concurrency``, the number of requests in flight that suits it.
+    end of a run, ``concurrency``, the number of requests in flight that suits it, and ``dropped(schema)``, the names
+    of the parameters that a request with this schema would now be sent without because the server rejects them. They
+    are part of the cache key, as are those of :attr:`Reply.dropped`.
 
     Attributes:
         identity: what decides the replies (kind, model, address, parameters) as JSON values without secrets; it is
@@ -121,9 +126,13 @@ class JudgeError(ValorError):
     Args:
         status: the kind of failure.
         message: what happened, without secrets.
-        retry_after: seconds that the server asks to wait.
-        most_retries: how often this failure is worth a retry; None for the limit of the run.
-        again: the judge has adapted itself and wants the question again at once.
+        retry_after: seconds that the server asks to wait. 0, a negative number (a date in the past) and NaN count as
+            None: the server asks for nothing.
+        max_retries: how often this failure is worth a retry; None for the limit of the run.
+        retry_now: the judge has adapted itself to the server and wants the question again at once.
+        shared_cause: what makes this request fail and, as far as the judge can tell, every other one too, whatever
+            the row holds: an argument that the client does not know, a header or key that cannot be sent. The same
+            cause five times in a row stops the run. None: the failure belongs to this request.
     """
 
     def __init__(
@@ -131,14 +140,16 @@ class JudgeError(ValorError):
         status: Status,
         message: str,
         retry_after: float | None = None,
-        most_retries: int | None = None,
-        again: bool = False,
+        max_retries: int | None = None,
+        retry_now: bool = False,
+        shared_cause: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.retry_after = retry_after
-        self.most_retries = most_retries
-        self.again = again
+        self.retry_after = retry_after if retry_after is not None and retry_after > 0.0 else None
+        self.max_retries = max_retries
+        self.retry_now = retry_now
+        self.shared_cause = shared_cause
 
 
 @dataclass(frozen=True)
@@ -242,12 +253,12 @@ class CallableJudge:
             raise
         except Exception as error:
             message = f"the judge raised {type(error).__name__}: {error}"
-            raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0) from error
+            raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0) from error
         if isinstance(found, Reply):
             return found
         if not isinstance(found, str):
             message = f"the judge must return str or Reply but returned {type(found).__name__}"
-            raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0)
+            raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0)
         return Reply(found, model=str(self._name or ""))
 
     def _awaitable(self, messages: list[dict[str, Any]]) -> Awaitable[Any]:

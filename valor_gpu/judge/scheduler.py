@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache, cache_key
-from valor_gpu.judge.limits import HOPELESS, Gate, Limits, Window
+from valor_gpu.judge.limits import FATAL, Gate, Limits, Window
 from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
 from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Messages, Reply, Schema, Status, Usage, as_judge
 
@@ -158,12 +158,12 @@ class Scheduler:
             try:
                 return await self._attempt(messages, schema, spent)
             except JudgeError as error:
-                if error.again:
+                if error.retry_now:
                     continue
                 retry += 1
                 wait = self.limits.wait_before(retry, error, self._dice)
                 too_long = error.retry_after is not None and error.retry_after > self.limits.longest_wait
-                if error.status in HOPELESS or too_long:
+                if error.status in FATAL or too_long:
                     self.stop(error.status, f"an earlier request failed: {error}")
                 if wait is None:
                     raise
@@ -191,7 +191,7 @@ class Scheduler:
                 raise
             except Exception as error:
                 message = f"the judge raised {type(error).__name__}: {error}"
-                raise JudgeError(Status.JUDGE_ERROR, message, most_retries=0) from error
+                raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0) from error
             self._count(reply, entry, spent)
             return reply
 
