@@ -62,11 +62,11 @@ def works(rows: int, seed: int) -> list[Work]:
     from rouge_score import rouge_scorer
 
     from valor_gpu import text
-    from valor_gpu.text.words import SPLITTERS
+    from valor_gpu.text.tokens import TOKENIZERS
 
     said, meant = pairs(rows, seed)
     predictions, references = ([" ".join(words) for words in side] for side in (said, meant))
-    split = SPLITTERS["clauses"]
+    split = TOKENIZERS["valor"]
     chrf = sacrebleu.CHRF()
 
     def rouge(kinds: list[str], stem: bool, field: str = "fmeasure") -> tuple[Callable[[], Scores], Any]:
@@ -100,14 +100,14 @@ def _floored(value: float) -> float:
 
 
 def _word_rows(said: list[list[str]], meant: list[list[str]]) -> Any:
-    from valor_gpu.text.words import word_rows
+    from valor_gpu.text.tokens import word_rows
 
     return word_rows((words for pair in zip(said, meant) for words in pair), np.arange(0, 2 * len(said) + 1, 2))
 
 
 def _ngrams(said: list[list[str]], meant: list[list[str]]) -> Scores:
+    from valor_gpu.text.match_counts import ngram_matches
     from valor_gpu.text.rouge import scores_of
-    from valor_gpu.text.statistics import ngram_matches
 
     rows = _word_rows(said, meant)
     matches = ngram_matches(rows, 2).matches
@@ -120,8 +120,8 @@ def _their_ngrams(scorer: Any, said: list[str], meant: list[str]) -> float:
 
 
 def _common(said: list[list[str]], meant: list[list[str]]) -> Scores:
+    from valor_gpu.text.match_counts import common_lengths
     from valor_gpu.text.rouge import scores_of
-    from valor_gpu.text.statistics import common_lengths
 
     rows = _word_rows(said, meant)
     return scores_of(rows, common_lengths(rows), 1).fmeasure

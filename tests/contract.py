@@ -204,7 +204,7 @@ def _class_case(name: str) -> Case:
 _WORDS = ("the", "cats", "sat", "a", "mat", "Mat", "cat")
 _TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
     "ROUGE": ({}, partial(text.ROUGE, use_stemmer=True)),
-    "GLEU": ({}, partial(text.GLEU, most=1)),
+    "GLEU": ({}, partial(text.GLEU, max_ngram=1)),
     "BLEU": (dict(smoothing="floor"), partial(text.BLEU, smoothing="add-k")),
     "CHRF": ({}, partial(text.CHRF, beta=1.0)),
     "TokenF1": ({}, partial(text.TokenF1, normalize=False)),

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu, split_13a
+from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu, tokenize_13a
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_scores, chrf_value
 from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores
 from valor_gpu.text.stemmer import stem
-from valor_gpu.text.words import SPLITTERS
+from valor_gpu.text.tokens import TOKENIZERS
 
 CASES = json.loads((Path(__file__).parent.parent / "data/valor/text_cases.json").read_text())["cases"]
 SENTENCES = """the cat sat on a mat and ran, running quickly; $45 or 3.14 Euro. It's flies skies dying happily
@@ -26,9 +26,9 @@ relational conditional naïve 語 x-ray (end) “quoted” U.S.A. B2B e.g. & < >
 VOCABULARY = SENTENCES.split()
 
 
-def random_text(rng: random.Random, most: int = 25) -> str:
+def random_text(rng: random.Random, max_words: int = 25) -> str:
     marks = [" "] * 8 + ["\n", ". ", " \n", ", "]
-    return "".join(rng.choice(VOCABULARY) + rng.choice(marks) for _ in range(rng.randrange(most)))
+    return "".join(rng.choice(VOCABULARY) + rng.choice(marks) for _ in range(rng.randrange(max_words)))
 
 
 def random_pairs(seed: int, rows: int = 60) -> tuple[list[str], list[list[str]]]:
@@ -71,7 +71,7 @@ def test_stems_are_those_of_nltk() -> None:
 def test_sentence_bleu_equals_nltk(weights: tuple[float, ...]) -> None:
     nltk = pytest.importorskip("nltk.translate.bleu_score")
     predictions, references = random_pairs(3)
-    split = SPLITTERS["clauses"]
+    split = TOKENIZERS["valor"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nltk warns of texts without matches
         expected = [
@@ -95,7 +95,7 @@ def test_corpus_bleu_equals_sacrebleu(smoothing: str, lowercase: bool) -> None:
         expected = theirs.corpus_score(predictions[rows], streams)
         found = corpus_bleu(predictions[rows], references[rows], smoothing=smoothing, lowercase=lowercase)
         assert 100 * found.value == pytest.approx(expected.score, rel=1e-12, abs=1e-12)
-        assert (found.predicted, found.true) == (expected.sys_len, expected.ref_len)
+        assert (found.prediction_length, found.reference_length) == (expected.sys_len, expected.ref_len)
         assert found.brevity_penalty == pytest.approx(expected.bp, rel=1e-15)
         mine, signature = (text.split("|version")[0] for text in (found.signature, str(theirs.get_signature())))
         assert mine == signature
@@ -120,7 +120,7 @@ def test_13a_words_are_those_of_sacrebleu() -> None:
     signs = "ab9 .,-&;\"'()[]{}<>/$%\n`~#|é+*=:?!@\\^_"
     texts = ["".join(rng.choice(signs) for _ in range(30)) for _ in range(500)]
     texts += ["a &quot;b&quot; &amp;lt; 5&lt;6&gt;", "1,000.5 and x,y.z 3-4 <skipped> a-\nb"]
-    assert [split_13a(text) for text in texts] == [theirs(text.rstrip()).split() for text in texts]
+    assert [tokenize_13a(text) for text in texts] == [theirs(text.rstrip()).split() for text in texts]
 
 
 def test_gleu_equals_nltk() -> None:
@@ -168,27 +168,30 @@ def test_answers_by_hand() -> None:
 
 def test_error_rates_by_hand() -> None:
     words = edit_counts(["the cat", "a", "", "x y z"], ["the cat sat", "", "", ["x y", "x z y z"]])
-    assert (words.edits.tolist(), words.true.tolist()) == ([1, 1, 0, 1], [3, 0, 0, 2])
+    assert (words.edits.tolist(), words.reference_lengths.tolist()) == ([1, 1, 0, 1], [3, 0, 0, 2])
     assert words.rate[[0, 2, 3]].tolist() == [1 / 3, 0.0, 0.5] and math.isnan(words.rate[1])
     letters = edit_counts(["naïve"], ["naive"], "characters")
     assert letters.rate.tolist() == [0.2]
 
 
-@pytest.mark.parametrize("splitter", ["spaces", "characters"])
-def test_the_nearest_of_several_references_counts(splitter: str) -> None:
+@pytest.mark.parametrize("tokenizer", ["whitespace", "characters"])
+def test_the_nearest_of_several_references_counts(tokenizer: str) -> None:
     """Wherever it stands, however long the others are, and the first of equally near ones."""
     far, near, rest = ["a b c d", "z", "a b c x y"], "a b d", ["", "q q q q q q"]
     for references in ([near, *far, *rest], [*far, near, *rest], [*rest, *far, near]):
-        found = edit_counts(["a b d"], [references], splitter)
-        assert (found.edits.tolist(), found.true.tolist()) == ([0], [3 if splitter == "spaces" else 5])
-    found = edit_counts(["a b"], [["x y z z z", "a", "a b c"]], splitter)
-    edits, true = ([1], [1]) if splitter == "spaces" else ([2], [1])
-    assert (found.edits.tolist(), found.true.tolist()) == (edits, true)
+        found = edit_counts(["a b d"], [references], tokenizer)
+        assert (found.edits.tolist(), found.reference_lengths.tolist()) == (
+            [0],
+            [3 if tokenizer == "whitespace" else 5],
+        )
+    found = edit_counts(["a b"], [["x y z z z", "a", "a b c"]], tokenizer)
+    edits, true = ([1], [1]) if tokenizer == "whitespace" else ([2], [1])
+    assert (found.edits.tolist(), found.reference_lengths.tolist()) == (edits, true)
 
 
 def test_of_equally_near_references_the_shorter_counts() -> None:
-    assert bleu_counts(["a b c"], [["a b c d", "a b"]]).true.tolist() == [2]
-    assert bleu_counts(["a b c"], [["a b c d e", "a"]]).true.tolist() == [1]
+    assert bleu_counts(["a b c"], [["a b c d", "a b"]]).reference_lengths.tolist() == [2]
+    assert bleu_counts(["a b c"], [["a b c d e", "a"]]).reference_lengths.tolist() == [1]
 
 
 def test_no_rows_have_no_scores() -> None:
@@ -213,9 +216,9 @@ def test_no_rows_have_no_scores() -> None:
         (lambda: sentence_bleu(["a"], ["a"], [0.5, 0.6]), "weights must be numbers .* sum to 1 but got"),
         (lambda: sentence_bleu(["a"], ["a"], []), "weights must be numbers"),
         (lambda: corpus_bleu(["a"], ["a"], smoothing="some"), "smoothing must be one of 'none', 'exp', .* 'some'"),
-        (lambda: corpus_bleu(["a"], ["a"], most=0), "most must be a whole number of at least 1 but got 0"),
-        (lambda: gleu_scores(["a"], ["a"], most=0), "most must be a whole number of at least 1 but got 0"),
-        (lambda: gleu_scores(["a"], ["a"], "words"), "splitter must be one of 'runs', .* but got 'words'"),
+        (lambda: corpus_bleu(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: gleu_scores(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: gleu_scores(["a"], ["a"], "words"), "tokenizer must be one of 'alphanumeric', .* but got 'words'"),
         (lambda: chrf_scores(["a"], ["a"], beta=-1.0), r"beta must be at least 0 but is -1\.0"),
         (lambda: chrf_scores(["a"], ["a"], 0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
     ],

@@ -54,14 +54,14 @@ EXPECTED: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], dict[str, floa
         },
     ),
     "chrf": (lambda: text.CHRF(3, 1), lambda p, t: {"chrf": _corpus_chrf(p, t)}),
-    "wer": (text.WordErrorRate, lambda p, t: {"wer": _rate(p, t, "spaces")}),
+    "wer": (text.WordErrorRate, lambda p, t: {"wer": _rate(p, t, "whitespace")}),
     "cer": (text.CharErrorRate, lambda p, t: {"cer": _rate(p, t, "characters")}),
 }
 
 
-def _rate(preds: Any, target: Any, splitter: str) -> float:
-    counts = text.edit_counts(preds, target, splitter)
-    return float(counts.edits.sum() / counts.true.sum())
+def _rate(preds: Any, target: Any, tokenizer: str) -> float:
+    counts = text.edit_counts(preds, target, tokenizer)
+    return float(counts.edits.sum() / counts.reference_lengths.sum())
 
 
 def _corpus_chrf(preds: Any, target: Any) -> float:

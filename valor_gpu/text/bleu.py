@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
-from valor_gpu.text.statistics import ngram_matches
-from valor_gpu.text.words import Ints, Rows, Split, check_size, first_best, split_rows, texts_of
+from valor_gpu.text.match_counts import ngram_matches
+from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, check_size, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
 SMOOTHING = ("none", "exp", "floor", "add-k")
-_USUAL = {"floor": 0.1, "add-k": 1.0}  # sacreBLEU's values
-_LEAST = 1e-9  # Valor calls a BLEU below this 0
+_SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}  # sacreBLEU's values
+_MIN_BLEU = 1e-9  # Valor calls a BLEU below this 0
 
 
 class BleuCounts(NamedTuple):
@@ -30,50 +30,50 @@ class BleuCounts(NamedTuple):
     Attributes:
         matches: int64 ``[rows, N]`` clipped n-gram matches.
         totals: int64 ``[rows, N]`` n-grams of the predictions.
-        predicted: int64 ``[rows]`` words of the predictions.
-        true: int64 ``[rows]`` words of the reference whose length is nearest, the shorter of two.
+        prediction_lengths: int64 ``[rows]`` words of the predictions.
+        reference_lengths: int64 ``[rows]`` words of the reference whose length is nearest, the shorter of two.
     """
 
     matches: Ints
     totals: Ints
-    predicted: Ints
-    true: Ints
+    prediction_lengths: Ints
+    reference_lengths: Ints
 
 
 def bleu_counts(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
-    most: int = 4,
-    splitter: str | Split = "clauses",
+    max_ngram: int = 4,
+    tokenizer: str | Tokenizer = "valor",
     lowercase: bool = False,
 ) -> BleuCounts:
-    """Whole-number statistics of every row for n-grams of 1 to ``most`` words.
+    """Whole-number statistics of every row for n-grams of 1 to ``max_ngram`` words.
 
     Raises:
         InputError: rows that are no texts.
     """
-    return counts_of(split_rows(*texts_of(predictions, references, lowercase), splitter), most)
+    return counts_of(tokenize_rows(*texts_of(predictions, references, lowercase), tokenizer), max_ngram)
 
 
-def counts_of(rows: Rows, most: int) -> BleuCounts:
+def counts_of(rows: TokenizedRows, max_ngram: int) -> BleuCounts:
     """Statistics of rows of words; see :func:`bleu_counts`."""
-    predicted = rows.predicted
-    totals = np.maximum(predicted[:, None] - np.arange(most), 0)
-    return BleuCounts(ngram_matches(rows, most).clipped, totals, predicted, _nearest_lengths(rows))
+    predicted = rows.prediction_lengths
+    totals = np.maximum(predicted[:, None] - np.arange(max_ngram), 0)
+    return BleuCounts(ngram_matches(rows, max_ngram).clipped, totals, predicted, _nearest_lengths(rows))
 
 
-def _nearest_lengths(rows: Rows) -> Ints:
-    true, references = rows.true, rows.references
-    apart = np.abs(true - np.repeat(rows.predicted, references))
+def _nearest_lengths(rows: TokenizedRows) -> Ints:
+    lengths, references = rows.reference_lengths, rows.reference_counts
+    apart = np.abs(lengths - np.repeat(rows.prediction_lengths, references))
     # nearness first, then shortness: both in one number that first_best can compare
-    return true[first_best(-(apart * (true.max(initial=0) + 1.0) + true), references)]
+    return lengths[first_best(-(apart * (lengths.max(initial=0) + 1.0) + lengths), references)]
 
 
 def sentence_bleu(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     weights: Sequence[float] = (0.25, 0.25, 0.25, 0.25),
-    splitter: str | Split = "clauses",
+    tokenizer: str | Tokenizer = "valor",
 ) -> Floats:
     """float64 ``[rows]``: BLEU of every row in [0, 1], that of ``nltk.translate.bleu_score`` without smoothing.
 
@@ -84,7 +84,7 @@ def sentence_bleu(
         predictions: a text a row.
         references: for each row one text or several.
         weights: of the precisions of n = 1, 2, ...; not negative, and their sum is 1.
-        splitter: how texts become words, see ``valor_gpu.text.words.SPLITTERS``; the default is Valor's.
+        tokenizer: how texts become words, see ``valor_gpu.text.tokens.TOKENIZERS``; the default is Valor's.
 
     Raises:
         InputError: rows that are no texts, or weights that are no weights.
@@ -97,21 +97,23 @@ def sentence_bleu(
     """
     if not weights or min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
         raise InputError(f"weights must be numbers that are not negative and sum to 1 but got {list(weights)}")
-    return bleu_of(bleu_counts(predictions, references, len(weights), splitter), weights)
+    return bleu_of(bleu_counts(predictions, references, len(weights), tokenizer), weights)
 
 
 def bleu_of(counts: BleuCounts, weights: Sequence[float]) -> Floats:
     """BLEU of each row of statistics; see :func:`sentence_bleu`."""
     precisions = counts.matches / np.maximum(counts.totals, 1)
     logs = np.log(np.where(counts.matches > 0, precisions, sys.float_info.min))
-    value = _brevity(counts.predicted, counts.true) * np.exp(logs @ np.asarray(weights, np.float64))
-    return np.where((counts.matches[:, 0] > 0) & (value >= _LEAST), value, 0.0)
+    value = _brevity(counts.prediction_lengths, counts.reference_lengths) * np.exp(
+        logs @ np.asarray(weights, np.float64)
+    )
+    return np.where((counts.matches[:, 0] > 0) & (value >= _MIN_BLEU), value, 0.0)
 
 
-def _brevity(predicted: Ints | np.int64, true: Ints | np.int64) -> Floats:
+def _brevity(predicted: Ints | np.int64, reference: Ints | np.int64) -> Floats:
     """The brevity penalty: 1 for predictions longer than their reference, 0 for empty ones."""
     size = np.maximum(predicted, 1)
-    return np.where(predicted == 0, 0.0, np.exp(np.minimum(0.0, 1.0 - true / size)))
+    return np.where(predicted == 0, 0.0, np.exp(np.minimum(0.0, 1.0 - reference / size)))
 
 
 @dataclass(frozen=True)
@@ -122,40 +124,42 @@ class CorpusBleu:
         value: in [0, 1]; sacreBLEU's score is 100 times as much.
         precisions: smoothed, of n = 1 to N.
         brevity_penalty: in [0, 1].
-        predicted: words of all predictions; ``true`` those of the nearest references.
+        prediction_length: words of all predictions.
+        reference_length: words of the nearest references.
         signature: the choices that made the number, in sacreBLEU's words.
     """
 
     value: float
     precisions: tuple[float, ...]
     brevity_penalty: float
-    predicted: int
-    true: int
+    prediction_length: int
+    reference_length: int
     signature: str
 
 
 def corpus_bleu(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
-    splitter: str | Split = "13a",
+    tokenizer: str | Tokenizer = "13a",
     smoothing: str = "exp",
     smoothing_value: float | None = None,
     lowercase: bool = False,
     effective_order: bool = False,
-    most: int = 4,
+    max_ngram: int = 4,
 ) -> CorpusBleu:
     """BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
 
     Args:
         predictions: a text a row.
         references: for each row one text or several.
-        splitter: ``13a`` (mteval-v13a, sacreBLEU's default), a name of ``valor_gpu.text.words.SPLITTERS``, a function.
+        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a
+            function.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
             in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none``.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
         lowercase: compare in lower case.
         effective_order: leave out sizes of n-grams that the predictions do not have: for single sentences.
-        most: N, the longest n-gram.
+        max_ngram: N, the longest n-gram.
 
     Raises:
         InputError: rows that are no texts, no row at all, or an unknown smoothing.
@@ -167,21 +171,21 @@ def corpus_bleu(
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.1.0'
     """
     check_choice("smoothing", smoothing, SMOOTHING)
-    check_size("most", most)
+    check_size("max_ngram", max_ngram)
     if not predictions:
         raise InputError("predictions must have at least one row")
-    name = splitter if isinstance(splitter, str) else getattr(splitter, "__name__", "custom")
-    split: str | Split = split_13a if splitter == "13a" else splitter
-    counts = bleu_counts(predictions, references, most, split, lowercase)
+    name = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "custom")
+    split: str | Tokenizer = tokenize_13a if tokenizer == "13a" else tokenizer
+    counts = bleu_counts(predictions, references, max_ngram, split, lowercase)
     value, precisions, penalty = corpus_value(counts, smoothing, smoothing_value, effective_order)
-    given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
+    given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     sizes = {1 if isinstance(row, str) else len(row) for row in references}
     several = str(sizes.pop()) if len(sizes) == 1 else "var"
     words = (f"nrefs:{several}", f"case:{'lc' if lowercase else 'mixed'}", f"eff:{'yes' if effective_order else 'no'}",
              f"tok:{name}", f"smooth:{smoothing}{f'[{given:.2f}]' if given else ''}",
              f"version:valor_gpu {__version__}")  # fmt: skip
-    predicted, true = int(counts.predicted.sum()), int(counts.true.sum())
-    return CorpusBleu(value, precisions, penalty, predicted, true, "|".join(words))
+    prediction_length, reference_length = int(counts.prediction_lengths.sum()), int(counts.reference_lengths.sum())
+    return CorpusBleu(value, precisions, penalty, prediction_length, reference_length, "|".join(words))
 
 
 def corpus_value(
@@ -189,9 +193,9 @@ def corpus_value(
 ) -> tuple[float, tuple[float, ...], float]:
     """BLEU, smoothed precisions and brevity penalty of the sums of ``counts``; see :func:`corpus_bleu`."""
     matches, totals = counts.matches.sum(0), counts.totals.sum(0)
-    given = _USUAL.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
+    given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     precisions, order = _smoothed(matches, totals, smoothing, given)
-    penalty = float(_brevity(counts.predicted.sum(), counts.true.sum()))
+    penalty = float(_brevity(counts.prediction_lengths.sum(), counts.reference_lengths.sum()))
     used = precisions[:order] if effective_order else precisions
     exists = matches.any() and min(used) > 0
     value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0
@@ -221,13 +225,13 @@ def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> tupl
 def gleu_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
-    splitter: str | Split = "spaces",
-    most: int = 4,
+    tokenizer: str | Tokenizer = "whitespace",
+    max_ngram: int = 4,
 ) -> Floats:
     """float64 ``[rows]``: Google-BLEU of every row in [0, 1], as ``nltk.translate.gleu_score.sentence_gleu``.
 
-    Shared n-grams of 1 to ``most`` words, divided by those of the longer of the two texts; the best reference counts;
-    0 where neither text has a word.
+    Shared n-grams of 1 to ``max_ngram`` words, divided by the n-grams of the longer of the two texts; the best
+    reference counts; 0 where neither text has a word.
 
     Raises:
         InputError: rows that are no texts.
@@ -238,17 +242,17 @@ def gleu_scores(
         >>> gleu_scores(["the cat sat"], [["the cat sat down", "a cat"]])
         array([0.6])
     """
-    check_size("most", most)
-    rows = split_rows(*texts_of(predictions, references), splitter)
-    shared = ngram_matches(rows, most).matches.sum(1)
+    check_size("max_ngram", max_ngram)
+    rows = tokenize_rows(*texts_of(predictions, references), tokenizer)
+    shared = ngram_matches(rows, max_ngram).matches.sum(1)
 
     def grams(words: Ints) -> Ints:
-        found: Ints = np.maximum(words[:, None] - np.arange(most), 0).sum(1)
-        return found
+        counts: Ints = np.maximum(words[:, None] - np.arange(max_ngram), 0).sum(1)
+        return counts
 
-    longer = np.maximum(np.repeat(grams(rows.predicted), rows.references), grams(rows.true))
+    longer = np.maximum(np.repeat(grams(rows.prediction_lengths), rows.reference_counts), grams(rows.reference_lengths))
     value = shared / np.maximum(longer, 1)
-    best: Floats = value[first_best(value, rows.references)]
+    best: Floats = value[first_best(value, rows.reference_counts)]
     return best
 
 
@@ -259,7 +263,7 @@ _BEFORE = re.compile(r"([.,])([^0-9])")
 _DASH = re.compile(r"([0-9])(-)")
 
 
-def split_13a(text: str) -> list[str]:
+def tokenize_13a(text: str) -> list[str]:
     """Words as NIST's mteval-v13a cuts them: signs apart, points and commas too unless between digits."""
     text = text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for name, sign in _ENTITIES:

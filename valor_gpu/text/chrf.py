@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
-from valor_gpu.text.statistics import ngram_matches
-from valor_gpu.text.words import Ints, first_best, split_rows, texts_of
+from valor_gpu.text.match_counts import ngram_matches
+from valor_gpu.text.tokens import Ints, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
-_LEAST = 1e-16  # sacreBLEU's stand-in for a share of nothing
+_EMPTY_PRECISION = 1e-16  # sacreBLEU's stand-in for a share of nothing
 
 
 class ChrfCounts(NamedTuple):
     """n-grams of prediction, reference and both, int64 ``[rows, orders]``; sums over rows are those of a corpus."""
 
     predicted: Ints
-    true: Ints
+    reference: Ints
     matches: Ints
 
 
@@ -40,27 +40,29 @@ def chrf_counts(
         raise InputError(f"beta must be at least 0 but is {beta}")
     texts, rows = texts_of(predictions, references, lowercase)
     parts = []
-    for most, splitter in ((char_order, "marks"), (word_order, _words)):
-        if most:
-            counted = split_rows(texts, rows, splitter)  # type: ignore[arg-type]
-            sizes = np.arange(most)
-            predicted, true = (np.maximum(n[:, None] - sizes, 0) for n in (counted.predicted, counted.true))
-            parts.append((predicted, true, ngram_matches(counted, most).matches))
-    predicted, true, matches = (np.concatenate(columns, axis=1) for columns in zip(*parts))
+    for max_ngram, tokenizer in ((char_order, "nonspace"), (word_order, _words)):
+        if max_ngram:
+            counted = tokenize_rows(texts, rows, tokenizer)  # type: ignore[arg-type]
+            sizes = np.arange(max_ngram)
+            predicted, reference = (
+                np.maximum(n[:, None] - sizes, 0) for n in (counted.prediction_lengths, counted.reference_lengths)
+            )
+            parts.append((predicted, reference, ngram_matches(counted, max_ngram).matches))
+    predicted, reference, matches = (np.concatenate(columns, axis=1) for columns in zip(*parts))
     several = np.diff(rows) - 1
-    predicted = np.where(true > 0, np.repeat(predicted, several, axis=0), 0)  # sacreBLEU's rule
-    best = first_best(chrf_value(ChrfCounts(predicted, true, matches), beta), several)
-    return ChrfCounts(predicted[best], true[best], matches[best])
+    predicted = np.where(reference > 0, np.repeat(predicted, several, axis=0), 0)  # sacreBLEU's rule
+    best = first_best(chrf_value(ChrfCounts(predicted, reference, matches), beta), several)
+    return ChrfCounts(predicted[best], reference[best], matches[best])
 
 
 def chrf_value(counts: ChrfCounts, beta: float = 2.0) -> Floats:
     """float64 ``[rows]``: chrF of statistics, in [0, 1]; 0 where no order of n-grams is in both texts."""
-    predicted, true, matches = (np.asarray(x, np.float64) for x in counts)
-    both = (predicted > 0) & (true > 0)
+    predicted, reference, matches = (np.asarray(x, np.float64) for x in counts)
+    both = (predicted > 0) & (reference > 0)
     orders = np.maximum(both.sum(-1), 1)
     precision, recall = (
-        np.where(both, np.divide(matches, n, out=np.full_like(n, _LEAST), where=n > 0), 0.0).sum(-1) / orders
-        for n in (predicted, true)
+        np.where(both, np.divide(matches, n, out=np.full_like(n, _EMPTY_PRECISION), where=n > 0), 0.0).sum(-1) / orders
+        for n in (predicted, reference)
     )
     below = beta**2 * precision + recall
     value: Floats = np.divide((1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=below > 0)

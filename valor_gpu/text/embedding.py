@@ -19,7 +19,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.completions import failure_of
 from valor_gpu.judge.openai import OPENAI_URL, _address, _is_loopback, _key, _openai, _variable
 from valor_gpu.judge.protocol import JudgeError, Status
-from valor_gpu.text.words import Ints, check_size, texts_of
+from valor_gpu.text.tokens import Ints, check_size, texts_of
 
 Floats = NDArray[np.float64]
 Embed = Callable[[list[str]], Any]

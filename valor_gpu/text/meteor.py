@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.text.words import texts_of
+from valor_gpu.text.tokens import texts_of
 
 
 def meteor_scores(

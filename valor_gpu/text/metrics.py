@@ -16,7 +16,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, joined, summed
-from valor_gpu.text.bleu import SMOOTHING, BleuCounts, bleu_counts, corpus_value, gleu_scores, split_13a
+from valor_gpu.text.bleu import SMOOTHING, BleuCounts, bleu_counts, corpus_value, gleu_scores, tokenize_13a
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
@@ -168,8 +168,8 @@ class ROUGE(RowMetric):
         super().__init__({"rouge_types": list(rouge_types), "use_stemmer": use_stemmer}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        found = rouge_scores(preds, target, self.rouge_types, self.use_stemmer)
-        columns = [column for s in found.values() for column in (s.fmeasure, s.precision, s.recall)]
+        scores = rouge_scores(preds, target, self.rouge_types, self.use_stemmer)
+        columns = [column for s in scores.values() for column in (s.fmeasure, s.precision, s.recall)]
         return np.stack(columns, axis=1) if columns else np.zeros((len(preds), 0))
 
 
@@ -185,12 +185,12 @@ class GLEU(RowMetric):
 
     names = ("gleu",)
 
-    def __init__(self, splitter: str = "spaces", most: int = 4, **kwargs: Any) -> None:
-        self.splitter, self.most = splitter, most
-        super().__init__({"splitter": splitter, "most": most}, **kwargs)
+    def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Any) -> None:
+        self.tokenizer, self.max_ngram = tokenizer, max_ngram
+        super().__init__({"tokenizer": tokenizer, "max_ngram": max_ngram}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        return gleu_scores(preds, target, self.splitter, self.most)
+        return gleu_scores(preds, target, self.tokenizer, self.max_ngram)
 
 
 class TokenF1(RowMetric):
@@ -213,8 +213,8 @@ class TokenF1(RowMetric):
         super().__init__({"normalize": normalize}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        found = token_f1(preds, target, self.normalize)
-        return np.stack((found.f1, found.precision, found.recall), axis=1)
+        scores = token_f1(preds, target, self.normalize)
+        return np.stack((scores.f1, scores.precision, scores.recall), axis=1)
 
 
 class ExactMatch(RowMetric):
@@ -254,28 +254,29 @@ class BLEU(CorpusMetric):
 
     def __init__(
         self,
-        splitter: str = "13a",
+        tokenizer: str = "13a",
         smoothing: str = "exp",
         smoothing_value: float | None = None,
         lowercase: bool = False,
         effective_order: bool = False,
-        most: int = 4,
+        max_ngram: int = 4,
         **kwargs: Any,
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
-        self.splitter, self.lowercase, self.most = splitter, lowercase, most
+        self.tokenizer, self.lowercase, self.max_ngram = tokenizer, lowercase, max_ngram
         self.choices = (smoothing, smoothing_value, effective_order)
-        config = {"splitter": splitter, "lowercase": lowercase, "most": most, "smoothing": smoothing}
+        config = {"tokenizer": tokenizer, "lowercase": lowercase, "max_ngram": max_ngram, "smoothing": smoothing}
         config |= {"smoothing_value": smoothing_value, "effective_order": effective_order}
-        super().__init__(2 * most + 2, config, **kwargs)
+        super().__init__(2 * max_ngram + 2, config, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        split: Any = split_13a if self.splitter == "13a" else self.splitter
-        found = bleu_counts(preds, target, self.most, split, self.lowercase)
-        return np.concatenate((found.matches.sum(0), found.totals.sum(0), [found.predicted.sum(), found.true.sum()]))
+        split: Any = tokenize_13a if self.tokenizer == "13a" else self.tokenizer
+        counts = bleu_counts(preds, target, self.max_ngram, split, self.lowercase)
+        lengths = [counts.prediction_lengths.sum(), counts.reference_lengths.sum()]
+        return np.concatenate((counts.matches.sum(0), counts.totals.sum(0), lengths))
 
     def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        parts = np.split(counts, [self.most, 2 * self.most])
+        parts = np.split(counts, [self.max_ngram, 2 * self.max_ngram])
         whole = BleuCounts(parts[0][None], parts[1][None], parts[2][:1], parts[2][1:])
         value, precisions, penalty = corpus_value(whole, *self.choices)
         by_size = {f"precision_{n}": precision for n, precision in enumerate(precisions, 1)}
@@ -312,7 +313,7 @@ class _ErrorRate(CorpusMetric):
     """Edits of all rows by the length of all references."""
 
     higher_is_better = False
-    splitter: str
+    tokenizer: str
     name: str
 
     def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
@@ -320,7 +321,7 @@ class _ErrorRate(CorpusMetric):
         super().__init__(2, {"lowercase": lowercase}, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        return np.array([n.sum() for n in edit_counts(preds, target, self.splitter, self.lowercase)])
+        return np.array([n.sum() for n in edit_counts(preds, target, self.tokenizer, self.lowercase)])
 
     def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
         return {self.name: float(EditCounts(*counts).rate)}
@@ -339,7 +340,7 @@ class WordErrorRate(_ErrorRate):
         tensor(0.2500, dtype=torch.float64)
     """
 
-    splitter, name = "spaces", "wer"
+    tokenizer, name = "whitespace", "wer"
 
 
 class CharErrorRate(_ErrorRate):
@@ -355,4 +356,4 @@ class CharErrorRate(_ErrorRate):
         0.4286
     """
 
-    splitter, name = "characters", "cer"
+    tokenizer, name = "characters", "cer"

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.text.statistics import edit_distances, ngram_matches
-from valor_gpu.text.words import Ints, Split, first_best, split_rows, texts_of
+from valor_gpu.text.match_counts import edit_distances, ngram_matches
+from valor_gpu.text.tokens import Ints, Tokenizer, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -61,13 +61,13 @@ def token_f1(
         array([0.667])
     """
     texts, firsts = texts_of(predictions, references)
-    rows = split_rows(texts if normalize is None else [normalize(text) for text in texts], firsts, "spaces")
+    rows = tokenize_rows(texts if normalize is None else [normalize(text) for text in texts], firsts, "whitespace")
     shared = ngram_matches(rows, 1).matches[:, 0]
-    predicted, true = np.repeat(rows.predicted, rows.references), rows.true
-    same = (predicted == 0) & (true == 0)
-    precision, recall = (np.where(same, 1.0, shared / np.maximum(n, 1)) for n in (predicted, true))
-    f1 = np.where(same, 1.0, 2 * shared / np.maximum(predicted + true, 1))
-    best = first_best(f1, rows.references)
+    predicted, reference = np.repeat(rows.prediction_lengths, rows.reference_counts), rows.reference_lengths
+    same = (predicted == 0) & (reference == 0)
+    precision, recall = (np.where(same, 1.0, shared / np.maximum(n, 1)) for n in (predicted, reference))
+    f1 = np.where(same, 1.0, 2 * shared / np.maximum(predicted + reference, 1))
+    best = first_best(f1, rows.reference_counts)
     return TokenScores(precision[best], recall[best], f1[best])
 
 
@@ -95,27 +95,27 @@ class EditCounts(NamedTuple):
     """Edits and length of the nearest reference, int64 ``[rows]`` each; sums over rows are those of a corpus."""
 
     edits: Ints
-    true: Ints
+    reference_lengths: Ints
 
     @property
     def rate(self) -> Floats:
         """Edits by the length of the reference: 0 of none by nothing, NaN of some by nothing."""
-        edits, true = np.asarray(self.edits, np.float64), np.asarray(self.true, np.float64)
+        edits, reference = np.asarray(self.edits, np.float64), np.asarray(self.reference_lengths, np.float64)
         nothing = np.where(edits == 0, 0.0, np.nan)
-        return np.where(true > 0, edits / np.maximum(true, 1), nothing)
+        return np.where(reference > 0, edits / np.maximum(reference, 1), nothing)
 
 
 def edit_counts(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
-    splitter: str | Split = "spaces",
+    tokenizer: str | Tokenizer = "whitespace",
     lowercase: bool = False,
 ) -> EditCounts:
     """Edits (insertions, deletions, replacements) of every row, from the reference that needs the fewest.
 
-    ``splitter="spaces"`` counts words, so that ``rate`` is the word error rate; ``"characters"`` counts code points, so
-    that it is the character error rate and ``edits`` the Levenshtein distance. A rate may exceed 1. That of a corpus
-    divides the sums: ``counts.edits.sum() / counts.true.sum()``.
+    ``tokenizer="whitespace"`` counts words, so that ``rate`` is the word error rate; ``"characters"`` counts code
+    points, so that it is the character error rate and ``edits`` the Levenshtein distance. A rate may exceed 1. The rate
+    of a corpus divides the sums: ``counts.edits.sum() / counts.reference_lengths.sum()``.
 
     Raises:
         InputError: rows that are no texts.
@@ -128,7 +128,7 @@ def edit_counts(
         >>> edit_counts(["kitten"], ["sitting"], "characters").edits
         array([3])
     """
-    rows = split_rows(*texts_of(predictions, references, lowercase), splitter)
+    rows = tokenize_rows(*texts_of(predictions, references, lowercase), tokenizer)
     edits = edit_distances(rows)
-    best = first_best(-edits.astype(np.float64), rows.references)
-    return EditCounts(edits[best], rows.true[best])
+    best = first_best(-edits.astype(np.float64), rows.reference_counts)
+    return EditCounts(edits[best], rows.reference_lengths[best])

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.text.statistics import common_lengths, ngram_matches, union_common
+from valor_gpu.text.match_counts import common_lengths, ngram_matches, union_common
 from valor_gpu.text.stemmer import stem
-from valor_gpu.text.words import SPLITTERS, Ints, Rows, Split, first_best, split_rows, texts_of
+from valor_gpu.text.tokens import TOKENIZERS, Ints, TokenizedRows, Tokenizer, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -58,15 +58,15 @@ def rouge_scores(
     """
     kinds = [(kind, rouge_size(kind)) for kind in rouge_types]
     texts, rows = texts_of(predictions, references)
-    splitter = _stems if use_stemmer else "runs"
-    counted = split_rows(texts, rows, splitter)
+    tokenizer = _stems if use_stemmer else "alphanumeric"
+    counted = tokenize_rows(texts, rows, tokenizer)
     grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
     found = {}
     for kind, n in kinds:
         if n:
             found[kind] = scores_of(counted, grams.matches[:, n - 1], n)
         else:
-            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, counted, splitter)
+            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, counted, tokenizer)
             found[kind] = scores_of(counted, common, 1)
     return found
 
@@ -82,30 +82,32 @@ def rouge_size(kind: str) -> int:
 
 
 def _stems(text: str) -> list[str]:
-    return [stem(word) if len(word) > 3 else word for word in SPLITTERS["runs"](text)]
+    return [stem(word) if len(word) > 3 else word for word in TOKENIZERS["alphanumeric"](text)]
 
 
-def scores_of(rows: Rows, hits: Ints, n: int) -> Rouge:
+def scores_of(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
     """Scores of the best reference of every row, from what each shares with the prediction."""
-    references = rows.references
-    predicted = np.maximum(np.repeat(rows.predicted, references) - n + 1, 1)
-    true = np.maximum(rows.true - n + 1, 1)
-    precision, recall = hits / predicted, hits / true
+    references = rows.reference_counts
+    predicted = np.maximum(np.repeat(rows.prediction_lengths, references) - n + 1, 1)
+    reference = np.maximum(rows.reference_lengths - n + 1, 1)
+    precision, recall = hits / predicted, hits / reference
     total = precision + recall
     fmeasure = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
     best = first_best(fmeasure, references)
     return Rouge(precision[best], recall[best], fmeasure[best])
 
 
-def _summary_common(texts: Sequence[str], counted: Rows, splitter: str | Split) -> Ints:
+def _summary_common(texts: Sequence[str], counted: TokenizedRows, tokenizer: str | Tokenizer) -> Ints:
     """int64 ``[references]``: words that the lines of reference and prediction share; see ``union_common``."""
-    rows, ends = counted.rows, np.arange(len(texts) + 1)
+    rows, ends = counted.row_starts, np.arange(len(texts) + 1)
     if any("\n" in text for text in texts):
         lines = [[line for line in text.split("\n") if line] for text in texts]
         ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-        counted = split_rows([line for text in lines for line in text], ends[rows], splitter)
+        counted = tokenize_rows([line for text in lines for line in text], ends[rows], tokenizer)
     is_reference = np.ones(len(texts), bool)
     is_reference[rows[:-1]] = False
-    true = np.flatnonzero(is_reference)
+    reference = np.flatnonzero(is_reference)
     predicted = np.repeat(rows[:-1], np.diff(rows) - 1)
-    return union_common(counted, np.stack((ends[true], ends[true + 1], ends[predicted], ends[predicted + 1]), axis=1))
+    return union_common(
+        counted, np.stack((ends[reference], ends[reference + 1], ends[predicted], ends[predicted + 1]), axis=1)
+    )

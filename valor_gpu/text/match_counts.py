@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.text.words import Ints, Rows
+from valor_gpu.text.tokens import Ints, TokenizedRows
 
 Text = NDArray[np.int32]
 
@@ -31,29 +31,29 @@ class Matches(NamedTuple):
     clipped: Ints
 
 
-def ngram_matches(rows: Rows, most: int) -> Matches:
-    """Matching n-grams of 1 to ``most`` words; see :class:`Matches`.
+def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
+    """Matching n-grams of 1 to ``max_ngram`` words; see :class:`Matches`.
 
     Example:
-        >>> from valor_gpu.text.words import split_rows, texts_of
+        >>> from valor_gpu.text.tokens import tokenize_rows, texts_of
         >>> texts, rows = texts_of(["the cat sat"], [["the cat is", "a cat sat"]])
-        >>> ngram_matches(split_rows(texts, rows, "spaces"), 2)
+        >>> ngram_matches(tokenize_rows(texts, rows, "whitespace"), 2)
         Matches(matches=array([[2, 1],
                [2, 1]]), clipped=array([[3, 2]]))
     """
-    references = int(rows.references.sum())
-    out = Matches(np.zeros((references, most), np.int64), np.zeros((len(rows), most), np.int64))
+    references = int(rows.reference_counts.sum())
+    out = Matches(np.zeros((references, max_ngram), np.int64), np.zeros((len(rows), max_ngram), np.int64))
     if not native.available("valor_cpu"):
-        return _ngram_reference(rows, most, out)
+        return _ngram_reference(rows, max_ngram, out)
     native.function("valor_cpu", "valor_text_ngrams_cpu", "ppppqqppq")(
-        *_addresses(rows), most, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
+        *_addresses(rows), max_ngram, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
     )
     return out
 
 
-def common_lengths(rows: Rows) -> Ints:
+def common_lengths(rows: TokenizedRows) -> Ints:
     """int64 ``[references]``: length of the longest common subsequence of prediction and reference, in words."""
-    out = np.zeros(int(rows.references.sum()), np.int64)
+    out = np.zeros(int(rows.reference_counts.sum()), np.int64)
     if not native.available("valor_cpu"):
         return _by_pair(rows, _common_reference)
     native.function("valor_cpu", "valor_text_lcs_cpu", "ppppqpq")(
@@ -62,9 +62,9 @@ def common_lengths(rows: Rows) -> Ints:
     return out
 
 
-def edit_distances(rows: Rows) -> Ints:
+def edit_distances(rows: TokenizedRows) -> Ints:
     """int64 ``[references]``: words to insert, delete or replace at least, from prediction to reference."""
-    out = np.zeros(int(rows.references.sum()), np.int64)
+    out = np.zeros(int(rows.reference_counts.sum()), np.int64)
     if not native.available("valor_cpu"):
         return _by_pair(rows, _edit_reference)
     native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
@@ -73,7 +73,7 @@ def edit_distances(rows: Rows) -> Ints:
     return out
 
 
-def union_common(sentences: Rows, pairs: Ints) -> Ints:
+def union_common(sentences: TokenizedRows, pairs: Ints) -> Ints:
     """int64 ``[pairs]``: words of a reference that the sentences of its prediction cover, for ROUGE-L of summaries.
 
     Each sentence of the reference marks the union of its longest common subsequences with all sentences of the
@@ -94,12 +94,12 @@ def union_common(sentences: Rows, pairs: Ints) -> Ints:
     return out
 
 
-def _addresses(rows: Rows) -> tuple[int, int, int, int, int]:
-    ids, starts, lengths, firsts = (a.ctypes.data for a in (rows.ids, rows.starts, rows.lengths, rows.rows))
+def _addresses(rows: TokenizedRows) -> tuple[int, int, int, int, int]:
+    ids, starts, lengths, firsts = (a.ctypes.data for a in (rows.ids, rows.starts, rows.lengths, rows.row_starts))
     return ids, starts, lengths, firsts, len(rows)
 
 
-def _text(rows: Rows, t: int) -> Text:
+def _text(rows: TokenizedRows, t: int) -> Text:
     return rows.ids[rows.starts[t] : rows.starts[t] + rows.lengths[t]]
 
 
@@ -107,24 +107,24 @@ def _grams(text: Text, n: int) -> Counter[Any]:
     return Counter(zip(*(text[k:].tolist() for k in range(n))))
 
 
-def _ngram_reference(rows: Rows, most: int, out: Matches) -> Matches:
-    for r, n in np.ndindex(len(rows), most):
-        predicted, best = _grams(_text(rows, int(rows.rows[r])), n + 1), Counter[Any]()
-        for t in range(rows.rows[r] + 1, rows.rows[r + 1]):
-            true = _grams(_text(rows, t), n + 1)
-            out.matches[t - r - 1, n] = (predicted & true).total()
-            best |= true
+def _ngram_reference(rows: TokenizedRows, max_ngram: int, out: Matches) -> Matches:
+    for r, n in np.ndindex(len(rows), max_ngram):
+        predicted, best = _grams(_text(rows, int(rows.row_starts[r])), n + 1), Counter[Any]()
+        for t in range(rows.row_starts[r] + 1, rows.row_starts[r + 1]):
+            reference = _grams(_text(rows, t), n + 1)
+            out.matches[t - r - 1, n] = (predicted & reference).total()
+            best |= reference
         out.clipped[r, n] = (predicted & best).total()
     return out
 
 
-def _pairs(rows: Rows) -> Iterator[tuple[Text, Text]]:
-    for first, last in zip(rows.rows[:-1], rows.rows[1:]):
+def _pairs(rows: TokenizedRows) -> Iterator[tuple[Text, Text]]:
+    for first, last in zip(rows.row_starts[:-1], rows.row_starts[1:]):
         for t in range(first + 1, last):
             yield _text(rows, first), _text(rows, t)
 
 
-def _by_pair(rows: Rows, compare: Callable[[Text, Text], int]) -> Ints:
+def _by_pair(rows: TokenizedRows, compare: Callable[[Text, Text], int]) -> Ints:
     return np.array([compare(*pair) for pair in _pairs(rows)], np.int64)
 
 
@@ -165,13 +165,13 @@ def _marked(sentence: Text, other: Text) -> set[int]:
     return found
 
 
-def _union_reference(sentences: Rows, first: int, last: int, first_other: int, last_other: int) -> int:
-    true, predicted = (
+def _union_reference(sentences: TokenizedRows, first: int, last: int, first_other: int, last_other: int) -> int:
+    reference, predicted = (
         [_text(sentences, t) for t in range(*ends)] for ends in ((first, last), (first_other, last_other))
     )
-    left = Counter(np.concatenate([*true, []]).tolist()) & Counter(np.concatenate([*predicted, []]).tolist())
+    left = Counter(np.concatenate([*reference, []]).tolist()) & Counter(np.concatenate([*predicted, []]).tolist())
     hits = 0
-    for sentence in true:
+    for sentence in reference:
         for i in sorted(set().union(*(_marked(sentence, other) for other in predicted))):
             if left[sentence[i]] > 0:
                 left[sentence[i]] -= 1

@@ -21,70 +21,70 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 
 Ints = NDArray[np.int64]
-Split = Callable[[str], Sequence[str]]
+Tokenizer = Callable[[str], Sequence[str]]
 
 
-def _runs(text: str) -> list[str]:
+def _alphanumeric(text: str) -> list[str]:
     return re.findall("[a-z0-9]+", text.lower())
 
 
-def _clauses(text: str) -> list[str]:
+def _valor_words(text: str) -> list[str]:
     return re.findall(r"\w+|\$\d+|[^\s.]+", text)
 
 
-def _marks(text: str) -> list[str]:
+def _nonspace(text: str) -> list[str]:
     return list("".join(text.split()))
 
 
-SPLITTERS: dict[str, Split] = {
-    "runs": _runs,
-    "clauses": _clauses,
-    "spaces": str.split,
+TOKENIZERS: dict[str, Tokenizer] = {
+    "alphanumeric": _alphanumeric,
+    "valor": _valor_words,
+    "whitespace": str.split,
     "characters": list,
-    "marks": _marks,
+    "nonspace": _nonspace,
 }
-"""Ways to split by name, in the order of ``Splitter`` in csrc/core/text.h.
+"""Tokenizers by name, in the order of ``Splitter`` in csrc/core/text.h.
 
-``runs``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``clauses``: Valor's splitting for BLEU, runs of
-word characters, ``$`` with digits, or anything but white space and full stops. ``spaces``: at white space.
-``characters``: every code point. ``marks``: every code point but white space.
+``alphanumeric``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``valor``: as Valor splits for BLEU, runs of
+word characters, ``$`` with digits, or anything but white space and full stops. ``whitespace``: at white space.
+``characters``: every code point. ``nonspace``: every code point but white space.
 """
 
 
 @dataclass(frozen=True)
-class Rows:
+class TokenizedRows:
     """Texts of rows, one after another, as ids.
 
     Attributes:
         ids: int32 ids of all texts.
         starts: int64 ``[texts]`` where the ids of each text begin.
         lengths: int64 ``[texts]`` how many they are.
-        rows: int64 ``[rows + 1]`` first text of each row, the prediction; the others are its references.
+        row_starts: int64 ``[rows + 1]`` first text of each row, the prediction; the others are its references.
     """
 
     ids: NDArray[np.int32]
     starts: Ints
     lengths: Ints
-    rows: Ints
+    row_starts: Ints
 
     def __len__(self) -> int:
-        return len(self.rows) - 1
+        return len(self.row_starts) - 1
 
     @property
-    def references(self) -> Ints:
+    def reference_counts(self) -> Ints:
         """int64 ``[rows]``: how many references each row has."""
-        return np.diff(self.rows) - 1
+        return np.diff(self.row_starts) - 1
 
     @property
-    def predicted(self) -> Ints:
+    def prediction_lengths(self) -> Ints:
         """int64 ``[rows]``: words of each prediction."""
-        return self.lengths[self.rows[:-1]]
+        return self.lengths[self.row_starts[:-1]]
 
     @property
-    def true(self) -> Ints:
+    def reference_lengths(self) -> Ints:
         """int64 ``[references]``: words of each reference, row by row."""
         mask = np.ones(len(self.lengths), bool)
-        mask[self.rows[:-1]] = False
+        mask[self.row_starts[:-1]] = False
         return self.lengths[mask]
 
 
@@ -125,35 +125,35 @@ def check_size(name: str, value: int) -> None:
         raise InputError(f"{name} must be a whole number of at least 1 but got {value!r}")
 
 
-def split_rows(texts: Sequence[str], rows: Ints, splitter: str | Split) -> Rows:
+def tokenize_rows(texts: Sequence[str], rows: Ints, tokenizer: str | Tokenizer) -> TokenizedRows:
     """The texts of rows as ids of their words.
 
     Args:
         texts: of all rows, one after another.
         rows: int64 ``[rows + 1]`` where each row begins in ``texts``.
-        splitter: a name of :data:`SPLITTERS`, or a function from a text to its words.
+        tokenizer: a name of :data:`TOKENIZERS`, or a function from a text to its words.
     """
-    if not isinstance(splitter, str):
-        return word_rows(map(splitter, texts), rows)
-    check_choice("splitter", splitter, tuple(SPLITTERS))
+    if not isinstance(tokenizer, str):
+        return word_rows(map(tokenizer, texts), rows)
+    check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
     if not native.available("valor_cpu"):
-        return word_rows(map(SPLITTERS[splitter], texts), rows)
-    return _split_ascii(texts, rows, splitter)
+        return word_rows(map(TOKENIZERS[tokenizer], texts), rows)
+    return _split_ascii(texts, rows, tokenizer)
 
 
-def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> Rows:
+def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> TokenizedRows:
     """Rows of texts that are lists of words already."""
     lists = list(words)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     starts, rows = np.cumsum(lengths) - lengths, np.ascontiguousarray(rows, np.int64)
     if not native.available("valor_cpu"):
         parts = [_numbered(lists[first:last]) for first, last in pairwise(rows.tolist())]
-        return Rows(np.array([*chain.from_iterable(parts)], np.int32), starts, lengths, rows)
+        return TokenizedRows(np.array([*chain.from_iterable(parts)], np.int32), starts, lengths, rows)
     ids = np.array(_numbered(lists), np.int32)
     native.function("valor_cpu", "valor_text_renumber_cpu", "ppppqq")(
         ids.ctypes.data, starts.ctypes.data, lengths.ctypes.data, rows.ctypes.data, len(rows) - 1, native.threads()
     )
-    return Rows(ids, starts, lengths, rows)
+    return TokenizedRows(ids, starts, lengths, rows)
 
 
 def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
@@ -162,7 +162,7 @@ def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
     return array("i", map(known.__getitem__, chain.from_iterable(texts)))
 
 
-def _split_ascii(texts: Sequence[str], rows: Ints, splitter: str) -> Rows:
+def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
     """Native splitting; rows with other characters than ASCII are split by their definition and put in place."""
     other = [r for r in range(len(rows) - 1) if not all(map(str.isascii, texts[rows[r] : rows[r + 1]]))]
     plain = list(texts)
@@ -172,16 +172,16 @@ def _split_ascii(texts: Sequence[str], rows: Ints, splitter: str) -> Rows:
     text, ids = "".join(plain).encode("ascii"), np.empty(offsets[-1], np.int32)
     lengths = np.empty(len(plain), np.int64)
     native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
-        text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(SPLITTERS).index(splitter),
+        text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
         ids.ctypes.data, lengths.ctypes.data, native.threads(),
     )  # fmt: skip
     for r in other:
         first, last = rows[r], rows[r + 1]
-        own = word_rows(map(SPLITTERS[splitter], texts[first:last]), np.array([0, last - first]))
-        for t, start, length in zip(range(first, last), own.starts, own.lengths):
-            ids[offsets[t] : offsets[t] + length] = own.ids[start : start + length]
+        rest = word_rows(map(TOKENIZERS[tokenizer], texts[first:last]), np.array([0, last - first]))
+        for t, start, length in zip(range(first, last), rest.starts, rest.lengths):
+            ids[offsets[t] : offsets[t] + length] = rest.ids[start : start + length]
             lengths[t] = length
-    return Rows(ids, offsets[:-1], lengths, rows)
+    return TokenizedRows(ids, offsets[:-1], lengths, rows)
 
 
 def first_best(values: NDArray[np.float64], references: Ints) -> Ints:
