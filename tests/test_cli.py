@@ -133,7 +133,7 @@ def test_counts_reasons_and_choices(detect: Detect, tmp_path: Path, capsys: pyte
     assert {written["reasons"][name] for name in missing} == {"no ground truth counts for it"}
     assert written["signature"]["convention"] == "strict"
     assert written["signature"]["iou_thresholds"] == "0.5-0.95 in 10"
-    assert written["files"] == {"ground_truths": str(tmp_path / "gt.json"), "detections": str(tmp_path / "dt.json")}
+    assert written["categories"] == {"cat": 3, "dog (5)": 5, "dog (6)": 6, "9": 9}
     shown = capsys.readouterr()
     first, *others = shown.err.splitlines()
     assert first == (
@@ -143,8 +143,8 @@ def test_counts_reasons_and_choices(detect: Detect, tmp_path: Path, capsys: pyte
     assert [line.split(": ", 2)[2].split(" is ")[0] for line in others] == [
         f"{tmp_path}/gt.json: annotations[4].category_id", f"{tmp_path}/gt.json: annotations[3].image_id",
     ]  # fmt: skip
-    assert "2 images, 3 ground truths (1 of them crowds), 2 more of unknown images or categories" in shown.out
-    assert "106 detections (4 beyond the 100 of an image and class), 1 more of unknown categories" in shown.out
+    assert "2 images, 3 ground truths (1 of them crowds), 2 more left out, of unknown images or categories" in shown.out
+    assert "106 detections (4 dropped: more than 100 of one image and class), 1 more left out, of unknown" in shown.out
     assert "area= large | maxDets=100 ] = -1.000" in shown.out
 
 
@@ -247,6 +247,9 @@ def test_a_ground_truth_that_lists_nothing_is_told(
     assert detect("--quiet", "--gt", str(tmp_path / "none.json"), found=[]) == OK
     shown = capsys.readouterr().err.splitlines()
     assert [line.rsplit(" ", 3)[1:] for line in shown] == [["lists", "no", "categories"], ["lists", "no", "images"]]
+    assert detect(truth={**TRUTH, "annotations": []}, found=[]) == OK
+    message = "gt.json lists no annotations, so that no number exists (-1 stands for that)"
+    assert message in capsys.readouterr().err
 
 
 def test_options_are_written_out(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,14 +262,14 @@ def test_options_are_written_out(detect: Detect, capsys: pytest.CaptureFixture[s
     ("options", "message"),
     [
         (["--gt", "nothing.json"], "--gt must be a file but nothing.json does not exist"),
-        (["--dt", "."], "--dt must be a file but . is none"),
+        (["--dt", "."], "--dt must be a file but . is a folder"),
         (["--dt", "{folder}/gt.json"], "--dt must be another file than --gt but both are {folder}/gt.json"),
         (["--json", "{folder}/dt.json"], "--json must be another file than --dt but both are {folder}/dt.json"),
         (["--json", "{folder}/a.png", "--plot", "{folder}/a.png"], "--json must be another file than --plot"),
         (["--json", "{folder}"], "--json must be a file but {folder} is a folder"),
         (["--json", "{folder}/no/out.json"], "--json must lie in a folder that exists but {folder}/no does not"),
         (["--plot", "{folder}/pr.doc"], "--plot must end in one of "),
-        (["--device", "cuda:99"], "device must be there but got 'cuda:99'"),
+        (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
     ],
 )
 def test_bad_options_are_refused_before_any_work(
@@ -290,10 +293,10 @@ def test_a_file_or_folder_without_permission(
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: not Path(path).is_dir())  # root may do anything
     assert detect("--json", str(tmp_path / "out.json")) == BAD_INPUT
-    assert "--json must lie in a folder that can be written to" in capsys.readouterr().err
+    assert "--json must lie in a writable folder but" in capsys.readouterr().err
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert detect() == BAD_INPUT
-    assert "--gt must be a file that can be read" in capsys.readouterr().err
+    assert "--gt must be readable but" in capsys.readouterr().err
 
 
 def test_a_failed_write_leaves_the_old_file(
@@ -303,14 +306,14 @@ def test_a_failed_write_leaves_the_old_file(
     out.write_text("old")
 
     def full(self: Path, *args: Any, **kwargs: Any) -> int:
-        self.write_bytes(b"")
+        self.touch()
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         paths = tmp_path / "gt.json", tmp_path / "dt.json"
         for path, content in zip(paths, (TRUTH, FOUND)):
             path.write_text(json.dumps(content))
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "write_bytes", full)
         assert main(["detect", "--gt", str(paths[0]), "--dt", str(paths[1]), "--json", str(out)]) == FAILURE
     assert "No space left on device" in capsys.readouterr().err
     assert out.read_text() == "old"

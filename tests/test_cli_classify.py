@@ -221,7 +221,7 @@ BAD = [
     (["--target", "truth"], "data.csv must have one column 'truth' but has no such column among t, a, b"),
     (["--weight", "t"], "data.csv: line 2, column 't' must hold a number but got 'a'"),
     (["--labels", "x,y"], "data.csv: line 2, column 't' must be one of the classes x, y but got 'a'"),
-    (["--device", "cuda:99"], "device must be there but got 'cuda:99'"),
+    (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
 ]
 
 

@@ -26,10 +26,18 @@ from valor_gpu.report.text import plural
 if TYPE_CHECKING:
     from valor_gpu.coco import COCOeval
     from valor_gpu.inputs.predictions import Predictions
+    from valor_gpu.report.classify import Evaluated
+    from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+_JSON_HELP = (
+    "write all numbers, counts, choices and reasons for missing numbers, explained in docs/json.md; - prints them on"
+    " standard output in place of the report"
+)
+_QUIET_HELP = "print no report; errors and warnings still go to standard error"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,38 +94,38 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
     add("--device", type=_device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
-    add("--per-class", action="store_true", help="also print a line for each class")
-    add("--plot", type=Path, metavar="FILE", help="draw precision over recall into a picture: .png, .svg, .pdf, ...")
-    add("--json", type=Path, metavar="FILE", help="write all numbers, counts, choices and reasons for missing numbers")
-    add("--quiet", action="store_true", help="print nothing but errors and warnings")
+    add("--per-class", action="store_true", help="also print one line per class")
+    add("--plot", type=Path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
+    add("--json", type=Path, metavar="FILE", help=_JSON_HELP)
+    add("--quiet", action="store_true", help=_QUIET_HELP)
     detect.set_defaults(run=_detect)
 
 
 def _add_classify(classify: argparse.ArgumentParser) -> None:
     add = classify.add_argument
     add("--data", type=Path, required=True, metavar="FILE",
-        help="a row a sample: .csv, .jsonl, .parquet or .npz")  # fmt: skip
+        help="table with one row per sample: .csv, .jsonl, .parquet or .npz")  # fmt: skip
     add("--target", required=True, metavar="COLUMN", help="true class, by name")
     source = classify.add_mutually_exclusive_group(required=True)
     source.add_argument("--scores", type=_names, metavar="COLUMN[,COLUMN...]",
-        help="probabilities or logits: a column a class, a column of lists, or that of the second class")  # fmt: skip
+        help="probabilities or logits: one column per class, of lists, or of the second class")  # fmt: skip
     source.add_argument("--scores-prefix", metavar="PREFIX",
-        help="instead: the columns that begin with this, then the name of the class")  # fmt: skip
-    source.add_argument("--pred", metavar="COLUMN", help="instead: predicted class, by name")
+        help="in place of --scores: every column whose name is PREFIX and the name of a class")  # fmt: skip
+    source.add_argument("--pred", metavar="COLUMN", help="in place of scores: predicted class, by name")
     add("--labels", type=_names, metavar="NAME[,NAME...]",
-        help="names of the classes in the order of the scores; default: those of the columns, or 0, 1 ...")  # fmt: skip
+        help="names of the classes in the order of the scores; default: names of columns, or 0, 1 ...")  # fmt: skip
     add("--ignore", metavar="NAME", help="leave out the rows with this target")
     add("--weight", metavar="COLUMN", help="weight of each sample")
     add("--average", choices=("macro", "micro", "weighted"), default="macro",
-        help="mean over classes: of all alike (macro, default), pooled (micro), by samples (weighted)")  # fmt: skip
+        help="mean over classes: unweighted (macro, default), pooled (micro), by samples (weighted)")  # fmt: skip
     add("--thresholds", type=_thresholds, metavar="N",
-        help="read ROC AUC, average precision and curves at N thresholds from 0 to 1; default: exact")  # fmt: skip
+        help="compute ROC AUC, average precision and curves at N thresholds from 0 to 1; default: exact")  # fmt: skip
     add("--device", type=_device, default="cpu", help="where to count: cpu (default), cuda or cuda:N")
-    add("--per-class", action="store_true", help="also print a line for each class")
+    add("--per-class", action="store_true", help="also print one line per class")
     add("--plot", type=_paths, default=[], metavar="FILE[,FILE...]",
-        help="draw what the names end in: roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
-    add("--json", type=Path, metavar="FILE", help="write all numbers, counts, choices and reasons for missing numbers")
-    add("--quiet", action="store_true", help="print nothing but errors")
+        help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
+    add("--json", type=Path, metavar="FILE", help=_JSON_HELP)
+    add("--quiet", action="store_true", help=_QUIET_HELP)
     classify.set_defaults(run=_classify)
 
 
@@ -142,7 +150,7 @@ def _paths(text: str) -> list[Path]:
 
 def _thresholds(text: str) -> int:
     if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 2 on but got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 2 but got {text!r}")
     return int(text)
 
 
@@ -158,28 +166,45 @@ def _detect(options: argparse.Namespace) -> None:
 
     pictures = [] if options.plot is None else [options.plot]
     _check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
+    inputs = _inputs(options, ground_truths=options.gt, detections=options.dt)
     with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
         evaluator = _evaluate(options, progress)
         progress.step("writing")
         result = evaluator.result()
-        written = _write(options, result)
+        written = _write(options, evaluator, result, inputs)
     _warn(options, evaluator)
-    if not options.quiet:
+    if _reports(options):
         print(_report(options, evaluator, result, written))
 
 
+def _inputs(options: argparse.Namespace, **files: Path) -> Inputs | None:
+    """The input files, whose hashes ``--json`` needs."""
+    from valor_gpu.report.document import Inputs
+
+    return None if options.json is None else Inputs(files)
+
+
+def _reports(options: argparse.Namespace) -> bool:
+    """Whether the report is printed: not when standard output takes the JSON."""
+    from valor_gpu.report.files import is_standard_output
+
+    return not options.quiet and (options.json is None or not is_standard_output(options.json))
+
+
 def _check_paths(inputs: Mapping[str, Path], json_file: Path | None, pictures: Sequence[Path]) -> None:
-    """Refuse what cannot work before any work is done."""
-    from valor_gpu.report.files import check_output, check_picture
+    """Raise for paths that cannot work before any work is done."""
+    from valor_gpu.report.files import check_output, check_picture, is_standard_output
 
     taken: dict[Path, str] = {}
     for option, path in inputs.items():
         if not path.is_file():
-            raise InputError(f"{option} must be a file but {path} {'is none' if path.exists() else 'does not exist'}")
+            what = "is a folder" if path.is_dir() else "is not one" if path.exists() else "does not exist"
+            raise InputError(f"{option} must be a file but {path} {what}")
         if not os.access(path, os.R_OK):
-            raise InputError(f"{option} must be a file that can be read but {path} cannot")
+            raise InputError(f"{option} must be readable but {path} is not")
         _take(taken, option, path)
-    for option, path in (*(("--plot", path) for path in pictures), *([("--json", json_file)] if json_file else [])):
+    json_files = [] if json_file is None or is_standard_output(json_file) else [("--json", json_file)]
+    for option, path in (*(("--plot", path) for path in pictures), *json_files):
         check_output(option, path)
         _take(taken, option, path)
     for path in pictures:
@@ -212,13 +237,13 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
     return evaluator
 
 
-def _write(options: argparse.Namespace, result: Result) -> list[Path]:
-    from valor_gpu.report.detection import document
+def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inputs: Inputs | None) -> list[Path]:
+    from valor_gpu.coco.result import category_ids
+    from valor_gpu.report.document import document
     from valor_gpu.report.files import write_json, write_plot
 
-    if options.json is not None:
-        files = {"ground_truths": str(options.gt), "detections": str(options.dt)}
-        write_json(options.json, document(result, files, options.device))
+    if inputs is not None:
+        write_json(options.json, document("detect", result, inputs, options.device, categories=category_ids(evaluator)))
     if options.plot is not None:
         write_plot(options.plot, result)
     return [path for path in (options.json, options.plot) if path is not None]
@@ -241,13 +266,16 @@ def _warn(options: argparse.Namespace, evaluator: COCOeval) -> None:
                 f" no {kind} of {options.gt}: {plural(len(unknown), what)} of unknown {many} left out",
                 file=sys.stderr,
             )
-    for many, ids in (("categories", known["category_id"]), ("images", known["image_id"])):
-        if not ids:
-            print(f"valor-gpu {options.command}: warning: {options.gt} lists no {many}", file=sys.stderr)
+    lists = {"categories": known["category_id"], "images": known["image_id"]}
+    absent = [many for many, ids in lists.items() if not ids]
+    if not absent and not len(truth.columns.annotations):
+        absent = ["annotations, so that no number exists (-1 stands for that)"]
+    for many in absent:
+        print(f"valor-gpu {options.command}: warning: {options.gt} lists no {many}", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, written: list[Path]) -> str:
-    """The twelve numbers, the classes if asked for, and what all was counted on, by which choices."""
+    """The twelve numbers, the classes if asked for, counts and choices."""
     from valor_gpu.report.detection import class_table, count_line
 
     parts = [str(evaluator)]
@@ -265,10 +293,12 @@ def _classify(options: argparse.Namespace) -> None:
 
     _check_paths({"--data": options.data}, options.json, options.plot)
     pictures = {path: _picture_of(path, options) for path in options.plot}
+    inputs = _inputs(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
         from valor_gpu.coco.records import usable_device
-        from valor_gpu.report.classify import class_table, count_line, document, evaluate, summary
+        from valor_gpu.report.classify import evaluate
+        from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json
 
         usable_device(options.device)
@@ -277,16 +307,21 @@ def _classify(options: argparse.Namespace) -> None:
         progress.step(f"counting {plural(len(found.target), 'sample')}")
         evaluated = evaluate(found, options.average, options.thresholds, options.device, set(pictures.values()))
         progress.step("writing")
-        if options.json is not None:
-            write_json(options.json, document(evaluated.result, str(options.data), options.device))
+        if inputs is not None:
+            classes = list(evaluated.names)
+            write_json(options.json, document("classify", evaluated.result, inputs, options.device, classes=classes))
         for path, picture in pictures.items():
             draw_picture(path, partial(evaluated.draw, picture))
-    if options.quiet:
-        return
-    written = [*([] if options.json is None else [options.json]), *pictures]
+    if _reports(options):
+        print(_classify_report(options, evaluated, [*([] if options.json is None else [options.json]), *pictures]))
+
+
+def _classify_report(options: argparse.Namespace, evaluated: Evaluated, written: Sequence[Path]) -> str:
+    from valor_gpu.report.classify import class_table, count_line, summary
+
     tail = [count_line(evaluated.result), str(evaluated.result.signature), *(f"wrote {path}" for path in written)]
     parts = [summary(evaluated), *([class_table(evaluated)] if options.per_class else []), "\n".join(tail)]
-    print("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 def _picture_of(path: Path, options: argparse.Namespace) -> str:

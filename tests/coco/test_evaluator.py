@@ -252,7 +252,7 @@ def test_masks_and_keypoints_are_refused(kind):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there():
-    with pytest.raises(InputError, match=r"device must be there but got 'cuda:1' and torch .* finds no CUDA device"):
+    with pytest.raises(InputError, match=r"device must be available but got 'cuda:1' and torch .* finds no CUDA"):
         quietly(evaluator(OURS, random_objects(1), device="cuda:1").evaluate)
     with pytest.raises(InputError, match=r"device must be a CPU or CUDA device but got 'meta'"):
         quietly(evaluator(OURS, random_objects(1), device="meta").evaluate)

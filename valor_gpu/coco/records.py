@@ -65,7 +65,7 @@ def usable_device(device: Any) -> torch.device:
     there = torch.cuda.device_count()
     if found.type == "cuda" and (found.index or 0) >= there:
         text = f"{there or 'no'} CUDA device{'s' * (there > 1)}"
-        raise InputError(f"device must be there but got {str(device)!r} and torch {torch.__version__} finds {text}")
+        raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
     if found.type not in ("cpu", "cuda"):
         raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
     return found

@@ -61,15 +61,25 @@ def coco_result(evaluator: COCOeval) -> Result:
 
 
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each category: its own, its id where it has none, both where the name is not the only such one.
+    """A different name for each category: its own, or its id where it has none; both where others have that name too.
 
     Example:
         >>> category_names([{"id": 1, "name": "cat"}, {"id": 2}, {"id": 3, "name": "dog"}, {"id": 4, "name": "dog"}])
         ['cat', '2', 'dog (3)', 'dog (4)']
     """
     names = [str(category.get("name", category["id"])) for category in categories]
-    times = Counter(names)
-    return [f"{name} ({c['id']})" if times[name] > 1 else name for name, c in zip(names, categories)]
+    while len(set(names)) < len(names):  # again, since another category may be called "dog (3)"
+        times = Counter(names)
+        names = [f"{name} ({c['id']})" if times[name] > 1 else name for name, c in zip(names, categories)]
+    return names
+
+
+def category_ids(evaluator: COCOeval) -> dict[str, int]:
+    """Category id by the name that results give the category; empty when categories are pooled."""
+    if not evaluator.params.useCats:
+        return {}
+    categories = evaluator.cocoGt.loadCats(evaluator.params.catIds)
+    return {name: category["id"] for name, category in zip(category_names(categories), categories)}
 
 
 def _summary(arrays: Mapping[str, Any], p: Any) -> Summary:

@@ -191,8 +191,3 @@ def count_line(result: Result) -> str:
     counts = result.counts
     text = f"{plural(counts['samples'], 'sample')} ({counts['ignored']:,} of them ignored)"
     return f"{text}, {counts['classes']:,} classes ({counts['classes_without_samples']:,} of them without samples)"
-
-
-def document(result: Result, data: str, device: str) -> dict[str, Any]:
-    """What ``--json`` writes: file, device, values, signature, counts and reasons; no NaN, null with a reason."""
-    return {"files": {"data": data}, "device": device, **result.to_dict()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from valor_gpu.report.text import plural, table
 from valor_gpu.result import Result
@@ -17,7 +16,7 @@ _COUNTS = {"ground truths": "ground_truths_per_class", "detections": "detections
 
 
 def class_table(result: Result) -> str:
-    """A line for each class: AP over all IoU thresholds, at 0.50 and 0.75, AR, and what they were counted on.
+    """One line per class: AP over all IoU thresholds, at 0.50 and 0.75, AR, and the counts behind them.
 
     Args:
         result: of :meth:`valor_gpu.coco.COCOeval.result`; a number that does not exist is shown as ``-``.
@@ -40,20 +39,15 @@ def _number(value: float) -> str:
 
 
 def count_line(result: Result) -> str:
-    """What the numbers were counted on, in words."""
+    """How many images, ground truths and detections the numbers come from."""
     counts, limit = result.counts, result.signature["max_detection_thresholds"][-1]
     text = f"{plural(counts['images'], 'image')}, {plural(counts['ground_truths'], 'ground truth')}"
     crowds = "crowds" if result.signature["convention"] == "strict" else "crowds or ignored"
     text += f" ({counts['ignored_ground_truths']:,} of them {crowds})"
     if counts["ground_truths_left_out"]:
-        text += f", {counts['ground_truths_left_out']:,} more of unknown images or categories"
+        text += f", {counts['ground_truths_left_out']:,} more left out, of unknown images or categories"
     text += f", {plural(counts['detections'], 'detection')}"
-    text += f" ({counts['detections_beyond_limit']:,} beyond the {limit} of an image and class)"
+    text += f" ({counts['detections_beyond_limit']:,} dropped: more than {limit} of one image and class)"
     if counts["detections_of_unknown_categories"]:
-        text += f", {counts['detections_of_unknown_categories']:,} more of unknown categories"
+        text += f", {counts['detections_of_unknown_categories']:,} more left out, of unknown categories"
     return text
-
-
-def document(result: Result, files: dict[str, str], device: str) -> dict[str, Any]:
-    """What ``--json`` writes: files, device, values, signature, counts and reasons; no NaN, null with a reason."""
-    return {"files": files, "device": device, **result.to_dict()}

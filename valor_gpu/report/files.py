@@ -1,32 +1,55 @@
-"""Output files: refused before the work where they cannot be written, complete or absent afterwards."""
+"""Output files: checked before the work; a regular file is complete or untouched afterwards, a device or pipe is fed.
+
+``-``, or any path that leads to what standard output already is, means standard output.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
+import stat
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, require_matplotlib
 
 
+def is_standard_output(path: Path) -> bool:
+    """Whether ``path`` is ``-`` or leads to what standard output already is, as ``/dev/stdout`` does."""
+    if str(path) == "-":
+        return True
+    try:
+        return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError):  # there is no such file, or a standard output without a descriptor
+        return False
+
+
 def check_output(option: str, path: Path) -> None:
-    """Raise :class:`InputError` unless a file can be written at ``path``, as far as that can be known before.
+    """Raise :class:`InputError` unless ``path`` can be written, as far as that can be known before.
 
     Args:
         option: what the message calls it.
-        path: the file to come; an existing file will be replaced.
+        path: the file to come. An existing file will be replaced, a device, pipe or descriptor written through.
     """
-    folder = path.parent
+    target = Path(os.path.realpath(path))
     if path.is_dir():
         raise InputError(f"{option} must be a file but {path} is a folder")
-    if not folder.is_dir():
-        raise InputError(f"{option} must lie in a folder that exists but {folder} does not")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{option} must lie in a folder that can be written to but {folder} cannot")
+    if target.is_symlink():
+        raise InputError(f"{option} must be a file but {path} is a link that leads back to itself")
+    if _is_fed(path):
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{option} must be writable but {path} is not")
+        return
+    if not target.parent.is_dir():
+        raise InputError(f"{option} must lie in a folder that exists but {target.parent} does not")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{option} must lie in a writable folder but {target.parent} is not writable")
 
 
 def check_picture(option: str, path: Path) -> None:
@@ -40,11 +63,15 @@ def check_picture(option: str, path: Path) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write ``value`` indented, with lists of numbers on one line."""
+    """Write ``value`` indented, with lists of numbers on one line; to standard output if ``path`` is that."""
     text = json.dumps(value, indent=2, allow_nan=False)
     # Inside JSON strings a newline is escaped, so these brackets are lists.
-    text = re.sub(r"\[\n([^\[\]{}]*)\]", _on_one_line, text)
-    _write(path, lambda part: part.write_text(text + "\n", encoding="utf-8"))
+    text = re.sub(r"\[\n([^\[\]{}]*)\]", _on_one_line, text) + "\n"
+    if is_standard_output(path):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    write_file(path, text.encode())
 
 
 def _on_one_line(match: re.Match[str]) -> str:
@@ -62,14 +89,60 @@ def draw_picture(path: Path, draw: Callable[[Any], object]) -> None:
 
     figure = Figure(figsize=(7, 5), layout="constrained")
     draw(figure.subplots())
-    _write(path, lambda part: figure.savefig(part, dpi=150, format=path.suffix[1:].lower()))
+    content = io.BytesIO()  # some formats seek, which a pipe cannot
+    figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
+    write_file(path, content.getvalue())
 
 
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    """Write beside ``path``, then rename, so that a reader never sees half a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_file(path: Path, content: bytes) -> None:
+    """Write ``content`` through a device, pipe or descriptor; replace any other file at once, following links.
+
+    A regular file keeps its permissions, and its old content if writing fails.
+    """
+    if _is_fed(path):
+        with open(path, "wb", buffering=0) as stream:
+            _write_all(stream, content)
+        return
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        write(part)
-        part.replace(path)
+        part.write_bytes(content)
+        _take_permissions(part, target)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _write_all(stream: IO[bytes], content: bytes) -> None:
+    """Everything, although an unbuffered write may take only a part."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[stream.write(rest) :]
+
+
+def _take_permissions(part: Path, target: Path) -> None:
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(PermissionError):  # only root gives files away
+        os.chown(part, old.st_uid, old.st_gid)
+    part.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _is_fed(path: Path) -> bool:
+    """Whether ``path`` is there and no regular file, or reaches a regular file through a descriptor, as /dev/fd/3 does.
+
+    What stands behind an open descriptor may not be replaced: its owner would go on with the old file.
+    """
+    if path.exists() and not path.is_file():
+        return True
+    link = os.path.abspath(path)
+    for _ in range(40):  # as many links as Linux follows
+        parent = os.path.realpath(os.path.dirname(link))
+        if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/fd|/dev/fd", parent):
+            return True
+        if not os.path.islink(link):
+            return False
+        link = os.path.join(parent, os.readlink(link))
+    return False

@@ -1,0 +1,209 @@
+"""``--json``: where it is written, and what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from valor_gpu import __version__
+from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
+from valor_gpu.coco.result import category_names
+from valor_gpu.report import document, files
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "examples/data"
+GT, DT = DATA / "instances_val2014_100.json", DATA / "instances_val2014_fakebbox100_results.json"
+DIGITS = DATA / "digits_predictions.csv"
+DETECT = ["detect", "--gt", str(GT), "--dt", str(DT)]
+CLASSIFY = ["classify", "--data", str(DIGITS), "--target", "digit", "--scores-prefix", "p_"]
+COMMAND = [sys.executable, "-W", "ignore", "-m", "valor_gpu"]
+
+
+def strict(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text, parse_constant=pytest.fail)
+    return found
+
+
+@pytest.mark.parametrize("arguments", [DETECT, CLASSIFY])
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_dash_prints_the_json_alone(
+    arguments: list[str], quiet: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "--per-class", "--json", "-", *quiet]) == OK
+    shown = capsys.readouterr()
+    assert strict(shown.out)["command"] == arguments[0]
+    assert shown.err == "" and list(tmp_path.iterdir()) == []
+
+
+def test_standard_output_by_any_name_is_printed_to(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    for name in ("-", "/dev/stdout", "/dev/fd/1", str(out)):
+        with out.open("wb") as stream:
+            subprocess.run([*COMMAND, *DETECT, "--json", name], stdout=stream, check=True)
+        assert strict(out.read_text())["counts"]["images"] == 100, name
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_pipes_and_descriptors_are_written_through(tmp_path: Path) -> None:
+    fifo, read = tmp_path / "fifo", []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: read.append(fifo.read_text()), daemon=True)
+    reader.start()
+    assert main([*DETECT, "--quiet", "--json", str(fifo)]) == OK
+    reader.join(60)
+    assert strict(read[0])["counts"]["images"] == 100
+    assert stat.S_ISFIFO(fifo.stat().st_mode) and [path.name for path in tmp_path.iterdir()] == ["fifo"]
+
+
+def test_a_file_behind_a_descriptor_is_not_replaced(tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w+") as kept:
+        assert main([*DETECT, "--quiet", "--json", f"/dev/fd/{kept.fileno()}"]) == OK
+        assert strict(kept.read())["counts"]["images"] == 100
+
+
+def test_a_terminal_is_written_through() -> None:
+    controller, terminal = os.openpty()
+    try:
+        name = os.ttyname(terminal)
+        files.write_file(Path(name), b"{}\n")
+        assert os.read(controller, 100) == b"{}\r\n"
+        assert stat.S_ISCHR(os.stat(name).st_mode)
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+
+def test_devices_stay_devices(tmp_path: Path) -> None:
+    before = os.stat("/dev/null")
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    for name in ("/dev/null", str(link)):
+        assert main([*DETECT, "--quiet", "--json", name]) == OK
+    assert os.path.samestat(os.stat("/dev/null"), before) and stat.S_ISCHR(before.st_mode)
+    assert link.is_symlink()
+
+
+def test_links_are_followed_and_permissions_stay(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    real, link = tmp_path / "far/real.json", tmp_path / "link.json"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to("far/real.json")
+    before = real.stat()
+    assert main([*DETECT, "--quiet", "--json", str(link)]) == OK
+    assert link.is_symlink() and strict(real.read_text())["counts"]["images"] == 100
+    after = real.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    real.unlink()
+    assert main([*DETECT, "--quiet", "--json", str(link)]) == OK  # a link to a file to come
+    assert link.is_symlink() and real.is_file()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "link.json", "real.json"]
+
+
+def test_a_link_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert main([*DETECT, "--quiet", "--json", str(link)]) == FAILURE
+    assert link.is_symlink() and real.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
+
+
+def test_a_link_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    assert main([*DETECT, "--json", str(loop)]) == BAD_INPUT
+    assert "--json must be a file but" in capsys.readouterr().err and loop.is_symlink()
+
+
+def test_a_device_without_permission(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: mode == os.R_OK)
+    assert main([*DETECT, "--json", "/dev/null"]) == BAD_INPUT
+    assert "--json must be writable but /dev/null is not" in capsys.readouterr().err
+
+
+def test_versions_and_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DETECT, "--json", "-"]) == OK
+    text = capsys.readouterr().out
+    written = strict(text)
+    assert written["schema_version"] == document.SCHEMA_VERSION
+    libraries = {"torch": torch.__version__, "numpy": np.__version__}
+    assert written["versions"] == {"valor_gpu": __version__, "python": platform.python_version(), **libraries}
+    for name, path in (("ground_truths", GT), ("detections", DT)):
+        content = path.read_bytes()
+        expected = {"path": str(path), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        assert written["inputs"][name] == expected
+    assert main([*DETECT, "--json", "-"]) == OK
+    assert capsys.readouterr().out == text, "equal inputs give equal bytes"
+
+
+def test_an_input_that_goes_away_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: Path) -> tuple[int, str]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(document, "_sha256", gone)
+    assert main([*DETECT, "--json", str(tmp_path / "a.json")]) == FAILURE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_hashed_without_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_sha256", pytest.fail)
+    assert main([*DETECT, "--quiet"]) == OK
+
+
+def test_class_names_are_never_the_same() -> None:
+    named = [{"id": 3, "name": "dog"}, {"id": 4, "name": "dog"}, {"id": 5, "name": "dog (3)"}, {"id": 6, "name": 4}]
+    assert category_names(named) == ["dog (3) (3)", "dog (4)", "dog (3) (5)", "4"]
+
+
+def keys_of(value: Any, path: str = "") -> set[str]:
+    """Dotted keys of nested objects; names of classes are ``*``."""
+    if not isinstance(value, dict):
+        return set()
+    found = set()
+    for key, part in value.items():
+        name = "*" if path.endswith("_per_class") or path in ("categories", "reasons") else key
+        whole = f"{path}.{name}".lstrip(".")
+        found |= {whole} | keys_of(part, whole)
+    return found
+
+
+def test_every_key_is_explained_and_every_explained_key_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("t,p\nx,x\ny,x\n")
+    page = (ROOT / "docs/json.md").read_text()
+    for heading, commands in {
+        "detect": [DETECT, [*DETECT, "--convention", "corrected"]],
+        "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
+    }.items():
+        written: set[str] = set()
+        for command in commands:
+            assert main([*command, "--json", "-"]) == OK
+            written |= keys_of(strict(capsys.readouterr().out))
+        parts = {part.split("\n", 1)[0]: part for part in page.split("\n## ")}
+        explained = set()
+        for title in ("Both commands", f"`{heading}`"):
+            explained |= set(re.findall(r"^\| `([^`]+)`", parts[title], re.MULTILINE))
+        assert written == explained
