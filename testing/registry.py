@@ -24,8 +24,8 @@ from testing.datasets import Scene
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
-from valor_gpu.ops._launch import BOX_FORMATS
 from valor_gpu.ops._library import NAMESPACE, Op
+from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ops.matching import (
     AGNOSTIC,
     CHECK_SCORES,
@@ -241,7 +241,7 @@ def _match_examples(quick: bool) -> Iterator[Example]:
     yield Example("ids on the device", _match_arguments(keyed))
     wrong = scene(3, most=9)
     wrong.scores[-1][...] = torch.nan
-    yield Example("NaN scores", _match_arguments(wrong), output=Matched._fields.index("problem"))
+    yield Example("NaN scores", _match_arguments(wrong), output=Matched._fields.index("error"))
     yield Example("ties", _match_arguments(_crowded(np.random.default_rng(0), 33, 31)))
     yield from () if quick else _large_match_examples(scene)
 

@@ -19,7 +19,8 @@ from torchmetrics.wrappers import MetricTracker, MinMaxMetric, Running
 
 from tests.contract import Passes, PassRate, _pass_batch, condition, content, unchanged, updated
 from valor_gpu.errors import InputError, MissingExtraError, SyncError
-from valor_gpu.metric import OK, Metric
+from valor_gpu.metric import Metric
+from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.state import State, joined, summed
 
 
@@ -38,7 +39,7 @@ class Sum(Metric[Total]):
         super().__init__(Total(torch.tensor(0), torch.zeros(0, dtype=torch.int64)), config, **kwargs)
 
     def update(self, values: Tensor) -> None:
-        offender = torch.where(values < 0, torch.arange(len(values)), OK).amin()
+        offender = torch.where(values < 0, torch.arange(len(values)), NO_ERROR).amin()
         self._add(Total(values.sum(), values.clone()), offender)
 
     def compute(self) -> Tensor:

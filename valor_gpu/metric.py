@@ -16,6 +16,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import outside_graphs
+from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.result import Result, Signature, require_matplotlib
 from valor_gpu.state import Spec, State, merge_tensors
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=State)
 
-OK = torch.iinfo(torch.int64).max  # value of the sticky error state while no update has failed
 _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", torch.int64, ()))
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
@@ -89,7 +89,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
         self._merge = {spec.name: spec.merge for spec in self._schema}
         self._identity = Identity(self.update_family or type(self).__name__, config, self._schema)
         self._merged: Gathered | None = None
-        start = {**empty.tensors(), "signature": torch.tensor(list(self._identity.digest)), "error": torch.tensor(OK)}
+        start = {**empty.tensors(), "error": torch.tensor(NO_ERROR)}
+        start["signature"] = torch.tensor(list(self._identity.digest))
         for spec in self._schema:
             if hasattr(self, spec.name) or (spec in self._fields and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
@@ -129,7 +130,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
         Args:
             batch: on the device of the metric; its tensors must not share memory with the inputs of ``update``.
-            error: int64 ``[]``, the first failure of the batch as :meth:`_describe_error` reads it, ``OK`` for none.
+            error: int64 ``[]``, error code of the batch, which :meth:`_describe_error` reads.
 
         Raises:
             InputError: a field is on another device than the metric, or of another dtype or shape than in ``empty``.
@@ -396,5 +397,4 @@ class Metric(torchmetrics.Metric, Generic[S]):
             raise SyncError(f"{action} needs the state of this rank but the metric holds that of all: call unsync()")
 
     def _check_error(self) -> None:
-        if (code := int(self.error)) != OK:
-            raise InputError(self._describe_error(code))
+        raise_error(self.error, self._describe_error)

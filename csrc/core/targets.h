@@ -5,7 +5,7 @@
 
 namespace valor {
 
-// Codes of what may be wrong with a value; `valor_gpu/ops/_targets.py` words the messages.
+// Codes of what may be wrong with a value; `valor_gpu/ops/error_codes.py` has the messages.
 enum ValueProblem : int64_t {
   kTarget = 1,      // out of range, and not the index to ignore
   kNanScore = 2,    // a score is NaN
@@ -61,6 +61,6 @@ struct Target {
     return found == kBadRow ? kBadTruth : found == column ? kPositive : kNegative;
   }
 };
-static_assert(sizeof(Target) == 48, "valor_gpu/ops/_targets.py packs six words");
+static_assert(sizeof(Target) == 48, "valor_gpu/ops/targets.py packs six words");
 
 }  // namespace valor

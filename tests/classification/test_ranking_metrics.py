@@ -21,7 +21,7 @@ from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePreci
 from valor_gpu.classification.score_metric import ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.classification.threshold_counts import ThresholdCounts
 from valor_gpu.errors import InputError
-from valor_gpu.ops._targets import FINE, NAN_SCORE, WEIGHT
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, WEIGHT
 
 METRICS = [(ROCAUC, roc_auc_score), (AveragePrecision, average_precision_score)]
 Score = Callable[..., float]
@@ -464,7 +464,7 @@ def test_weights_of_ignored_rows_are_not_looked_at(metric: Any, average: str) ->
 
 
 def test_only_a_nan_is_told_as_one_of_softmax() -> None:
-    check_ranked(torch.tensor(FINE))
+    check_ranked(torch.tensor(NO_ERROR))
     with pytest.raises(InputError, match=r"^preds must be below infinity where their softmax is taken: preds\[0, 0\]"):
         check_ranked(torch.tensor(NAN_SCORE))
     with pytest.raises(InputError, match=r"^sample_weight\[0\] must be finite"):

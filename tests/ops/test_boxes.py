@@ -14,8 +14,8 @@ from torch import Tensor
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, boxes
-from valor_gpu.ops._launch import BOX_FORMATS
 from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

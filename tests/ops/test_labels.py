@@ -17,7 +17,7 @@ from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda, _library, labels
-from valor_gpu.ops._targets import FINE, NAN_SCORE, Names, describe, raise_problem
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, Names, describe_value, raise_error
 from valor_gpu.ops.labels import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_pairs, count_top
 
 Run = Callable[..., Any]
@@ -89,8 +89,8 @@ def test_ties_zeros_and_infinities(run: Run, dtype: torch.dtype, classes: int) -
 def test_lower_class_wins_a_tie(run: Run) -> None:
     scores = torch.tensor([[-0.0, 0.0, -1.0], [0.0, -0.0, 0.0], [-torch.inf] * 3])
     assert run("top_classes", scores, 3)[0].tolist() == [[0, 1, 2]] * 3
-    counts, problem = run("count_top", scores, torch.tensor([1, 2, 0]), 2, None, None)
-    assert counts.tolist() == [[1, 1, 0], [2, 1, 0], [1, 1, 1]] and int(problem) == FINE
+    counts, error = run("count_top", scores, torch.tensor([1, 2, 0]), 2, None, None)
+    assert counts.tolist() == [[1, 1, 0], [2, 1, 0], [1, 1, 1]] and int(error) == NO_ERROR
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
@@ -228,30 +228,32 @@ def test_first_in_cells_of_lists(run: Run) -> None:
 # ------------------------------------------------------------------------------------------------------ what is wrong
 
 
-def test_first_problem_is_told(run: Run) -> None:
+def test_first_error_is_reported(run: Run) -> None:
     scores = torch.rand(50, 30)
     target = torch.randint(0, 30, (50,))
     scores[20, 7] = scores[21, 0] = torch.nan
     names = Names(classes=30)
-    assert describe(int(run("count_top", scores, target, 1, None, None)[1]), names) == "preds[20, 7] must not be NaN"
-    classes, problem = run("top_classes", scores, 2)
-    assert describe(int(problem), names) == "preds[20, 7] must not be NaN"
+    assert (
+        describe_value(int(run("count_top", scores, target, 1, None, None)[1]), names) == "preds[20, 7] must not be NaN"
+    )
+    classes, error = run("top_classes", scores, 2)
+    assert describe_value(int(error), names) == "preds[20, 7] must not be NaN"
     assert (classes[20:22] == -1).all() and (classes[:20] >= 0).all()
     target[19] = 30
-    problem = run("count_top", scores, target, 1, None, None)[1]
-    assert describe(int(problem), names) == "target[19] must be a class index from 0 to 29"
+    error = run("count_top", scores, target, 1, None, None)[1]
+    assert describe_value(int(error), names) == "target[19] must be a class index from 0 to 29"
     weight = torch.ones(50, dtype=torch.float64)
     for row, value in ((18, -1.0), (17, torch.inf), (16, torch.nan)):
         weight[row] = value
-        problem = run("count_top", scores, target, 1, None, weight)[1]
-        assert describe(int(problem), names) == f"sample_weight[{row}] must be finite and not negative"
+        error = run("count_top", scores, target, 1, None, weight)[1]
+        assert describe_value(int(error), names) == f"sample_weight[{row}] must be finite and not negative"
     preds = target.clone()
     preds[3], preds[4] = 30, -1
-    problem = run("count_pairs", preds, target, 30, None, None)[1]
-    assert describe(int(problem), names) == "preds[3] must be a class index from 0 to 29"
+    error = run("count_pairs", preds, target, 30, None, None)[1]
+    assert describe_value(int(error), names) == "preds[3] must be a class index from 0 to 29"
 
 
-def test_rows_with_a_problem_count_nowhere(run: Run) -> None:
+def test_rows_with_an_error_count_nowhere(run: Run) -> None:
     scores = torch.eye(5)
     scores[2, 4] = -torch.nan
     counts, _ = check(run, "count_top", scores, torch.tensor([0, 5, 2, 3, -1]), 1, None, None)
@@ -261,20 +263,20 @@ def test_rows_with_a_problem_count_nowhere(run: Run) -> None:
 def test_ignored_rows_may_hold_anything(run: Run) -> None:
     scores, target = torch.full((3, 2), torch.nan), torch.tensor([7, 7, 7])
     weight = torch.full((3,), torch.nan, dtype=torch.float64)
-    counts, problem = run("count_top", scores, target, 1, 7, weight)
-    assert int(problem) == FINE and (counts == 0).all()
-    assert int(run("count_labels", target, target, 2, 7, weight)[1]) == FINE
+    counts, error = run("count_top", scores, target, 1, 7, weight)
+    assert int(error) == NO_ERROR and (counts == 0).all()
+    assert int(run("count_labels", target, target, 2, 7, weight)[1]) == NO_ERROR
 
 
 def test_messages() -> None:
     word = (7 << 32 | 2) << 4
-    assert describe(word | 1, Names(9, per_element=True)) == "target[7, 2] must be 0 or 1"
-    assert describe(word | NAN_SCORE, Names(1, scores="probs")) == "probs[7] must not be NaN"
-    assert describe((((1 << 27) - 1) << 36) | 2, Names(1)) == "preds[134217727 or later] must not be NaN"
-    assert describe(word | 9, Names(3)) == "preds[7] failed with code 9"
-    raise_problem(FINE, Names(3))
+    assert describe_value(word | 1, Names(9, per_element=True)) == "target[7, 2] must be 0 or 1"
+    assert describe_value(word | NAN_SCORE, Names(1, scores="probs")) == "probs[7] must not be NaN"
+    assert describe_value((((1 << 27) - 1) << 36) | 2, Names(1)) == "preds[134217727 or later] must not be NaN"
+    assert describe_value(word | 9, Names(3)) == "preds[7] failed with code 9"
+    raise_error(NO_ERROR, lambda code: describe_value(code, Names(3)))
     with pytest.raises(InputError, match=r"target\[7\] must be a class index from 0 to 2"):
-        raise_problem(word | 1, Names(3))
+        raise_error(word | 1, lambda code: describe_value(code, Names(3)))
 
 
 @pytest.mark.parametrize(

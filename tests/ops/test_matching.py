@@ -205,13 +205,13 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_problems_are_named(name: str) -> None:
+def test_errors_name_the_row(name: str) -> None:
     changes, message = PROBLEMS[name]
     batch, rule = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **changes), MatchRule.make(*RULES["coco"])
     theirs = Matched(*reference("match_boxes")(*arguments(batch, rule)))
     with pytest.raises(InputError, match=message):
         match_boxes(batch, rule)
-    assert int(theirs.problem) < torch.iinfo(torch.int64).max
+    assert int(theirs.error) < torch.iinfo(torch.int64).max
 
 
 BAD_RULES = {

@@ -16,7 +16,8 @@ from tests.ops.backends import BACKENDS
 from tests.ops.test_matching import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _matching_cuda, matching
-from valor_gpu.ops.matching import FINE, FREE, HASHED, WANT_MATCHES, DetectionBatch, Matched, MatchRule
+from valor_gpu.ops.error_codes import describe_box, raise_error
+from valor_gpu.ops.matching import FREE, HASHED, NO_ERROR, WANT_MATCHES, DetectionBatch, Matched, MatchRule
 
 COLUMNS = ("boxes", "scores", "labels", "true_boxes", "true_labels", "true_flags", "true_areas")
 Op = Callable[[DetectionBatch, MatchRule], Matched]
@@ -209,15 +210,15 @@ def reference(batch: DetectionBatch, rule: MatchRule) -> Matched:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_an_image_with_a_problem_counts_as_empty(op: Op, name: str) -> None:
+def test_an_image_with_an_error_counts_as_empty(op: Op, name: str) -> None:
     batch = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **PROBLEMS[name][0])
     rule = MatchRule.make(*RULES["coco"])
     found = assert_same(op(batch, rule), reference(batch, rule))
     with pytest.raises(InputError, match=PROBLEMS[name][1]):
-        matching.raise_problem(int(found.problem))
+        raise_error(found.error, describe_box)
 
 
-def test_the_first_problem_of_a_batch_is_reported(op: Op, order_of_lanes: None) -> None:
+def test_the_first_error_of_a_batch_is_reported(op: Op, order_of_lanes: None) -> None:
     batch = sized_scene([(50, 40), (50, 40), (50, 40), (50, 40)]).batch()
     for image, row in ((3, 1), (2, 45), (2, 37)):
         batch.boxes[image][row, 2] = float("inf")
@@ -226,12 +227,12 @@ def test_the_first_problem_of_a_batch_is_reported(op: Op, order_of_lanes: None) 
     rule = MatchRule.make(*RULES["coco"])
     found = assert_same(op(batch, rule), reference(batch, rule))
     with pytest.raises(InputError, match=r"preds\[2\]\['scores'\]\[35\] must not be NaN"):
-        matching.raise_problem(int(found.problem))
+        raise_error(found.error, describe_box)
     assert (found.detections[:, 12] == 255).tolist() == [False] * 100 + [True] * 100
 
 
-def test_nothing_found_leaves_the_problem_word(op: Op) -> None:
-    assert int(op(random_scene(np.random.default_rng(2)).batch(), MatchRule.make(*RULES["coco"])).problem) == FINE
+def test_nothing_found_leaves_the_error_code(op: Op) -> None:
+    assert int(op(random_scene(np.random.default_rng(2)).batch(), MatchRule.make(*RULES["coco"])).error) == NO_ERROR
 
 
 @pytest.mark.parametrize(("name", "at"), [("scores", 1), ("true_flags", 0), ("counts", 0), ("image_ids", 1)])

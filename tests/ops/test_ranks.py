@@ -15,7 +15,8 @@ from testing import examples_ranks as made
 from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _ranks_cuda, _targets, ranks
+from valor_gpu.ops import _library, _ranks_cuda, ranks
+from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
 
 Op = Callable[..., Any]
@@ -49,7 +50,7 @@ def test_areas_are_those_of_all_pairs(seed: int) -> None:
         expected = brute_areas(scores[:, c].double(), target == c)
         assert np.abs(found.values[:, c].numpy() - np.array([float(e) for e in expected])).max() < 1e-15
     assert found.totals[0].tolist() == torch.bincount(target, minlength=3).tolist()
-    assert found.totals.sum(0).tolist() == [40] * 3 and int(found.problem) == _targets.FINE
+    assert found.totals.sum(0).tolist() == [40] * 3 and int(found.error) == NO_ERROR
 
 
 def weight_of(kind: str, rng: np.random.Generator, rows: int) -> Tensor | None:
@@ -206,19 +207,19 @@ def test_infinite_scores_rank_first_and_last(areas: Op, dtype: torch.dtype) -> N
 def test_scores_that_are_ignored_are_not_looked_at(areas: Op) -> None:
     scores = torch.tensor([[0.5, torch.nan], [0.25, 0.75], [torch.nan, torch.nan]])
     per_element = check(areas, scores, torch.tensor([[1, 9], [0, 1], [9, 9]]), 9, None)
-    assert per_element[1].tolist() == [[1, 1], [1, 0]] and per_element[2] == _targets.FINE
+    assert per_element[1].tolist() == [[1, 1], [1, 0]] and per_element[2] == NO_ERROR
     by_row = check(areas, torch.nan_to_num(scores, 0.5).index_fill(0, torch.tensor(2), torch.nan),
                    torch.tensor([0, 1, -1]), -1, None)  # fmt: skip
-    assert by_row[1].tolist() == [[1, 1], [1, 1]] and by_row[2] == _targets.FINE
+    assert by_row[1].tolist() == [[1, 1], [1, 1]] and by_row[2] == NO_ERROR
 
 
-def told(found: Any, names: _targets.Names) -> str:
-    return _targets.describe(int(found[-1]), names)
+def told(found: Any, names: Names) -> str:
+    return describe_value(int(found[-1]), names)
 
 
 def test_the_first_bad_value_is_told(areas: Op) -> None:
     scores, target = torch.rand(50, 3), torch.randint(0, 3, (50,))
-    names = _targets.Names(classes=3)
+    names = Names(classes=3)
     scores[40, 1] = scores[31, 2] = scores[31, 0] = torch.nan
     assert told(areas(scores, target, None, None), names) == "preds[31, 0] must not be NaN"
     target[29] = 3
@@ -247,11 +248,11 @@ def test_weights_of_rows_that_are_left_out_are_not_looked_at(areas: Op, bad: flo
     weight[7] = bad
     for target in (made.indices(rng, 50, 3), made.multi_hot(rng, 50, 3).long()):
         target[7] = -5
-        assert int(check(areas, scores, target, -5, weight)[-1]) == _targets.FINE
-        assert int(rank_curves(scores, target, ignore_index=-5, weight=weight).problem) == _targets.FINE
+        assert int(check(areas, scores, target, -5, weight)[-1]) == NO_ERROR
+        assert int(rank_curves(scores, target, ignore_index=-5, weight=weight).error) == NO_ERROR
         if target.ndim == 2:
             target[7, 2] = 1
-            assert told(areas(scores, target, -5, weight), _targets.Names(3)).startswith("sample_weight[7]")
+            assert told(areas(scores, target, -5, weight), Names(3)).startswith("sample_weight[7]")
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -16,7 +16,7 @@ from testing.parity import differences
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
-from valor_gpu.ops._targets import FINE, Names, describe
+from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
 from valor_gpu.ops.score_histogram import ALL, POSITIVES, _score_histogram_cuda, block_rows, score_histogram
 
 Op = Callable[..., Any]
@@ -48,9 +48,9 @@ def brute(
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in WRONG and "1000 x" not in name])
 def test_buckets_are_those_of_all_comparisons(name: str) -> None:
     arguments = EXAMPLES[name]
-    histogram, problem = _library.reference("score_histogram")(*arguments)
+    histogram, error = _library.reference("score_histogram")(*arguments)
     expected = brute(*arguments)
-    assert int(problem) == FINE and histogram.shape == expected.shape
+    assert int(error) == NO_ERROR and histogram.shape == expected.shape
     assert histogram.dtype == (torch.int64 if arguments[-1] is None else torch.float64)
     assert np.allclose(histogram.numpy(), expected, rtol=1e-12, atol=0)
 
@@ -101,14 +101,14 @@ def test_sums_of_weights_run_over_blocks_of_rows() -> None:
         ("weights that are none, labels", ""),
     ],
 )
-def test_the_first_problem_is_told(name: str, message: str) -> None:
+def test_the_first_error_is_reported(name: str, message: str) -> None:
     scores, target, grid, ignore_index, weight = EXAMPLES[name]
-    problem = int(score_histogram(scores, target, grid, ignore_index=ignore_index, weight=weight).problem)
+    error = int(score_histogram(scores, target, grid, ignore_index=ignore_index, weight=weight).error)
     if not message:
-        assert problem == FINE
+        assert error == NO_ERROR
         return
     with pytest.raises(InputError, match=message):
-        raise InputError(describe(problem, Names(scores.shape[1], target.ndim == 2)))
+        raise InputError(describe_value(error, Names(scores.shape[1], target.ndim == 2)))
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -141,10 +141,10 @@ def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) ->
     """-1 is 255 in the bits of uint8."""
     scores, target = torch.tensor([[0.75], [0.25], [0.75]]), torch.tensor([[1], [255], [0]], dtype=torch.uint8)
     arguments = (scores, target, GRIDS["hit"], -1, None)
-    histogram, problem = op(*arguments)
+    histogram, error = op(*arguments)
     assert histogram.sum(-1).tolist() == [[1], [2]]
-    assert int(problem) != FINE and describe(int(problem), Names(1, True)).startswith("target[1]")
-    assert differences((histogram, problem), _library.reference("score_histogram")(*arguments)) == ""
+    assert int(error) != NO_ERROR and describe_value(int(error), Names(1, True)).startswith("target[1]")
+    assert differences((histogram, error), _library.reference("score_histogram")(*arguments)) == ""
 
 
 @pytest.mark.parametrize("per_element", [False, True])
@@ -152,9 +152,9 @@ def test_a_lone_nan_of_weight_0_is_told(op: Op, per_element: bool) -> None:
     target = torch.ones(4, 1, dtype=torch.int64) if per_element else torch.zeros(4, dtype=torch.int64)
     weight = torch.tensor([1.0, 2.0, 0.0, 1.0], dtype=torch.float64)
     arguments = (torch.tensor([[0.25], [0.5], [torch.nan], [0.75]]), target, GRIDS["hit"], None, weight)
-    histogram, problem = op(*arguments)
-    assert describe(int(problem), Names(1, per_element)).startswith("preds[2] must not be NaN")
-    assert differences((histogram, problem), _library.reference("score_histogram")(*arguments)) == ""
+    histogram, error = op(*arguments)
+    assert describe_value(int(error), Names(1, per_element)).startswith("preds[2] must not be NaN")
+    assert differences((histogram, error), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_views_are_read_in_their_order(op: Op) -> None:

@@ -15,7 +15,7 @@ from valor_gpu.classification.ratio_base import samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops._targets import PREDICTION
+from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels import TRUE, count_labels, top_classes
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.result import Result, Signature
@@ -107,8 +107,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
                 by ``compute`` instead, since nothing waits for the device here.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        confidence, correct, problem = _confidences(batch)
-        refused = self._refused(problem)
+        confidence, correct, error = _confidences(batch)
+        refused = self._refused(error)
         edges = torch.linspace(0, 1, self.n_bins + 1, dtype=confidence.dtype, device=confidence.device)
         cells = torch.bucketize(confidence, edges, right=True) - 1
         if self.task.ignore_index is not None:
@@ -142,14 +142,14 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         reasons = dict.fromkeys(missing, "no sample has such a confidence")
         return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
 
-    def _describe(self, problem: int) -> str:
-        if problem % 16 == PREDICTION:
-            return f"preds[{problem >> 36}] must hold probabilities from 0 to 1, or logits, and no NaN"
-        return super()._describe(problem)
+    def _describe(self, error: int) -> str:
+        if value_kind(error) == PREDICTION:
+            return f"preds[{value_row(error)}] must hold probabilities from 0 to 1, or logits, and no NaN"
+        return super()._describe(error)
 
 
 def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first problem of the batch."""
+    """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first error of the batch."""
     probabilities, target = batch.probabilities(), batch.target.reshape(-1)
     if batch.task.kind == "multiclass":
         confidence = probabilities.amax(1).float()
@@ -161,7 +161,7 @@ def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
         correct = target == 1
     found = torch.where((confidence >= 0) & (confidence <= 1), found, -1)
     read = count_labels(found, target, classes, ignore_index=batch.task.ignore_index, weight=batch.weight)
-    return confidence.contiguous(), correct, read.problem
+    return confidence.contiguous(), correct, read.error
 
 
 def _distance(state: ReliabilityBins, norm: str) -> Tensor:

@@ -18,8 +18,8 @@ from valor_gpu.classification.ratio_base import choices_of, count_classes, decid
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops._launch import INT_TYPES
-from valor_gpu.ops._targets import PREDICTION
+from valor_gpu.ops.dtypes import INT_TYPES
+from valor_gpu.ops.error_codes import PREDICTION, value_kind
 from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
 from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result, Signature
@@ -130,8 +130,8 @@ class PairMetric(TaskMetric[PairCounts]):
             check_dtype("sample_ids", sample_ids, INT_TYPES)
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))
         counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
-        found, matrix, pending, problem = counted(batch)
-        refused = self._refused(problem)
+        found, matrix, pending, error = counted(batch)
+        refused = self._refused(error)
         counts = PairCounts(matrix, samples_seen(batch), pending)
         if not self.max_examples:
             self._add(counts, refused)
@@ -145,20 +145,20 @@ class PairMetric(TaskMetric[PairCounts]):
             self._count_pending()
 
     def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first problem."""
+        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
         top = None if batch.hard else top_classes(batch.preds)
         found = batch.preds if top is None else top.classes[:, 0]
         task = self.task
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
         if max(_SMALL * len(found), _FEW_CELLS) < self._cells:
-            problem = count_labels(found, batch.target, task.classes, **choices).problem
+            error = count_labels(found, batch.target, task.classes, **choices).error
             matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(found, batch)
         else:
             pairs = count_pairs(found, batch.target, task.classes, **choices)
-            matrix, pending, problem = pairs.matrix.double(), self._none_pending(), pairs.problem
+            matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
         if top is not None:
-            problem = torch.where(problem % 16 == PREDICTION, top.problem, problem)  # the class of a row with NaN is -1
-        return found, matrix, pending, problem
+            error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
+        return found, matrix, pending, error
 
     def _none_pending(self) -> Tensor:
         return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)
@@ -184,14 +184,14 @@ class PairMetric(TaskMetric[PairCounts]):
         return count_pairs(cells % classes, cells // classes, classes, weight=rows[:, 1]).matrix
 
     def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first problem."""
-        counts, problem = count_classes(batch, threshold=self.threshold)
+        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first error."""
+        counts, error = count_classes(batch, threshold=self.threshold)
         o = counts.outcomes
         matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
         if not self.max_examples:
-            return batch.target, matrix, self._none_pending(), problem
+            return batch.target, matrix, self._none_pending(), error
         scores, least = decided(batch, self.threshold)
-        return scores >= least, matrix, self._none_pending(), problem
+        return scores >= least, matrix, self._none_pending(), error
 
     def _cells_of(self, found: Tensor, target: Tensor) -> Tensor:
         """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""

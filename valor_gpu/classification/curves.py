@@ -147,7 +147,7 @@ class CurveMetric(ScoreMetric):
     def _at_scores(self, state: ScoreRecords, pooled: bool) -> list[Points]:
         ranked = self._ranked(state, pooled)
         found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.problem)
+        check_ranked(found.error)
         thresholds = self._probabilities(state, found.thresholds[:, None])[:, 0] if self._monotone else found.thresholds
         offsets = found.offsets.tolist()
         points = []

@@ -108,7 +108,7 @@ class RankingMetric(ScoreMetric):
             return RankingValues(*self._binned(counts, state.lightest), positives, every - positives)
         ranked = self._ranked(state, pooled)
         found = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.problem)
+        check_ranked(found.error)
         value = found.values[self._row]
         return RankingValues(value, value, value, *found.totals.double())
 

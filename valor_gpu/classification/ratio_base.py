@@ -13,8 +13,8 @@ from valor_gpu.checks import check_choice
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops._launch import to_device
-from valor_gpu.ops._targets import NAN_SCORE, PREDICTION
+from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
 from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
@@ -77,18 +77,18 @@ def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
 def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
     scores, least = decided(batch, threshold)
     limits = torch.tensor([least], dtype=torch.float64)
-    histogram, problem = score_histogram(
+    histogram, error = score_histogram(
         scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
     )
     if batch.hard:
-        problem = torch.where(problem % 16 == NAN_SCORE, problem + (PREDICTION - NAN_SCORE), problem)
+        error = torch.where(value_kind(error) == NAN_SCORE, error + (PREDICTION - NAN_SCORE), error)
     positives, every = histogram.double()
     counts = torch.stack((positives[:, 1], every[:, 1], positives.sum(1), every.sum(1)))
-    return ClassCounts(counts, samples_seen(batch)), problem
+    return ClassCounts(counts, samples_seen(batch)), error
 
 
 def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
-    """The state of one batch, and its first problem, see :mod:`valor_gpu.ops._targets`; nothing waits on CUDA.
+    """The state of one batch, and its first error, see :mod:`valor_gpu.ops.error_codes`; nothing waits on CUDA.
 
     Args:
         batch: of any task.
@@ -108,7 +108,7 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
     else:
         found = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
     total = found.counts[TRUE].sum().expand(1, batch.task.classes)
-    return ClassCounts(torch.cat((found.counts, total)).double(), samples_seen(batch)), found.problem
+    return ClassCounts(torch.cat((found.counts, total)).double(), samples_seen(batch)), found.error
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -190,8 +190,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
                 by ``compute`` instead, since nothing waits for the device here.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        counts, problem = count_classes(batch, self.top_k, self.threshold)
-        self._add(counts, self._refused(problem))
+        counts, error = count_classes(batch, self.top_k, self.threshold)
+        self._add(counts, self._refused(error))
 
     def compute(self) -> Tensor:
         """The value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""

@@ -16,7 +16,15 @@ from valor_gpu.classification.ratio_base import samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops._targets import FINE, NAN_SCORE, Names, describe
+from valor_gpu.ops.error_codes import (
+    NAN_SCORE,
+    NO_ERROR,
+    ROUNDED_SCORES,
+    Names,
+    describe_value,
+    raise_error,
+    value_kind,
+)
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
@@ -25,7 +33,6 @@ from valor_gpu.state import State, joined, least, summed
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
-_ROUNDED = 5  # a problem word beyond those of the ops: float64 scores that score_dtype changes
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -143,13 +150,13 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _keep(self, batch: ScoreBatch) -> None:
         rounded = batch.scores.to(self.score_dtype, copy=True, memory_format=torch.contiguous_format)
-        problem = score_histogram(
+        error = score_histogram(
             rounded, batch.target, _NOTHING, ignore_index=self.task.ignore_index, weight=batch.weight
-        ).problem
+        ).error
         if batch.scores.dtype == torch.float64 != self.score_dtype:
-            changed = torch.where(_loses_digits(batch, rounded), _ROUNDED, FINE)
-            problem = torch.where(problem == FINE, changed, problem)
-        refused = self._refused(problem)
+            changed = torch.where(_loses_digits(batch, rounded), ROUNDED_SCORES, NO_ERROR)
+            error = torch.where(error == NO_ERROR, changed, error)
+        refused = self._refused(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
         if scores and len(scores[-1]) and (len(weights[-1]) > 0) != (batch.weight is not None):
             raise InputError(_MIXED)
@@ -161,18 +168,18 @@ class ScoreMetric(TaskMetric[Any]):
         scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
         if torch.promote_types(scores.dtype, self.score_dtype) != self.score_dtype:
             scores = scores.to(self.score_dtype)
-        counts, problem = score_histogram(
+        counts, error = score_histogram(
             scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
         )
-        refused = self._refused(problem)
+        refused = self._refused(error)
         lightest = torch.ones((), dtype=torch.float64, device=scores.device)
         if batch.weight is not None:
             lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
         self._add(Histogram(counts.double(), samples_seen(batch), lightest), refused)
 
-    def _describe(self, problem: int) -> str:
-        if problem != _ROUNDED:
-            return super()._describe(problem)
+    def _describe(self, error: int) -> str:
+        if error != ROUNDED_SCORES:
+            return super()._describe(error)
         name = str(self.score_dtype).removeprefix("torch.")
         return (
             f"score_dtype must be torch.float64 for preds of float64 that {name} changes, "
@@ -180,7 +187,7 @@ class ScoreMetric(TaskMetric[Any]):
         )
 
     def _describe_error(self, code: int) -> str:
-        return self._describe(code) if code == _ROUNDED else super()._describe_error(code)
+        return self._describe(code) if code == ROUNDED_SCORES else super()._describe_error(code)
 
     # ---------------------------------------------------------------------------------------------------- reductions
 
@@ -254,11 +261,14 @@ def winners(scores: Tensor) -> Tensor:
     return torch.where(scores.isnan(), scores, lost)
 
 
-def check_ranked(problem: Tensor) -> None:
+def check_ranked(error: Tensor) -> None:
     """Raise :class:`InputError` if scores that ``update`` took are NaN after their activation."""
-    if (word := int(problem)) != FINE:
-        softmax = "preds must be below infinity where their softmax is taken: " if word % 16 == NAN_SCORE else ""
-        raise InputError(softmax + describe(word, Names(2)))
+
+    def describe(code: int) -> str:
+        softmax = "preds must be below infinity where their softmax is taken: " if value_kind(code) == NAN_SCORE else ""
+        return softmax + describe_value(code, Names(2))
+
+    raise_error(error, describe)
 
 
 def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:

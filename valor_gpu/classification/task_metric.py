@@ -9,7 +9,7 @@ from torch import Tensor
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.metric import Metric, S
-from valor_gpu.ops._targets import FINE, Names, describe
+from valor_gpu.ops.error_codes import Names, describe_value, raise_or_defer
 
 
 class TaskMetric(Metric[S]):
@@ -34,17 +34,13 @@ class TaskMetric(Metric[S]):
         self.task = task
         super().__init__(empty, config, **kwargs)
 
-    def _refused(self, problem: Tensor) -> Tensor | None:
-        """What ``_add`` is told of the problem word of an op: on CUDA the word; on the CPU a bad value raises at once.
+    def _refused(self, error: Tensor) -> Tensor | None:
+        """What ``_add`` is told of the error code of an op: on CUDA the word; on the CPU a bad value raises at once.
 
         Raises:
             InputError: the word, on the CPU, names a bad value.
         """
-        if problem.is_cuda:
-            return problem
-        if (word := int(problem)) != FINE:
-            raise InputError(self._describe(word))
-        return None
+        return raise_or_defer(error, self._describe)
 
     def _draw(self, val: None, ax: Any, what: str | None = None) -> Any:
         """Draw :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.
@@ -58,9 +54,9 @@ class TaskMetric(Metric[S]):
         axes = self.result().plot(ax=ax)
         return axes.figure, axes
 
-    def _describe(self, problem: int) -> str:
+    def _describe(self, error: int) -> str:
         """The place of a bad value, and what it must be."""
-        return describe(problem, Names(self.task.classes, self.task.kind != "multiclass"))
+        return describe_value(error, Names(self.task.classes, self.task.kind != "multiclass"))
 
     def _describe_error(self, code: int) -> str:
         return f"{self._describe(code)} (the row is counted within its batch)"

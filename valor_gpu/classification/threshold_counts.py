@@ -18,9 +18,9 @@ from valor_gpu.checks import check_type
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked, threshold_grid
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops._targets import read_target
 from valor_gpu.ops.labels import first_in_cells
 from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.ops.targets import read_target
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.histogram_metrics import CountsAtThresholds, threshold_counts
 from valor_gpu.reduce.ratios import Outcomes
@@ -56,12 +56,12 @@ class Detailed(NamedTuple):
     Attributes:
         counts: int64 ``[5, C, T]``, in the order of ``KINDS``.
         examples: int64 ``[5, C, T, k]``, the first rows of each, -1 where there are fewer.
-        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`.
+        error: int64 ``[]``, see :mod:`valor_gpu.ops.error_codes`.
     """
 
     counts: Tensor
     examples: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 def detailed_counts(
@@ -99,7 +99,7 @@ def detailed_counts(
     best = scores.amax(1, keepdim=True).expand(scores.shape) if len(scores) else scores
     none = threshold_counts(score_histogram(best, target, thresholds, ignore_index=ignore_index).histogram)[2].long()
     counts = torch.stack((tp, tn, fp, fn - none, none))
-    return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), found.problem)
+    return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), found.error)
 
 
 def _examples(
@@ -179,7 +179,7 @@ class ThresholdCounts(ScoreMetric):
     """True and false positives and negatives of every class at score thresholds (``score >= t``), and their ratios.
 
     These are the numbers of Valor's PrecisionRecallCurve and, with ``hardmax``, of its Counts. Every class is a binary
-    problem by itself: positive where it is the target. With ``hardmax`` only the largest score of a sample can reach a
+    error by itself: positive where it is the target. With ``hardmax`` only the largest score of a sample can reach a
     threshold; a target that does not is a false negative either way. A ratio 0 / 0 is NaN (precision where nothing
     reaches the threshold, recall without positives); :meth:`to_valor` gives -1 there and for F1 without true positives.
 
@@ -347,7 +347,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
             self._probabilities(state), state.target, self._limits,
             ignore_index=self.task.ignore_index, max_examples=self.max_examples,
         )  # fmt: skip
-        check_ranked(found.problem)
+        check_ranked(found.error)
         return found
 
     def _values(self, detailed: Detailed) -> dict[str, Tensor]:

@@ -16,8 +16,9 @@ from valor_gpu.coco.params import Params, half_open
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, missing_field
 from valor_gpu.inputs.coco import Annotations, Dataset
-from valor_gpu.ops._launch import BOX_FORMATS
 from valor_gpu.ops.curves import RecordShape
+from valor_gpu.ops.dtypes import BOX_FORMATS
+from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.matching import (
     CHECK_SCORES,
     CROWD,
@@ -28,7 +29,6 @@ from valor_gpu.ops.matching import (
     Matched,
     MatchRule,
     match_boxes,
-    raise_problem,
 )
 
 _XYWH = BOX_FORMATS.index("xywh")
@@ -179,13 +179,13 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
     """
     try:
         matched = match_boxes(batch_of(layout, strict, device), rule)
-        raise_problem(int(matched.problem))
+        raise_error(matched.error, describe_box)
     except InputError as error:
-        raise _named_problem(layout, bool(rule.options & CHECK_SCORES)) or error from None
+        raise _named_error(layout, bool(rule.options & CHECK_SCORES)) or error from None
     return matched
 
 
-def _named_problem(layout: Layout, check_scores: bool) -> InputError | None:
+def _named_error(layout: Layout, check_scores: bool) -> InputError | None:
     """The error for the first value that cannot be matched, by the place of its annotation."""
     truths, found = layout.truths, layout.detections
     candidates = [

@@ -18,7 +18,8 @@ from valor_gpu.detection.summary import Summary, absent_reasons, plot_precision_
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
-from valor_gpu.ops._launch import BOX_FORMATS
+from valor_gpu.ops.dtypes import BOX_FORMATS
+from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.matching import (
     AGNOSTIC,
     CHECK_SCORES,
@@ -26,7 +27,6 @@ from valor_gpu.ops.matching import (
     PADDING_BUCKET,
     USER_INPUT,
     MatchRule,
-    describe_problem,
     match_boxes,
 )
 from valor_gpu.result import Result, Signature, grid_choice
@@ -157,8 +157,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             return
         matched = match_boxes(batch, self._rule)
         rematched = match_boxes(batch, self._class_rule) if self._rematches else None
-        problem = matched.problem if matched.problem.is_cuda else None
-        self._add(batch_records(matched, batch, self.extended_summary, rematched), problem)
+        error = matched.error if matched.error.is_cuda else None
+        self._add(batch_records(matched, batch, self.extended_summary, rematched), error)
 
     def compute(self) -> dict[str, Tensor]:
         """The dict of torchmetrics: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
@@ -174,7 +174,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             return self._result(state, tie_interval)
 
     def _describe_error(self, code: int) -> str:
-        return f"{describe_problem(code)} (the image is counted within its batch)"
+        return f"{describe_box(code)} (the image is counted within its batch)"
 
     # ---------------------------------------------------------------------------------------------------- reductions
 

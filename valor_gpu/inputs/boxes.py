@@ -11,8 +11,8 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import BOX_FORMATS, FLOAT_TYPES, INT_TYPES, to_device
 from valor_gpu.ops.boxes import to_xywh
+from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, INT_TYPES, to_device
 from valor_gpu.ops.matching import DetectionBatch
 
 Item = Mapping[str, Any]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_same_device, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
 _NO_CLASS = torch.iinfo(torch.int64).min  # what a target becomes that is no whole number: out of range everywhere

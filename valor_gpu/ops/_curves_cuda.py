@@ -10,7 +10,8 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_same_device
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import launching, to_device
+from valor_gpu.ops._launch import launching
+from valor_gpu.ops.dtypes import to_device
 
 _MOST_RECORDS = 2**31 - 1
 

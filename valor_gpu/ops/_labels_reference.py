@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from valor_gpu.ops import _targets
-from valor_gpu.ops._targets import bad_weights, first_problem, read_target
+from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, TARGET, WEIGHT, first_error
+from valor_gpu.ops.targets import bad_weights, read_target
 
 _MOST_BLOCKS, _LEAST_ROWS = 64, 1024
 
@@ -47,14 +47,14 @@ def count_top(
     classes = scores.shape[1]
     truth = read_target(target, classes, ignore_index)
     nan = values.isnan() & truth.kept[:, None]
-    problems = [(truth.bad, _targets.TARGET), (nan, _targets.NAN_SCORE)]
+    errors = [(truth.bad, TARGET), (nan, NAN_SCORE)]
     used = truth.kept & ~nan.any(1)
     if weight is not None:
-        problems.append((bad_weights(weight) & truth.kept, _targets.WEIGHT))
+        errors.append((bad_weights(weight) & truth.kept, WEIGHT))
         used &= ~bad_weights(weight)
     top = values.sort(dim=1, descending=True, stable=True).indices[:, :k]
     predicted = torch.where((top == truth.values[:, None]).any(1), truth.values, top[:, 0])
-    return _counts(predicted, truth.values, used, classes, weight), first_problem(problems)
+    return _counts(predicted, truth.values, used, classes, weight), first_error(errors)
 
 
 def top_classes(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -63,39 +63,39 @@ def top_classes(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     nan = values.isnan()
     top = values.sort(dim=1, descending=True, stable=True).indices[:, :k].int()
     top = top.masked_fill(nan.any(1)[:, None], -1).contiguous()
-    return top, first_problem([(nan, _targets.NAN_SCORE)])
+    return top, first_error([(nan, NAN_SCORE)])
 
 
 def _pairs(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Predicted and true classes, the rows that count, and the first problem."""
+    """Predicted and true classes, the rows that count, and the first error."""
     truth, predicted = read_target(target, num_classes, ignore_index), preds.long()
     bad = ((predicted < 0) | (predicted >= num_classes)) & truth.kept
-    problems = [(truth.bad, _targets.TARGET), (bad, _targets.PREDICTION)]
+    errors = [(truth.bad, TARGET), (bad, PREDICTION)]
     used = truth.kept & ~bad
     if weight is not None:
-        problems.append((bad_weights(weight) & truth.kept, _targets.WEIGHT))
+        errors.append((bad_weights(weight) & truth.kept, WEIGHT))
         used &= ~bad_weights(weight)
-    return predicted, truth.values, used, first_problem(problems)
+    return predicted, truth.values, used, first_error(errors)
 
 
 def count_labels(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """See :func:`valor_gpu.ops.labels.count_labels`."""
-    predicted, true, used, problem = _pairs(preds, target, num_classes, ignore_index, weight)
-    return _counts(predicted, true, used, num_classes, weight), problem
+    predicted, true, used, error = _pairs(preds, target, num_classes, ignore_index, weight)
+    return _counts(predicted, true, used, num_classes, weight), error
 
 
 def count_pairs(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """See :func:`valor_gpu.ops.labels.count_pairs`."""
-    predicted, true, used, problem = _pairs(preds, target, num_classes, ignore_index, weight)
+    predicted, true, used, error = _pairs(preds, target, num_classes, ignore_index, weight)
     cells, size = true * num_classes + predicted, num_classes * num_classes
     sums = _sum_cells(cells, used, size, weight, block_rows(true.shape[0], size))
-    return sums.view(num_classes, num_classes), problem
+    return sums.view(num_classes, num_classes), error
 
 
 def first_in_cells(cells: Tensor, num_cells: int, k: int) -> Tensor:
@@ -114,7 +114,7 @@ def first_in_cells(cells: Tensor, num_cells: int, k: int) -> Tensor:
 
 
 def empty_table(like: Tensor, rows: int, classes: int, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """A table of counts and a problem word on the device of ``like``, both unset."""
+    """A table of counts and an error code on the device of ``like``, both unset."""
     dtype = torch.int64 if weight is None else torch.float64
     return like.new_empty((rows, classes), dtype=dtype), like.new_empty((), dtype=torch.int64)
 

@@ -1,4 +1,4 @@
-"""What native kernel calls share: dtype codes, who serves a dispatch key, copies and streams that never wait."""
+"""What native kernel calls share: who serves a dispatch key, and the stream on which a kernel runs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.ops._library import Implementation, Kernel, by_reference
-
-BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
-"""A format's place here is its code, BoxFormat in csrc/core/boxes.h."""
-
-FLOAT_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
-"""FloatType in csrc/core/load.h."""
-
-INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5}
-"""IntType in csrc/core/load.h."""
 
 
 def cpp(kernel: Kernel) -> Implementation:
@@ -42,13 +32,6 @@ def triton(kernel: Kernel) -> Implementation:
     if importlib.util.find_spec("triton") is None:
         return by_reference("triton is not installed: pip install 'valor_gpu[triton]'")
     return Implementation("Triton", kernel, "triton is installed")
-
-
-def to_device(table: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
-    if device.type == "cpu":  # a kernel under csrc/sim
-        return table
-    return table.pin_memory().to(device, non_blocking=True)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_same_device
-from valor_gpu.ops._launch import launching, to_device
+from valor_gpu.ops._launch import launching
+from valor_gpu.ops.dtypes import to_device
 
 _DEVICE = attrgetter("device")
 _IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/matching.cu, which refuses a call that disagrees
@@ -51,7 +52,7 @@ def launch(
         images: I.
         words: the Rule, whose addresses are those of ``numbers``.
         numbers: thresholds, area ranges and limits on the CPU.
-        out: detections, truths, images, matches and the problem word, on the device.
+        out: detections, truths, images, matches and the error code, on the device.
     """
     device = out[0].device
     workspace = _DETECTION_BYTES * out[0].shape[0] + _TRUTH_BYTES * out[1].shape[0]

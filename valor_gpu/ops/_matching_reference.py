@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-_FINE = torch.iinfo(torch.int64).max
-_ROW_BITS, _CODE_BITS = 28, 4
+from valor_gpu.ops.error_codes import NO_ERROR, pack_box
+
 _CROWD, _IGNORED, _ID_ZERO, _FREE = 1, 2, 4, 1
 _AGNOSTIC, _HASHED, _CHECK_SCORES, _USER_INPUT, _WANT_MATCHES = 1, 2, 4, 8, 16
 
@@ -115,8 +115,8 @@ def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
     return truths, records
 
 
-def _first_problem(image: _Image, raw_area: Tensor | None, options: int) -> int:
-    """(row, code) of the first bad row, detections before ground truths on a tie; ``_FINE`` if there is none."""
+def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
+    """(row, code) of the first bad row, detections before ground truths on a tie; ``NO_ERROR`` if there is none."""
     int32 = torch.iinfo(torch.int32)
     wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.true_labels)]
     bad = [
@@ -128,8 +128,8 @@ def _first_problem(image: _Image, raw_area: Tensor | None, options: int) -> int:
         (6, torch.zeros_like(wide[1]) if raw_area is None else raw_area.isnan()),
         (7, ((image.true_flags < 0) | (image.true_flags > 1)) & bool(options & _USER_INPUT)),
     ]
-    found = [(int(mask.nonzero()[0]) << _CODE_BITS) | code for code, mask in bad if bool(mask.any())]
-    return min(found, default=_FINE)
+    found = [pack_box(0, int(mask.nonzero()[0]), code) for code, mask in bad if bool(mask.any())]
+    return min(found, default=NO_ERROR)
 
 
 def _descending(scores: list[float]) -> list[int]:
@@ -250,13 +250,13 @@ def match_boxes(
         _cut(x, sizes[side]) if x else None for x, side in ((areas, 0), (flags, 0), (true_flags, 1), (true_areas, 1))
     ]
     valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, true_counts))]
-    device, problem = labels[0].device, _FINE
+    device, error = labels[0].device, NO_ERROR
     parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     for i in range(len(sizes[0])):
         n, m = valid[0][i], valid[1][i]
         if not (0 <= n <= sizes[0][i] and 0 <= m <= sizes[1][i]):
             code = 8 if not 0 <= n <= sizes[0][i] else 9
-            n, m, problem = 0, 0, min(problem, (i << (_ROW_BITS + _CODE_BITS)) | code)
+            n, m, error = 0, 0, min(error, pack_box(i, 0, code))
         box, true_box = _xywh(columns[0][i], formats[0])[:n], _xywh(truths[0][i], formats[1])[:m]
         extra = [None if x is None else x[i] for x in optional]
         given = None if extra[3] is None else extra[3][:m]
@@ -268,9 +268,9 @@ def match_boxes(
             torch.zeros(m, dtype=torch.int64, device=device) if extra[2] is None else extra[2].long()[:m],
             _true_areas(true_box, given, options),
         )  # fmt: skip
-        found = _first_problem(image, given, options)
-        if found != _FINE:
-            problem = min(problem, (i << (_ROW_BITS + _CODE_BITS)) | found)
+        found = _first_error(image, given, options)
+        if found != NO_ERROR:
+            error = min(error, pack_box(i, 0, found))
             image, n = image.empty(), 0
         rows, matches = _detection_rows(rule, image, device)
         pad = (0, 0, 0, sizes[0][i] - n)
@@ -281,7 +281,7 @@ def match_boxes(
     parts.append(_no_rows(rule, device))
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
     matches = out[3] if options & _WANT_MATCHES else out[3][:0]
-    return out[0], out[1], out[2].reshape(-1, 6), matches, torch.tensor(problem, device=device)
+    return out[0], out[1], out[2].reshape(-1, 6), matches, torch.tensor(error, device=device)
 
 
 def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_same_device
-from valor_gpu.ops import _targets
-from valor_gpu.ops._launch import FLOAT_TYPES, launching
+from valor_gpu.ops import targets
+from valor_gpu.ops._launch import launching
+from valor_gpu.ops.dtypes import FLOAT_TYPES
+from valor_gpu.ops.error_codes import NO_ERROR
 
 ROOM = 1 << 29
 """Bytes that columns which are sorted whole may take at a time, if one column does not need more."""
@@ -33,19 +35,19 @@ def auroc_and_ap(
     rows, classes = scores.shape
     areas = scores.new_empty((2, classes), dtype=torch.float64)
     totals = areas.new_empty((2, classes), dtype=torch.int64 if weight is None else torch.float64)
-    problem = scores.new_full((), _targets.FINE, dtype=torch.int64)
+    error = scores.new_full((), NO_ERROR, dtype=torch.int64)
     words = struct.pack(
         "4q", scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, 0 if weight is None else weight.data_ptr()
     )
-    words += _targets.target_words(target, classes, ignore_index)
-    words += struct.pack("3q", areas.data_ptr(), totals.data_ptr(), problem.data_ptr())
+    words += targets.target_words(target, classes, ignore_index)
+    words += struct.pack("3q", areas.data_ptr(), totals.data_ptr(), error.data_ptr())
     if target.ndim == 1 and weight is None:
         _look_up(words, scores)
     else:
         width = max(1, ROOM // max(1, rows * _BYTES))
         for column in range(0, classes, width):
             _sort(words, scores, column, min(width, classes - column))
-    return areas, totals, problem
+    return areas, totals, error
 
 
 def _key_dtype(scores: Tensor) -> torch.dtype:

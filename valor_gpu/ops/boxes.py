@@ -12,8 +12,9 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import BOX_FORMATS, FLOAT_TYPES, cpp, cuda, launching, to_device
+from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
+from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, to_device
 from valor_gpu.ragged import Ragged
 
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_choice
 from valor_gpu.ops import _curves_cuda
-from valor_gpu.ops._launch import cpp, cuda, to_device
+from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops.dtypes import to_device
 
 TIE_ORDERS = ("given", "highest", "lowest")
 _SPACING = 2.220446049250313e-16  # numpy.spacing(1)

@@ -15,17 +15,11 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda
 from valor_gpu.ops import _labels_reference as reference
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp, cuda
+from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
-from valor_gpu.ops._targets import (
-    FINE,
-    check_labels,
-    check_scores,
-    check_target,
-    check_weight,
-    pair_words,
-    target_words,
-)
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.ops.targets import check_labels, check_scores, check_target, check_weight, pair_words, target_words
 
 TRUE_POSITIVES, PREDICTED, TRUE = 0, 1, 2
 """Rows of the counts by class."""
@@ -33,25 +27,25 @@ TRUE_POSITIVES, PREDICTED, TRUE = 0, 1, 2
 
 class Counts(NamedTuple):
     """``counts`` ``[3, C]``, int64 or with weights float64: rows ``TRUE_POSITIVES``, ``PREDICTED`` and ``TRUE``;
-    ``problem`` int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Rows with a problem count nowhere.
+    ``error`` int64 ``[]``, see :mod:`valor_gpu.ops.error_codes`. Rows with an error count nowhere.
     """
 
     counts: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 class Pairs(NamedTuple):
-    """``matrix`` ``[C, C]``, int64 or with weights float64, rows are true classes; ``problem`` as in Counts."""
+    """``matrix`` ``[C, C]``, int64 or with weights float64, rows are true classes; ``error`` as in Counts."""
 
     matrix: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 class TopClasses(NamedTuple):
-    """``classes`` int32 ``[N, k]`` by descending score, -1 in rows with NaN; ``problem`` as in Counts."""
+    """``classes`` int32 ``[N, k]`` by descending score, -1 in rows with NaN; ``error`` as in Counts."""
 
     classes: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 def count_top(
@@ -74,7 +68,7 @@ def count_top(
         they have the same bits on every device and with any number of threads.
 
     Raises:
-        InputError: on another shape, dtype or device, or a k out of range. A bad value is in ``problem``, so that
+        InputError: on another shape, dtype or device, or a k out of range. A bad value is in ``error``, so that
             nothing waits on CUDA.
 
     Example:
@@ -110,7 +104,7 @@ def count_labels(
         Counts, summed as in :func:`count_top`.
 
     Raises:
-        InputError: on another shape, dtype or device. A bad value is in ``problem``.
+        InputError: on another shape, dtype or device. A bad value is in ``error``.
 
     Example:
         >>> import torch
@@ -139,7 +133,7 @@ def count_pairs(
         Pairs. Sums of weights run over blocks of rows as in :func:`count_top`, of at least C^2 rows.
 
     Raises:
-        InputError: on another shape, dtype or device. A bad value is in ``problem``.
+        InputError: on another shape, dtype or device. A bad value is in ``error``.
 
     Example:
         >>> import torch
@@ -162,7 +156,7 @@ def top_classes(scores: Tensor, k: int = 1) -> TopClasses:
         Classes by descending score; of equal scores the lower class comes first, and -0.0 equals 0.0.
 
     Raises:
-        InputError: on another shape or dtype, or a k out of range. A NaN score is in ``problem``.
+        InputError: on another shape or dtype, or a k out of range. A NaN score is in ``error``.
 
     Example:
         >>> import torch
@@ -228,19 +222,19 @@ def _tabulate(
     count: native.Function, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
     rows: int, classes: int, left_out: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The table ``[rows, classes]`` that ``count`` fills, and the first problem.
+    """The table ``[rows, classes]`` that ``count`` fills, and the first error.
 
     With ``left_out``, -1 among ``preds`` stands for rows to leave out.
     """
     preds, target = preds.contiguous(), target.contiguous()
     weight = None if weight is None else weight.contiguous()
-    table, problem = reference.empty_table(preds, rows, classes, weight)
+    table, error = reference.empty_table(preds, rows, classes, weight)
     count(
         pair_words(preds, target, classes, ignore_index, weight, left_out),
         reference.block_rows(target.shape[0], table.numel()),
-        table.zero_().data_ptr(), problem.fill_(FINE).data_ptr(), torch.get_num_threads(),
+        table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    return table, problem
+    return table, error
 
 
 def _count_top_cpu(
@@ -249,14 +243,14 @@ def _count_top_cpu(
     scores, target = scores.contiguous(), target.contiguous()
     rows, classes = scores.shape
     predicted = scores.new_empty(rows, dtype=torch.int32)
-    found = torch.tensor(FINE)
+    found = torch.tensor(NO_ERROR)
     native.function("valor_cpu", "valor_predict_top_cpu", "pqqpqppq")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
         predicted.data_ptr(), found.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     count = native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
-    counts, problem = _tabulate(count, predicted, target, ignore_index, weight, 3, classes, left_out=True)
-    return counts, torch.minimum(problem, found)
+    counts, error = _tabulate(count, predicted, target, ignore_index, weight, 3, classes, left_out=True)
+    return counts, torch.minimum(error, found)
 
 
 def _count_labels_cpu(
@@ -275,13 +269,13 @@ def _count_pairs_cpu(
 
 def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     scores = scores.contiguous()
-    classes, problem = reference.top_classes_fake(scores, k)
-    problem.fill_(FINE)
+    classes, error = reference.top_classes_fake(scores, k)
+    error.fill_(NO_ERROR)
     native.function("valor_cpu", "valor_top_classes_cpu", "pqqqqppq")(
-        scores.data_ptr(), FLOAT_TYPES[scores.dtype], *scores.shape, k, classes.data_ptr(), problem.data_ptr(),
+        scores.data_ptr(), FLOAT_TYPES[scores.dtype], *scores.shape, k, classes.data_ptr(), error.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
-    return classes, problem
+    return classes, error
 
 
 def _first_in_cells_cpu(cells: Tensor, num_cells: int, k: int) -> Tensor:

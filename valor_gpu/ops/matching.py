@@ -20,28 +20,17 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _matching_cuda, _matching_reference
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES, cpp, cuda
+from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 
 PADDING_BUCKET = 255
 IMAGE_COLUMNS = ("ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS")
 CROWD, IGNORED, ID_ZERO = 1, 2, 4
 FREE = 1
 AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
-FINE = torch.iinfo(torch.int64).max
 
-_PROBLEMS = {
-    1: ("preds", "boxes", "must be finite"),
-    2: ("preds", "scores", "must not be NaN"),
-    3: ("preds", "labels", "must fit in int32"),
-    4: ("target", "boxes", "must be finite"),
-    5: ("target", "labels", "must fit in int32"),
-    6: ("target", "area", "must not be NaN"),
-    7: ("target", "iscrowd", "must be 0 or 1"),
-    8: ("preds", "counts", "must lie between 0 and the padded length"),
-    9: ("target", "counts", "must lie between 0 and the padded length"),
-}
-_ROW_BITS, _CODE_BITS = 28, 4
 _LISTS = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas",
           "counts", "image_ids")  # fmt: skip
 _WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of the first nine
@@ -119,7 +108,7 @@ class DetectionBatch:
         flags: empty, or ``[D_i]`` uint8: ``FREE``.
         image_ids: empty, or one int64 ``[I]`` CPU tensor, or I one-element int64 tensors.
         counts: int64 ``[I]`` valid rows of padded detections, on the device; likewise ``true_counts``.
-        box_format: code of the format, see ``ops._launch.BOX_FORMATS``; likewise ``true_box_format``.
+        box_format: code of the format, see ``ops.dtypes.BOX_FORMATS``; likewise ``true_box_format``.
     """
 
     boxes: list[Tensor]
@@ -140,13 +129,13 @@ class DetectionBatch:
 
 
 class Matched(NamedTuple):
-    """What matching leaves: three row tables, matches int32 ``[D, L]`` when wanted (-1: none), and a problem word."""
+    """What matching leaves: three row tables, matches int32 ``[D, L]`` when wanted (-1: none), and an error code."""
 
     detections: Tensor
     truths: Tensor
     images: Tensor
     matches: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
@@ -165,8 +154,8 @@ def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
         Row tables of detections, truths and images.
 
     Raises:
-        InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the problem word is
-            returned instead and raised by :func:`raise_problem`, so that nothing waits.
+        InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the error code is
+            returned instead, since reading it would wait for the device.
     """
     matched = Matched(
         *_OP(
@@ -175,27 +164,13 @@ def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
             rule.thresholds, rule.area_ranges, rule.limits, [batch.box_format, batch.true_box_format], rule.options,
         )
     )  # fmt: skip
-    if not matched.problem.is_cuda:
-        raise_problem(int(matched.problem))
+    if not matched.error.is_cuda:
+        raise_error(matched.error, describe_box)
     return matched
 
 
-def describe_problem(problem: int) -> str:
-    """The image of the batch, key and row packed into a problem word, and what is wrong with the row."""
-    side, name, need = _PROBLEMS.get(problem & ((1 << _CODE_BITS) - 1), ("update", "?", f"failed with code {problem}"))
-    row = problem >> _CODE_BITS & ((1 << _ROW_BITS) - 1)
-    image = problem >> (_CODE_BITS + _ROW_BITS)
-    return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
-
-
-def raise_problem(problem: int) -> None:
-    """Raise :class:`InputError` that names the row packed into ``problem``; do nothing when all is fine."""
-    if problem != FINE:
-        raise InputError(describe_problem(problem))
-
-
 def _allocate(like: Tensor, rows: tuple[Any, Any, int], thresholds: int, areas: int, options: int) -> Matched:
-    """Output tensors on the device of ``like`` for so many detections, truths and images; problem is not set."""
+    """Output tensors on the device of ``like`` for so many detections, truths and images; error is not set."""
     detections, truths, images = rows
     lanes = thresholds * areas
     new, byte = like.new_empty, torch.uint8
@@ -302,7 +277,7 @@ def _match_boxes_cpu(
     native.function("valor_cpu", "valor_match_boxes_cpu", "pqppppppq")(
         struct.pack("22q", *batch), lengths.shape[1],
         rule_words((thresholds, area_ranges, limits), formats, options, lists), out.detections.data_ptr(),
-        out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.problem.data_ptr(),
+        out.truths.data_ptr(), out.images.data_ptr(), out.matches.data_ptr(), out.error.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
     return out
@@ -321,7 +296,7 @@ def _match_boxes_cuda(*arguments: Any) -> Matched:
     _matching_cuda.check_one_device(dict(zip(_LISTS, (*lists, padded, ids))))
     rows = (sum(map(len, lists[2])), sum(map(len, lists[6])), lengths.shape[1])
     out = _allocate(lists[0][0], rows, thresholds.shape[0], area_ranges.shape[0], options)
-    out.problem.fill_(FINE)
+    out.error.fill_(NO_ERROR)
     table = segment_table(lists, image_ids, (counts, true_counts), lengths)
     numbers = (thresholds, area_ranges, limits)
     words = rule_words(numbers, formats, options, lists)

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_choice, check_same_device
-from valor_gpu.ops._launch import cuda, launching, to_device
+from valor_gpu.ops._launch import cuda, launching
 from valor_gpu.ops._library import by_reference, register
 from valor_gpu.ops.curves import Curves
+from valor_gpu.ops.dtypes import to_device
 
 _ARRAYS = ("precision", "recall")
 

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _ranks_cuda, _targets
-from valor_gpu.ops._launch import FLOAT_TYPES, cpp, cuda
+from valor_gpu.ops import _ranks_cuda, targets
+from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops.dtypes import FLOAT_TYPES
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
 
 LANES = 256
 """Parts of a sum; kLanes in csrc/core/ranks.h."""
@@ -33,12 +35,12 @@ class AurocAndAp(NamedTuple):
         values: float64 ``[2, C]``: ROC AUC, NaN without positives or without negatives; average precision, NaN without
             positives.
         totals: ``[2, C]`` positives and negatives: int64 counts, or float64 weights.
-        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Unless it is ``FINE`` the rest means nothing.
+        error: int64 ``[]``, see :mod:`valor_gpu.ops.error_codes`. Unless it is ``NO_ERROR`` the rest means nothing.
     """
 
     values: Tensor
     totals: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 class RankCurves(NamedTuple):
@@ -49,14 +51,14 @@ class RankCurves(NamedTuple):
         tp: ``[P]`` positives at or above the threshold: int64 counts, or float64 weights.
         fp: ``[P]`` likewise negatives.
         offsets: int64 ``[C + 1]``: the points of class c are ``offsets[c]`` to ``offsets[c + 1]``.
-        problem: int64 ``[]``, see :mod:`valor_gpu.ops._targets`. Unless it is ``FINE`` the rest means nothing.
+        error: int64 ``[]``, see :mod:`valor_gpu.ops.error_codes`. Unless it is ``NO_ERROR`` the rest means nothing.
     """
 
     thresholds: Tensor
     tp: Tensor
     fp: Tensor
     offsets: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 def auroc_and_ap(
@@ -124,11 +126,11 @@ def rank_curves(
 
 
 def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    _targets.check_scores(scores)
+    targets.check_scores(scores)
     if scores.shape[0] >= _MOST_ROWS:
         raise InputError(f"scores must have fewer than 2^31 rows but has {scores.shape[0]}")
-    _targets.check_target(target, scores)
-    _targets.check_weight(weight, ("scores", scores))
+    targets.check_target(target, scores)
+    targets.check_weight(weight, ("scores", scores))
 
 
 # ------------------------------------------------------------------------------------------------------- definitions
@@ -207,29 +209,29 @@ def _values_of(ranked: _Ranked) -> tuple[list[Tensor], list[Tensor]]:
 def _classes(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[list[_Ranked], Tensor]:
-    """Every class, ranked, and the problem word."""
-    truths = _targets.read_target(target, scores.shape[1], ignore_index)
+    """Every class, ranked, and the error code."""
+    truths = targets.read_target(target, scores.shape[1], ignore_index)
     kept = truths.kept if target.ndim == 2 else truths.kept[:, None].expand(scores.shape)
     nan = scores.isnan()
-    masks = [(truths.bad, _targets.TARGET), (nan & kept, _targets.NAN_SCORE)]
+    masks = [(truths.bad, TARGET), (nan & kept, NAN_SCORE)]
     if weight is not None:
         counted = truths.kept.any(1) if target.ndim == 2 else truths.kept
-        masks.append((_targets.bad_weights(weight) & counted, _targets.WEIGHT))
+        masks.append((targets.bad_weights(weight) & counted, WEIGHT))
     found = []
     for c in range(scores.shape[1]):
         rows = kept[:, c] & ~nan[:, c]
         positive = truths.values[:, c] == 1 if target.ndim == 2 else truths.values == c
         found.append(_rank(scores[rows, c], positive[rows], None if weight is None else weight[rows]))
-    return found, _targets.first_problem(masks)
+    return found, first_error(masks)
 
 
 def _auroc_and_ap_reference(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    ranked, problem = _classes(scores, target, ignore_index, weight)
+    ranked, error = _classes(scores, target, ignore_index, weight)
     found = [_values_of(one) for one in ranked]
     values, totals = (torch.stack([torch.stack(pair[i]) for pair in found], 1) for i in (0, 1))
-    return values, totals, problem
+    return values, totals, error
 
 
 def _auroc_and_ap_fake(
@@ -243,13 +245,13 @@ def _auroc_and_ap_fake(
 def _curves_reference(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    ranked, problem = _classes(scores, target, ignore_index, weight)
+    ranked, error = _classes(scores, target, ignore_index, weight)
     points = [one.last.unique_consecutive() for one in ranked]
     thresholds, tp, fp = (
         torch.cat([getattr(one, name)[at] for one, at in zip(ranked, points)]) for name in ("scores", "tp", "fp")
     )
     ends = torch.tensor([0, *(len(at) for at in points)], device=scores.device).cumsum(0)
-    return thresholds, tp, fp, ends, problem
+    return thresholds, tp, fp, ends, error
 
 
 def _curves_fake(
@@ -270,18 +272,18 @@ def _input_words(
     words = struct.pack(
         "4q", scores.data_ptr(), FLOAT_TYPES[scores.dtype], scores.shape[0], 0 if weight is None else weight.data_ptr()
     )
-    return words + _targets.target_words(target, scores.shape[1], ignore_index), (scores, target, weight)
+    return words + targets.target_words(target, scores.shape[1], ignore_index), (scores, target, weight)
 
 
 def _auroc_and_ap_cpu(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     words, _held = _input_words(scores, target, ignore_index, weight)
-    values, totals, problem = _auroc_and_ap_fake(scores, target, ignore_index, weight)
+    values, totals, error = _auroc_and_ap_fake(scores, target, ignore_index, weight)
     native.function("valor_cpu", "valor_rank_areas_cpu", "ppppq")(
-        words, values.data_ptr(), totals.data_ptr(), problem.data_ptr(), torch.get_num_threads()
+        words, values.data_ptr(), totals.data_ptr(), error.data_ptr(), torch.get_num_threads()
     )
-    return values, totals, problem
+    return values, totals, error
 
 
 _CURVE_ROOM = 1 << 22  # points of one call
@@ -295,20 +297,20 @@ def _curves_cpu(
     width = min(classes, max(1, _CURVE_ROOM // max(1, rows)))
     sums = torch.int64 if weight is None else torch.float64
     room = scores.new_empty((width, rows)), *(scores.new_empty((width, rows), dtype=sums) for _ in range(2))
-    counts, problems = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), _targets.FINE)
+    counts, errors = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), NO_ERROR)
     found: list[list[Tensor]] = [[], [], []]
     for call, column in enumerate(range(0, classes, width)):
         size = min(width, classes - column)
         native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
             words, column, size, *(part.data_ptr() for part in room), counts[column:].data_ptr(),
-            problems[call:].data_ptr(), torch.get_num_threads(),
+            errors[call:].data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         ends = counts[column : column + size].tolist()
         for parts, part in zip(found, room):
             parts.append(torch.cat([part[j, :end] for j, end in enumerate(ends)]))
     thresholds, tp, fp = (torch.cat(parts) for parts in found)
     offsets = torch.cat((counts.new_zeros(1), counts)).cumsum(0)
-    return thresholds, tp, fp, offsets, problems.min()
+    return thresholds, tp, fp, offsets, errors.min()
 
 
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"

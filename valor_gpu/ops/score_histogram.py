@@ -13,18 +13,11 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _targets
-from valor_gpu.ops._launch import FLOAT_TYPES, cpp, cuda, launching, to_device
+from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
-from valor_gpu.ops._targets import (
-    bad_weights,
-    check_scores,
-    check_target,
-    check_weight,
-    first_problem,
-    read_target,
-    target_words,
-)
+from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
+from valor_gpu.ops.targets import bad_weights, check_scores, check_target, check_weight, read_target, target_words
 
 POSITIVES, ALL = 0, 1
 """Rows of the histogram."""
@@ -33,12 +26,12 @@ _MOST_BLOCKS, _LEAST_ROWS, _ROWS_A_BUCKET = 64, 1024, 40
 
 
 class ScoreHistogram(NamedTuple):
-    """``histogram`` ``[2, C, T + 1]``, int64 or with weights float64: rows ``POSITIVES`` and ``ALL``; ``problem`` int64
-    ``[]``, see :mod:`valor_gpu.ops._targets`. Elements with a problem count nowhere.
+    """``histogram`` ``[2, C, T + 1]``, int64 or with weights float64: rows ``POSITIVES`` and ``ALL``; ``error`` int64
+    ``[]``, see :mod:`valor_gpu.ops.error_codes`. Elements with an error count nowhere.
     """
 
     histogram: Tensor
-    problem: Tensor
+    error: Tensor
 
 
 def score_histogram(
@@ -67,7 +60,7 @@ def score_histogram(
         device and with any number of threads.
 
     Raises:
-        InputError: on another shape, dtype or device, or thresholds out of order. A bad value is in ``problem``, so
+        InputError: on another shape, dtype or device, or thresholds out of order. A bad value is in ``error``, so
             that nothing waits on CUDA.
 
     Example:
@@ -111,16 +104,16 @@ def _score_histogram_reference(
         torch.arange(classes, device=target.device) == truth.values[:, None] if target.ndim == 1 else truth.values == 1
     )
     nan = values.isnan() & kept
-    used, problems = kept & ~nan, [(truth.bad, _targets.TARGET), (nan, _targets.NAN_SCORE)]
+    used, errors = kept & ~nan, [(truth.bad, TARGET), (nan, NAN_SCORE)]
     if weight is not None:
         wrong = bad_weights(weight)[:, None] & kept
-        used, problems = used & ~wrong, [*problems, (wrong, _targets.WEIGHT)]
+        used, errors = used & ~wrong, [*errors, (wrong, WEIGHT)]
     buckets = torch.searchsorted(thresholds.to(scores.device), values.contiguous(), right=True)
     size = len(thresholds) + 1
     cells = (hot * classes + torch.arange(classes, device=scores.device)) * size + buckets
     block = block_rows(rows, len(thresholds))
     counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
-    return torch.stack((counts[1], counts[0] + counts[1])), first_problem(problems)
+    return torch.stack((counts[1], counts[0] + counts[1])), first_error(errors)
 
 
 def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:
@@ -142,13 +135,13 @@ def _score_histogram_cpu(
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
     histogram = torch.zeros((2, classes, count + 1), dtype=torch.int64 if weight is None else torch.float64)
-    problem = torch.empty((), dtype=torch.int64)
+    error = torch.empty((), dtype=torch.int64)
     native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
         thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), block_rows(rows, count),
-        histogram.data_ptr(), problem.data_ptr(), torch.get_num_threads(),
+        histogram.data_ptr(), error.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    return histogram, problem
+    return histogram, error
 
 
 def _score_histogram_cuda(
@@ -164,18 +157,18 @@ def _score_histogram_cuda(
     look_up(thresholds.data_ptr(), count, wide, tables.data_ptr(), words.data_ptr())
     with launching(scores.device) as stream:
         tables = to_device(tables, scores.device)
-        histogram, problem = (
+        histogram, error = (
             made.zero_() for made in _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
         )
-        problem.fill_(_targets.FINE)
+        error.fill_(NO_ERROR)
         blocks = 0 if weight is None else -(-rows // block)
         workspace = scores.new_zeros((blocks, classes, 2, count + 2), dtype=torch.float64)
         native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
             tables.data_ptr(), words.data_ptr(), 0 if weight is None else weight.data_ptr(), block,
-            workspace.data_ptr(), histogram.data_ptr(), problem.data_ptr(), stream,
+            workspace.data_ptr(), histogram.data_ptr(), error.data_ptr(), stream,
         )  # fmt: skip
-    return histogram, problem
+    return histogram, error
 
 
 def _score_histogram_fake(

@@ -1,13 +1,8 @@
-"""What the ops of classification share: checks of their inputs, the target as kernels read it, words for problems.
-
-A problem word is int64: ``(row << 32 | column) << 4 | code``, so that the smallest is the first in reading order;
-``FINE`` when nothing is wrong. Rows beyond ``LAST_ROW`` are told as that row. The same in csrc/core/targets.h.
-"""
+"""Targets of classification: checks of the arguments of ops, and the target as kernels read it."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,59 +10,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import FLOAT_TYPES, INT_TYPES
-
-FINE = torch.iinfo(torch.int64).max
-TARGET, NAN_SCORE, WEIGHT, PREDICTION = 1, 2, 3, 4
-LAST_ROW = (1 << 27) - 1
-_COLUMN_BITS, _CODE_BITS = 32, 4
-
-
-class Names(NamedTuple):
-    """What a message calls the arguments, and what their values may be.
-
-    Attributes:
-        classes: number of classes or labels, C.
-        per_element: whether the target is ``[N, C]`` of 0 and 1, else ``[N]`` of class indices.
-        scores: the argument that holds scores, or predicted classes.
-        target: the argument that holds the target.
-        weight: the argument that holds the weights.
-    """
-
-    classes: int
-    per_element: bool = False
-    scores: str = "preds"
-    target: str = "target"
-    weight: str = "sample_weight"
-
-
-def describe(problem: int, names: Names) -> str:
-    """The place packed into a problem word, and what its value must be.
-
-    Example:
-        >>> describe((7 << 32 | 2) << 4 | NAN_SCORE, Names(classes=3))
-        'preds[7, 2] must not be NaN'
-    """
-    code = problem & ((1 << _CODE_BITS) - 1)
-    column = problem >> _CODE_BITS & ((1 << _COLUMN_BITS) - 1)
-    row = problem >> (_CODE_BITS + _COLUMN_BITS)
-    first = f"{row}" if row < LAST_ROW else f"{row} or later"
-    element = f"{first}, {column}" if names.classes > 1 else first
-    index = f"must be a class index from 0 to {names.classes - 1}"
-    if code in (TARGET, PREDICTION) and names.per_element:
-        return f"{names.target if code == TARGET else names.scores}[{element}] must be 0 or 1"
-    return {
-        TARGET: f"{names.target}[{first}] {index}",
-        NAN_SCORE: f"{names.scores}[{element}] must not be NaN",
-        WEIGHT: f"{names.weight}[{first}] must be finite and not negative",
-        PREDICTION: f"{names.scores}[{first}] {index}",
-    }.get(code, f"{names.scores}[{first}] failed with code {code}")
-
-
-def raise_problem(problem: int, names: Names) -> None:
-    """Raise :class:`InputError` that names the value of a problem word; do nothing when all is fine."""
-    if problem != FINE:
-        raise InputError(describe(problem, names))
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
@@ -151,14 +94,3 @@ def read_target(target: Tensor, classes: int, ignore_index: int | None) -> Truth
 def bad_weights(weight: Tensor) -> Tensor:
     """Which weights are negative or not finite, bool."""
     return ~(weight.isfinite() & (weight >= 0))
-
-
-def first_problem(masks: Sequence[tuple[Tensor, int]]) -> Tensor:
-    """The smallest problem word, int64 ``[]``, of bool masks ``[N]`` or ``[N, C]`` and their codes."""
-    words = [torch.full((1,), FINE, device=masks[0][0].device)]
-    for mask, code in masks:
-        columns = mask if mask.ndim == 2 else mask[:, None]
-        rows = torch.arange(columns.shape[0], device=mask.device).clamp(max=LAST_ROW)[:, None]
-        places = rows << _COLUMN_BITS | torch.arange(columns.shape[1], device=mask.device)
-        words.append(torch.where(columns, places << _CODE_BITS | code, FINE).reshape(-1))
-    return torch.cat(words).min()

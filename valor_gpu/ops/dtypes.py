@@ -1,0 +1,22 @@
+"""Dtypes and box formats that kernels read, with the codes by which C++ knows them, and copies to a device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
+"""A format's position is its code, BoxFormat in csrc/core/boxes.h."""
+
+FLOAT_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+"""FloatType in csrc/core/load.h."""
+
+INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4, torch.bool: 5}
+"""IntType in csrc/core/load.h."""
+
+
+def to_device(table: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
+    if device.type == "cpu":  # a kernel under csrc/sim
+        return table
+    return table.pin_memory().to(device, non_blocking=True)

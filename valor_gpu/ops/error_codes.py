@@ -1,0 +1,149 @@
+"""Error codes that kernels report: NO_ERROR, how a place is packed into a code, and the message of each code.
+
+Kernels return the smallest code they meet, int64 ``[]``. A code of a table of values is
+``(row << 32 | column) << 4 | kind``, a code of a batch of images ``(image << 28 | row) << 4 | kind``, so that the
+smallest is the first in reading order. csrc/core/error_codes.h packs the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+
+NO_ERROR = torch.iinfo(torch.int64).max
+"""Code of a run without an error, larger than every other code."""
+
+TARGET, NAN_SCORE, WEIGHT, PREDICTION = 1, 2, 3, 4
+"""Kinds of errors in a table of values."""
+
+ROUNDED_SCORES = 5
+"""Code without a place: float64 scores that would change in the dtype in which they are kept."""
+
+LAST_ROW = (1 << 27) - 1
+"""Row that stands for itself and for all rows after it."""
+
+_Code = TypeVar("_Code", int, Tensor)
+
+_KIND_BITS, _COLUMN_BITS, _BOX_BITS = 4, 32, 28
+_BOX_ERRORS = {
+    1: ("preds", "boxes", "must be finite"),
+    2: ("preds", "scores", "must not be NaN"),
+    3: ("preds", "labels", "must fit in int32"),
+    4: ("target", "boxes", "must be finite"),
+    5: ("target", "labels", "must fit in int32"),
+    6: ("target", "area", "must not be NaN"),
+    7: ("target", "iscrowd", "must be 0 or 1"),
+    8: ("preds", "counts", "must lie between 0 and the padded length"),
+    9: ("target", "counts", "must lie between 0 and the padded length"),
+}
+
+
+class Names(NamedTuple):
+    """What a message calls the arguments, and what their values may be.
+
+    Attributes:
+        classes: number of classes or labels, C.
+        per_element: whether the target is ``[N, C]`` of 0 and 1, else ``[N]`` of class indices.
+        scores: the argument that holds scores, or predicted classes.
+        target: the argument that holds the target.
+        weight: the argument that holds the weights.
+    """
+
+    classes: int
+    per_element: bool = False
+    scores: str = "preds"
+    target: str = "target"
+    weight: str = "sample_weight"
+
+
+def value_kind(code: _Code) -> _Code:
+    """Return the kind of a code of a table of values: ``TARGET``, ``NAN_SCORE``, ``WEIGHT`` or ``PREDICTION``."""
+    return code & ((1 << _KIND_BITS) - 1)
+
+
+def value_row(code: int) -> int:
+    """Return the row of a code of a table of values; ``LAST_ROW`` stands for all later rows as well."""
+    return code >> (_KIND_BITS + _COLUMN_BITS)
+
+
+def describe_value(code: int, names: Names) -> str:
+    """Return the message of a code of a table of values: the place, and what the value there must be.
+
+    Example:
+        >>> describe_value((7 << 32 | 2) << 4 | NAN_SCORE, Names(classes=3))
+        'preds[7, 2] must not be NaN'
+    """
+    kind, row = value_kind(code), value_row(code)
+    column = code >> _KIND_BITS & ((1 << _COLUMN_BITS) - 1)
+    first = f"{row}" if row < LAST_ROW else f"{row} or later"
+    element = f"{first}, {column}" if names.classes > 1 else first
+    index = f"must be a class index from 0 to {names.classes - 1}"
+    if kind in (TARGET, PREDICTION) and names.per_element:
+        return f"{names.target if kind == TARGET else names.scores}[{element}] must be 0 or 1"
+    return {
+        TARGET: f"{names.target}[{first}] {index}",
+        NAN_SCORE: f"{names.scores}[{element}] must not be NaN",
+        WEIGHT: f"{names.weight}[{first}] must be finite and not negative",
+        PREDICTION: f"{names.scores}[{first}] {index}",
+    }.get(kind, f"{names.scores}[{first}] failed with code {kind}")
+
+
+def describe_box(code: int) -> str:
+    """Return the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
+
+    Example:
+        >>> describe_box((3 << 28 | 7) << 4 | 2)
+        "preds[3]['scores'][7] must not be NaN"
+    """
+    side, name, need = _BOX_ERRORS.get(value_kind(code), ("update", "?", f"failed with code {code}"))
+    row = code >> _KIND_BITS & ((1 << _BOX_BITS) - 1)
+    image = code >> (_KIND_BITS + _BOX_BITS)
+    return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
+
+
+def pack_box(image: int, row: int, kind: int) -> int:
+    """Return the code of a row of an image."""
+    return (image << _BOX_BITS | row) << _KIND_BITS | kind
+
+
+def raise_error(code: int | Tensor, describe: Callable[[int], str]) -> None:
+    """Raise :class:`InputError` with the message of ``code``; do nothing when it is ``NO_ERROR``.
+
+    Args:
+        code: an error code; a tensor on CUDA is waited for.
+        describe: gives the message of a code.
+    """
+    if (number := int(code)) != NO_ERROR:
+        raise InputError(describe(number))
+
+
+def raise_or_defer(error: Tensor, describe: Callable[[int], str]) -> Tensor | None:
+    """Raise an error of CPU tensors at once; return that of CUDA tensors, since reading it would wait for the device.
+
+    Args:
+        error: int64 ``[]``, an error code.
+        describe: gives the message of a code.
+
+    Returns:
+        ``error`` on CUDA, to be kept and raised later, or None.
+    """
+    if error.is_cuda:
+        return error
+    raise_error(error, describe)
+    return None
+
+
+def first_error(masks: Sequence[tuple[Tensor, int]]) -> Tensor:
+    """Return the smallest code, int64 ``[]``, of bool masks ``[N]`` or ``[N, C]`` and their kinds."""
+    codes = [torch.full((1,), NO_ERROR, device=masks[0][0].device)]
+    for mask, kind in masks:
+        columns = mask if mask.ndim == 2 else mask[:, None]
+        rows = torch.arange(columns.shape[0], device=mask.device).clamp(max=LAST_ROW)[:, None]
+        places = rows << _COLUMN_BITS | torch.arange(columns.shape[1], device=mask.device)
+        codes.append(torch.where(columns, places << _KIND_BITS | kind, NO_ERROR).reshape(-1))
+    return torch.cat(codes).min()
