@@ -13,13 +13,13 @@ import pytest
 from tests.judge.loops import VirtualLoop
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge import (
-    JudgeMetric,
     LogitsJudge,
     Question,
     TransformersJudge,
     expected_score,
-    judge_rows,
     parse_score,
+    question_metric,
+    run_judge,
 )
 from valor_gpu.judge.batches import Batcher
 from valor_gpu.judge.protocol import Judgement, Reply, Status
@@ -135,7 +135,7 @@ def test_runs_of_rows_with_failures_that_spoil_no_batch() -> None:
 
     judge = LogitsJudge(model(), tokenizer(), name="tiny", batch_size=4)
     rows = [*PROMPTS, "cat " * 100]
-    run = judge_rows(rows, {"q": JudgeMetric(rate, 1, 5)}, judge)
+    run = run_judge(rows, [question_metric("q", rate, 1, 5)], judge)
     assert run.summaries["q"].n_scored == 5 and run.summaries["q"].n_failed == {"bad_request": 1}
     assert "the prompt has 102 tokens" in run.judgements["q"][-1][0].error and run.peak == 6
     assert [row[0].value for row in run.judgements["q"][:5]] == [

@@ -26,7 +26,7 @@ from valor_gpu.judge.scheduler import Question, Scheduler
 
 pytest.importorskip("openai")
 KEY = "sk-very-secret-123"
-QUICK = Limits(concurrency=4, retries=2, backoff=0.01, timeout=20.0, repair=False)
+QUICK = Limits(concurrency=4, transport_retries=2, backoff=0.01, timeout=20.0, repairs=0)
 
 
 def question(text: str = "rate this", schema: Any = None) -> Question:
@@ -166,7 +166,7 @@ def test_nobody_listens() -> None:
 
 
 def test_a_server_that_hangs_meets_the_deadline() -> None:
-    limits = Limits(timeout=0.3, retries=1, backoff=0.0)
+    limits = Limits(timeout=0.3, transport_retries=1, backoff=0.0)
     begun = time.monotonic()
     found, server = judged(lambda request: Answer(hang=True), limits)
     assert (found.status, found.attempts, len(server.requests)) == (Status.TIMEOUT, 2, 2)
@@ -272,7 +272,7 @@ def test_waits_as_the_server_asks() -> None:
         def respond(request: Request, name: str = name, value: Callable[[], str] = value) -> Answer | str:
             return "4" if request.number else failure(429, "slow", **{name: value()})
 
-        found, server = judged(respond, Limits(retries=3, longest_wait=10.0))
+        found, server = judged(respond, Limits(transport_retries=3, longest_wait=10.0))
         waited = server.requests[1].time - server.requests[0].time
         assert found.ok and found.attempts == 2 and 0.28 < waited < 10.0
     assert retry_after({"retry-after": "soon"}) is None and retry_after({}) is None
@@ -309,7 +309,8 @@ socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = blocked
 import valor_gpu.judge as judge
 for name in judge.__all__: getattr(judge, name)
 judge.OpenAIJudge("m"), judge.AzureOpenAIJudge("d", endpoint="https://x.example", api_version="1")
-rows = judge.judge_rows([1], {"m": judge.JudgeMetric(lambda row: judge.Question([], int), 1, 5)}, lambda messages: "4")
+metric = judge.question_metric("m", lambda row: judge.Question([], int), 1, 5)
+rows = judge.run_judge([1], [metric], lambda messages: "4")
 assert rows.scores("m") == [4.0]
 print(*[name for name in ("torch", "numpy", "openai", "httpx", "transformers") if name in sys.modules])
 """

@@ -21,9 +21,9 @@ from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError
 from valor_gpu.judge import (
     JudgeCache,
-    JudgeMetric,
     JudgeRun,
     Limits,
+    LLMMetric,
     NotApplicable,
     OpenAIJudge,
     ParseError,
@@ -31,13 +31,14 @@ from valor_gpu.judge import (
     Progress,
     Question,
     Usage,
-    judge_rows,
     parse_score,
+    question_metric,
+    run_judge,
     score_schema,
 )
 from valor_gpu.judge.run import ProgressBar
 
-QUICK = Limits(concurrency=8, retries=1, backoff=0.01, timeout=20.0, repair=False)
+QUICK = Limits(concurrency=8, transport_retries=1, backoff=0.01, timeout=20.0, repairs=0)
 
 
 def rate(row: Any) -> Question:
@@ -45,7 +46,7 @@ def rate(row: Any) -> Question:
     return Question(messages, lambda text: parse_score(text, 1, 5).value, score_schema(1, 5), "v1")
 
 
-RATE = JudgeMetric(rate, 1, 5)
+RATE = question_metric("q", rate, 1, 5)
 
 
 def number(request: Request) -> int:
@@ -53,9 +54,12 @@ def number(request: Request) -> int:
 
 
 def test_rows_keep_their_order_and_metrics_share_one_limit() -> None:
-    async def two_steps(row: int, ask: Any) -> float:
-        first = await ask(Question([{"role": "user", "content": f"first {row}"}], int))
-        return (first + await ask(Question([{"role": "user", "content": f"second {row}"}], int))) / 2
+    class TwoSteps(LLMMetric):
+        name, low, high = "steps", 1, 5
+
+        async def score(self, row: int, ask: Any) -> float:
+            first: float = await ask(Question([{"role": "user", "content": f"first {row}"}], int))
+            return (first + float(await ask(Question([{"role": "user", "content": f"second {row}"}], int)))) / 2
 
     together = threading.Barrier(3)
 
@@ -67,12 +71,12 @@ def test_rows_keep_their_order_and_metrics_share_one_limit() -> None:
         return answer
 
     shown: list[Progress] = []
-    metrics = {"quality": RATE, "steps": JudgeMetric(two_steps, 1, 5)}
+    metrics = [RATE, TwoSteps()]
     with ChatServer(respond) as server:
-        run = judge_rows(range(20), metrics, OpenAIJudge("m", base_url=server.url), limits=Limits(concurrency=3),
+        run = run_judge(range(20), metrics, OpenAIJudge("m", base_url=server.url), limits=Limits(concurrency=3),
                          prices=Prices(1.0, 10.0), progress=shown.append)  # fmt: skip
         assert server.peak == run.peak == 3 and len(server.requests) == 60
-    assert run.scores("quality") == run.scores("steps") == [float(1 + at % 5) for at in range(20)]
+    assert run.scores("q") == run.scores("steps") == [float(1 + at % 5) for at in range(20)]
     steps = run.summaries["steps"]
     assert (steps.attempts, steps.usage) == (40, Usage(4000, 400)) and run.row_usage(7) == Usage(300, 30)
     assert run.usage == Usage(6000, 600) and run.cost == pytest.approx(0.012, rel=1e-12)
@@ -93,31 +97,31 @@ def test_injected_failures_appear_in_the_aggregate() -> None:
         8: Answer(hang=True),
     }
     with ChatServer(lambda request: kinds.get(number(request) % 30, completion("4"))) as server:
-        limits = Limits(concurrency=16, retries=1, backoff=0.01, timeout=1.2, repair=False)
-        run = judge_rows(range(60), {"quality": RATE}, OpenAIJudge("m", base_url=server.url), limits=limits)
-    found = run.summaries["quality"]
+        limits = Limits(concurrency=16, transport_retries=1, backoff=0.01, timeout=1.2, repairs=0)
+        run = run_judge(range(60), [RATE], OpenAIJudge("m", base_url=server.url), limits=limits)
+    found = run.summaries["q"]
     assert found.n == 60 and found.n_scored == 42 and found.mean == 4.0 and found.rows_scored == 42
     assert found.n_failed == {
         "server_error": 2, "truncated": 2, "content_filter": 2, "refused": 2, "parse_error": 4, "bad_request": 2,
         "rate_limited": 2, "timeout": 2,
     }  # fmt: skip
     assert found.lower == pytest.approx((42 * 4 + 18 * 1) / 60) and found.upper == pytest.approx((42 * 4 + 18 * 5) / 60)
-    assert [math.isnan(score) for score in run.scores("quality")] == [at % 30 < 9 for at in range(60)]
-    wrong = run.judgements["quality"][5][0]
+    assert [math.isnan(score) for score in run.scores("q")] == [at % 30 < 9 for at in range(60)]
+    wrong = run.judgements["q"][5][0]
     assert wrong.reply is not None and wrong.reply.text == '{"score": 9}' and wrong.value is None
 
 
 PROGRAM = """
 import sys
-from valor_gpu.judge import JudgeMetric, Limits, OpenAIJudge, Question, judge_rows
+from valor_gpu.judge import Limits, OpenAIJudge, Question, question_metric, run_judge
 def rate(row):
     return Question([{"role": "user", "content": f"row {row}"}], float)
 def show(progress):
     print(progress.done, flush=True)
 options = {"limits": Limits(concurrency=4), "cache": sys.argv[2], "progress": show}
 judge = OpenAIJudge("m", base_url=sys.argv[1])
-run = judge_rows(range(60), {"quality": JudgeMetric(rate, 1, 5)}, judge, **options)
-print(run.scores("quality") == [4.0] * 60, run.summaries["quality"].cached)
+run = run_judge(range(60), [question_metric("q", rate, 1, 5)], judge, **options)
+print(run.scores("q") == [4.0] * 60, run.summaries["q"].cached)
 """
 
 
@@ -159,10 +163,10 @@ def test_repeats_split_the_variance_and_failures_of_one_repeat_keep_the_row() ->
     times, lock = Counter[int](), threading.Lock()
     with ChatServer(respond) as server:
         judge = OpenAIJudge("m", base_url=server.url)
-        run = judge_rows(range(4), {"quality": RATE}, judge, limits=QUICK, repeats=4, clusters="aabb")
-    found = run.summaries["quality"]
+        run = run_judge(range(4), [RATE], judge, limits=QUICK, repeats=4, clusters="aabb")
+    found = run.summaries["q"]
     assert found.n == 16 and found.n_failed == {"refused": 1} and found.rows_scored == 4
-    assert run.scores("quality")[:3] == [1.5, 2.5, 3.5] and 4.3 < run.scores("quality")[3] < 4.4
+    assert run.scores("q")[:3] == [1.5, 2.5, 3.5] and 4.3 < run.scores("q")[3] < 4.4
     assert found.judge_variance == pytest.approx((3 * 4 * 0.25 + 2 / 3) / 11, rel=1e-12)
     assert 1.0 < found.item_variance < 2.0 and found.standard_error > 0.7
 
@@ -172,7 +176,7 @@ def test_repeats_are_cached_apart(tmp_path: Path) -> None:
         judge = OpenAIJudge("m", base_url=server.url)
         for repeats, requests in ((2, 4), (3, 6), (3, 6)):
             seen: list[Progress] = []
-            run = judge_rows(range(2), {"q": RATE}, judge, cache=cache, repeats=repeats, progress=seen.append)
+            run = run_judge(range(2), [RATE], judge, cache=cache, repeats=repeats, progress=seen.append)
             assert len(server.requests) == requests and seen[-1].cached == run.summaries["q"].cached
         assert run.summaries["q"].cached == 6 and run.usage == Usage() and run.cost is None
 
@@ -195,7 +199,7 @@ def test_no_connection_leaves_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     away = Answer(302, {}, {"location": "http://192.0.2.1/v1/chat/completions"})
     with ChatServer(lambda request: "4" if number(request) else away) as server:
-        run = judge_rows(range(3), {"q": RATE}, OpenAIJudge("m", base_url=server.url), limits=QUICK)
+        run = run_judge(range(3), [RATE], OpenAIJudge("m", base_url=server.url), limits=QUICK)
     assert {host.decode() if isinstance(host, bytes) else host for host in asked} == {"127.0.0.1"}
     assert run.summaries["q"].n_failed == {"bad_request": 1}
 
@@ -213,7 +217,7 @@ def test_callables_and_rows_that_lack_an_input() -> None:
         return "5"
 
     rows = [{"context": "good"}, {}, {"context": "bad"}]
-    run = judge_rows(rows, {"q": JudgeMetric(needs_context, 1, 5)}, judge, limits=QUICK)
+    run = run_judge(rows, [question_metric("q", needs_context, 1, 5)], judge, limits=QUICK)
     ((good,), (missing,), (bad,)) = run.judgements["q"]
     assert good.value == 5.0 and missing.error == "the row lacks context" and missing.attempts == 0
     assert str(bad.status) == "judge_error" and bad.error == "the judge raised ValueError: out of order"
@@ -222,10 +226,7 @@ def test_callables_and_rows_that_lack_an_input() -> None:
 
 def test_arguments_and_metrics_are_checked() -> None:
     def run(metric: Any, **options: Any) -> JudgeRun:
-        return judge_rows([1], {"q": JudgeMetric(metric, 1, 5)}, lambda messages: "4", **options)
-
-    async def not_a_number(row: Any, ask: Any) -> float:
-        return math.nan
+        return run_judge([1], [question_metric("q", metric, 1, 5)], lambda messages: "4", **options)
 
     for options, message in (
         ({"repeats": 0}, "repeats must be an int of at least 1 but got 0"),
@@ -234,21 +235,19 @@ def test_arguments_and_metrics_are_checked() -> None:
     ):
         with pytest.raises(InputError, match=message):
             run(rate, **options)
-    with pytest.raises(InputError, match="a metric must make a Question but made str"):
-        run(lambda row: "question")
-    with pytest.raises(InputError, match="must return a number but returned NaN"):
-        run(not_a_number)
-    with pytest.raises(InputError, match="must return a number but returned list"):
-        run(lambda row: Question([], list))
+    with pytest.raises(InputError, match="metrics must be LLMMetric objects but one is function"):
+        run_judge([1], [rate], len)  # type: ignore[list-item]
+    with pytest.raises(InputError, match="metrics must differ by name but got q, q"):
+        run_judge([1], [RATE, RATE], len)
     with pytest.raises(InputError, match="low must be less than high but got 5 and 1"):
-        JudgeMetric(rate, 5, 1)
+        question_metric("q", rate, 5, 1)
     with pytest.raises(InputError, match="judge must be a Judge or a callable but got int"):
-        judge_rows([1], {}, 4)
-    assert judge_rows([], {"q": RATE}, lambda messages: "4").scores("q") == []
+        run_judge([1], [], 4)
+    assert run_judge([], [RATE], lambda messages: "4").scores("q") == []
 
 
 def test_the_bar_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    judge_rows(range(3), {"q": RATE}, lambda messages: "4", progress=True)
+    run_judge(range(3), [RATE], lambda messages: "4", progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert "3/3, 0 failed, 0 cached, 3 requests, 0 tokens" in lines[-1]
     bar = ProgressBar()
@@ -260,7 +259,7 @@ def test_parse_errors_of_any_kind_are_statuses() -> None:
     def parse(text: str) -> float:
         raise ParseError("never") if text == "a" else json.JSONDecodeError("bad", text, 0)
 
-    metric = JudgeMetric(lambda row: Question([{"role": "user", "content": row}], parse), 0, 1)
-    run = judge_rows(["a", "b"], {"q": metric}, lambda messages: messages[0]["content"], limits=QUICK)
+    metric = question_metric("q", lambda row: Question([{"role": "user", "content": row}], parse), 0, 1)
+    run = run_judge(["a", "b"], [metric], lambda messages: messages[0]["content"], limits=QUICK)
     assert run.judgements["q"][0][0].error == "never"
     assert "could not be parsed: JSONDecodeError: bad" in run.judgements["q"][1][0].error

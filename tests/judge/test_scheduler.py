@@ -17,8 +17,9 @@ from tests.judge.loops import VirtualLoop
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Gate, Limits
+from valor_gpu.judge.metric import Question
 from valor_gpu.judge.protocol import JudgeError, Judgement, Messages, Reply, Schema, Status, Usage
-from valor_gpu.judge.scheduler import Question, Scheduler
+from valor_gpu.judge.scheduler import Scheduler
 
 
 def question(text: str = "?", parse: Callable[[str], Any] = int) -> Question:
@@ -115,7 +116,7 @@ def test_passing_failures_are_retried_with_growing_waits(status: Status) -> None
     ],
 )
 def test_attempts_of_each_retry_class(status: Status, options: dict[str, Any], attempts: int) -> None:
-    (found,), _ = ask_all(Scripted(errors(status, 99, **options)), 1, Limits(retries=5, longest_wait=60.0))
+    (found,), _ = ask_all(Scripted(errors(status, 99, **options)), 1, Limits(transport_retries=5, longest_wait=60.0))
     assert (found.status, found.value, found.attempts) == (status, None, attempts)
     assert found.error == "no" and found.reply is None
 
@@ -173,7 +174,7 @@ def test_a_place_given_to_a_cancelled_task_is_given_on() -> None:
 
 def test_deadline_of_an_attempt() -> None:
     judge = Scripted(lambda number, text: "4", seconds=50.0)
-    (found,), seconds = ask_all(judge, 1, Limits(timeout=10.0, retries=2, backoff=0.0))
+    (found,), seconds = ask_all(judge, 1, Limits(timeout=10.0, transport_retries=2, backoff=0.0))
     assert (found.status, found.attempts, seconds) == (Status.TIMEOUT, 3, 30.0)
     assert "no reply within 10 s" in found.error
 
@@ -191,7 +192,7 @@ def test_a_reply_that_cannot_be_parsed_is_sent_back_once() -> None:
     (found,), _ = ask_all(Scripted(lambda number, text: f"bad {number}"), 1, Limits())
     assert (found.status, found.attempts, found.value) == (Status.PARSE_ERROR, 2, None)
     assert found.reply is not None and found.reply.text == "bad 1"
-    (found,), _ = ask_all(Scripted(lambda number, text: "bad"), 1, Limits(repair=False))
+    (found,), _ = ask_all(Scripted(lambda number, text: "bad"), 1, Limits(repairs=0))
     assert (found.status, found.attempts) == (Status.PARSE_ERROR, 1)
     (found,), _ = ask_all(
         Scripted(lambda number, text: JudgeError(Status.BAD_REQUEST, "x") if number else "bad"), 1, Limits()
@@ -341,7 +342,8 @@ def test_runs_inside_a_running_loop() -> None:
         ({"requests_per_minute": 0.5}, "requests_per_minute must be at least 1"),
         ({"tokens_per_minute": float("nan")}, "tokens_per_minute must be at least 1"),
         ({"timeout": 0}, "timeout must be above 0 seconds but got 0"),
-        ({"retries": -1}, "retries must be at least 0 but got -1"),
+        ({"transport_retries": -1}, "transport_retries must be an int of at least 0 but got -1"),
+        ({"reasks": True}, "reasks must be an int of at least 0 but got True"),
     ],
 )
 def test_limits_are_checked(options: dict[str, Any], message: str) -> None:
@@ -353,7 +355,7 @@ def test_other_exceptions_of_a_judge_or_a_parser_cost_one_row() -> None:
     judge = Scripted(lambda number, text: OSError("gone") if text == "row 1" else "4")
     found, _ = ask_all(judge, 3, Limits())
     assert [str(one.status) for one in found] == ["ok", "judge_error", "ok"] and "OSError: gone" in found[1].error
-    scheduler = Scheduler(judge, Limits(repair=False), loop_factory=VirtualLoop)
+    scheduler = Scheduler(judge, Limits(repairs=0), loop_factory=VirtualLoop)
     parsers: list[Callable[[Any], Any]] = [
         lambda text: {}["score"],
         lambda text: text["score"],
@@ -392,7 +394,7 @@ def test_callables_of_every_kind() -> None:
     wrong = Scheduler(len)
     failed = wrong.run(lambda: wrong.ask(question()))
     assert failed.status is Status.JUDGE_ERROR and "must return str or Reply but returned int" in failed.error
-    hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, retries=0))
+    hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, transport_retries=0))
     assert hangs.run(lambda: hangs.ask(question())).status is Status.TIMEOUT
     left = [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge"]
     assert left and all(thread.daemon for thread in left)  # it does not hold up the exit

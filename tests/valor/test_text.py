@@ -324,7 +324,7 @@ def test_a_server_with_faults_and_the_run_that_goes_on(tmp_path: Path) -> None:
     with ChatServer(respond) as server:
         params = {"api_url": server.url, "data": {"model": "stub"}}
         how: Any = {"llm_api_params": params, "cache": str(tmp_path / "replies.sqlite")}
-        limits = Limits(concurrency=4, retries=1, backoff=0.0)
+        limits = Limits(concurrency=4, transport_retries=1, backoff=0.0)
         first = evaluate_text_generation(predictions, ["Coherence"], limits=limits, **how)
         asked, healed = len(server.requests), True
         second = evaluate_text_generation(predictions, ["Coherence"], limits=limits, **how)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from valor_gpu.judge.cache import JudgeCache, cache_key
     from valor_gpu.judge.limits import Limits
     from valor_gpu.judge.local import LogitsJudge, TransformersJudge
+    from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, question_metric
     from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
     from valor_gpu.judge.parse import (
         Expected,
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
         score_schema,
     )
     from valor_gpu.judge.protocol import CallableJudge, Judge, JudgeError, Judgement, Reply, Status, Usage
-    from valor_gpu.judge.run import JudgeMetric, JudgeRun, Progress, judge_rows
-    from valor_gpu.judge.scheduler import FailedJudgement, Question, Scheduler
+    from valor_gpu.judge.run import JudgeRun, Progress, run_judge
+    from valor_gpu.judge.scheduler import Scheduler
     from valor_gpu.judge.statistics import Prices, Summary, standard_error, summarize, variance_split
 
 __all__ = [
@@ -38,9 +39,9 @@ __all__ = [
     "Judge",
     "JudgeCache",
     "JudgeError",
-    "JudgeMetric",
     "JudgeRun",
     "Judgement",
+    "LLMMetric",
     "Limits",
     "LogitsJudge",
     "NotApplicable",
@@ -58,10 +59,11 @@ __all__ = [
     "Usage",
     "cache_key",
     "expected_score",
-    "judge_rows",
     "object_schema",
     "parse_object",
     "parse_score",
+    "question_metric",
+    "run_judge",
     "score_schema",
     "standard_error",
     "summarize",
@@ -72,6 +74,7 @@ _HOMES = {
     "cache": ("JudgeCache", "cache_key"),
     "limits": ("Limits",),
     "local": ("LogitsJudge", "TransformersJudge"),
+    "metric": ("FailedJudgement", "LLMMetric", "Question", "question_metric"),
     "openai": ("AzureOpenAIJudge", "OpenAIJudge"),
     "parse": (
         "Expected",
@@ -85,8 +88,8 @@ _HOMES = {
         "score_schema",
     ),
     "protocol": ("CallableJudge", "Judge", "JudgeError", "Judgement", "Reply", "Status", "Usage"),
-    "run": ("JudgeMetric", "JudgeRun", "Progress", "judge_rows"),
-    "scheduler": ("FailedJudgement", "Question", "Scheduler"),
+    "run": ("JudgeRun", "Progress", "run_judge"),
+    "scheduler": ("Scheduler",),
     "statistics": ("Prices", "Summary", "standard_error", "summarize", "variance_split"),
 }
 __getattr__, __dir__ = lazy_names(

@@ -31,17 +31,20 @@ class Limits:
         requests_per_minute: most requests started in any 60 seconds; None for no limit.
         tokens_per_minute: most tokens of any 60 seconds, estimated for requests in flight; None for no limit.
         timeout: seconds that one attempt may take.
-        retries: attempts after the first, for 429, 5xx, timeouts and broken connections.
+        transport_retries: how often a request is sent again after it got no reply: 429, 5xx, timeouts, broken
+            connections.
+        repairs: how often a reply that cannot be used is sent back to the judge with what is wrong with it.
+        reasks: how often the question is put anew after the reply and its repairs could not be used. Only worth it
+            for a judge that does not always give the same reply.
         backoff: seconds of the first wait; it doubles with every retry up to 60, and a random part of it is waited.
         longest_wait: most seconds to wait because the server asks to. One that asks for more, since a day's
             budget is spent, say, is asked no more in this run.
-        repair: whether a reply that cannot be parsed is sent back once.
 
     Raises:
         InputError: a number out of range.
 
     Example:
-        >>> Limits(concurrency=4, requests_per_minute=60).retries
+        >>> Limits(concurrency=4, requests_per_minute=60).transport_retries
         10
     """
 
@@ -49,10 +52,11 @@ class Limits:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     timeout: float = 120.0
-    retries: int = 10
+    transport_retries: int = 10
     backoff: float = 2.0
     longest_wait: float = 600.0
-    repair: bool = True
+    repairs: int = 1
+    reasks: int = 0
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
@@ -62,11 +66,14 @@ class Limits:
         for name in ("timeout", "longest_wait"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0 seconds but got {getattr(self, name)!r}")
-        for name in ("retries", "backoff"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be at least 0 but got {getattr(self, name)!r}")
+        if not self.backoff >= 0:
+            raise InputError(f"backoff must be at least 0 but got {self.backoff!r}")
+        for name in ("transport_retries", "repairs", "reasks"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InputError(f"{name} must be an int of at least 0 but got {value!r}")
 
-    def wait_before(self, retry: int, error: JudgeError, dice: random.Random) -> float | None:
+    def wait_before(self, retry: int, error: JudgeError, rng: random.Random) -> float | None:
         """Seconds to wait before retry 1, 2, ...; None when there is to be none.
 
         The server's wish plus at most a quarter more, so that not all come back at once; without one a random part
@@ -74,14 +81,14 @@ class Limits:
 
         Source: "Exponential Backoff And Jitter", AWS Architecture Blog (2015), full jitter.
         """
-        most = self.retries if error.max_retries is None else min(self.retries, error.max_retries)
+        most = self.transport_retries if error.max_retries is None else min(self.transport_retries, error.max_retries)
         if retry > most or (error.status not in RETRIED and error.max_retries is None):
             return None
         if error.retry_after is None:
-            return dice.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))
+            return rng.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))
         if error.retry_after > self.longest_wait:
             return None
-        return error.retry_after * (1.0 + 0.25 * dice.random())
+        return error.retry_after * (1.0 + 0.25 * rng.random())
 
 
 class Window:

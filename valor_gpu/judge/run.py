@@ -11,34 +11,11 @@ from typing import Any, TextIO
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.parse import NotApplicable
-from valor_gpu.judge.protocol import Judgement, Status, Usage, is_coroutine
-from valor_gpu.judge.scheduler import FailedJudgement, Question, Scheduler, check_question
+from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_metric, check_question, check_value
+from valor_gpu.judge.parse import NotApplicable, ParseError
+from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices, Summary, row_mean, summarize
-
-Ask = Callable[[Question], Awaitable[Any]]
-"""Asks one question and gives its value; raises :class:`FailedJudgement` when there is none."""
-
-
-@dataclass(frozen=True)
-class JudgeMetric:
-    """A number that a judge makes of a row.
-
-    Attributes:
-        score: ``score(row)`` gives the one :class:`Question` of a row; or a coroutine function ``score(row, ask)``
-            puts several with ``await ask(question)`` and returns the number. Either may raise
-            :class:`NotApplicable` for a row that lacks an input.
-        low: least possible value, for the bounds; -inf where there is none.
-        high: greatest possible value.
-    """
-
-    score: Callable[..., Any]
-    low: float = 0.0
-    high: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise InputError(f"low must be less than high but got {self.low!r} and {self.high!r}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +29,7 @@ class Progress:
         cached: those of ``done`` that came from the cache.
         attempts: requests so far.
         usage: tokens so far.
-        places: requests that may be in flight now; it falls when the server says 429.
+        concurrency: requests that may be in flight now; it falls when the server says 429.
     """
 
     done: int
@@ -61,12 +38,12 @@ class Progress:
     cached: int
     attempts: int
     usage: Usage
-    places: int
+    concurrency: int
 
 
 @dataclass(frozen=True)
 class JudgeRun:
-    """What became of every row.
+    """Results of a judge run.
 
     Attributes:
         judgements: metric name to a list by row of lists by repeat.
@@ -110,8 +87,10 @@ class _Tally:
         self.cached += judgement.cached
         if self.show is not None:
             asked = self.scheduler
-            places = int(asked.gate.limit)
-            self.show(Progress(self.done, self.total, self.failed, self.cached, asked.attempts, asked.usage, places))
+            concurrency = int(asked.gate.limit)
+            self.show(
+                Progress(self.done, self.total, self.failed, self.cached, asked.attempts, asked.usage, concurrency)
+            )
 
 
 @dataclass
@@ -129,18 +108,20 @@ class _Asker:
             raise FailedJudgement(judgement)
         return judgement.value
 
-    async def judge(self, metric: JudgeMetric, row: Any) -> Judgement:
+    async def judge(self, metric: LLMMetric, row: Any) -> Judgement:
         """The judgement of a row: the number, or the failure of the step that failed."""
         try:
-            if is_coroutine(metric.score):
-                value = await metric.score(row, self)
-            else:
-                value = await self(metric.score(row))
-            return self._whole(Judgement(_number(value), Status.OK, self._last_reply()))
+            value = check_value(await metric.score(row, self), metric)
+            return self._whole(Judgement(value, Status.OK, self._last_reply()))
         except FailedJudgement as failure:
             return self._whole(failure.judgement)
         except NotApplicable as error:
             return self._whole(Judgement(None, Status.NOT_APPLICABLE, self._last_reply(), error=str(error)))
+        except ParseError as error:
+            return self._whole(Judgement(None, Status.METRIC_ERROR, self._last_reply(), error=str(error)))
+        except Exception as error:
+            message = f"the metric raised {type(error).__name__}: {error}"
+            return self._whole(Judgement(None, Status.METRIC_ERROR, self._last_reply(), error=message))
 
     def _last_reply(self) -> Any:
         return self.steps[-1].reply if self.steps else None
@@ -155,19 +136,9 @@ class _Asker:
         )
 
 
-def _number(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"a metric must return a number but returned {type(value).__name__}") from None
-    if math.isnan(number):
-        raise InputError("a metric must return a number but returned NaN; raise NotApplicable for a row without one")
-    return number
-
-
-def judge_rows(
+def run_judge(
     rows: Sequence[Any],
-    metrics: Mapping[str, JudgeMetric],
+    metrics: Sequence[LLMMetric],
     judge: Any,
     *,
     limits: Limits | None = None,
@@ -186,7 +157,7 @@ def judge_rows(
 
     Args:
         rows: what the metrics take.
-        metrics: by name.
+        metrics: what is computed of every row; their names must differ.
         judge: a :class:`Judge`, or a callable from messages to text.
         limits: how it may be asked, by all metrics together.
         cache: keeps replies; a run that was killed goes on where it was. A path, or an open one.
@@ -201,11 +172,12 @@ def judge_rows(
         InputError: arguments that cannot be, or a metric that returns something else than it must.
 
     Example:
+        >>> from valor_gpu.judge import Question, question_metric
         >>> def ask_for(row):
         ...     return Question([{"role": "user", "content": f"From 1 to 5, how good is: {row}"}], int)
         >>> def judge(messages):
         ...     return "4" if messages[0]["content"].endswith("a") else "no idea"
-        >>> run = judge_rows(["a", "b"], {"quality": JudgeMetric(ask_for, 1, 5)}, judge)
+        >>> run = run_judge(["a", "b"], [question_metric("quality", ask_for, 1, 5)], judge)
         >>> run.scores("quality"), dict(run.summaries["quality"].n_failed)
         ([4.0, nan], {'parse_error': 1})
     """
@@ -213,24 +185,27 @@ def judge_rows(
         raise InputError(f"repeats must be an int of at least 1 but got {repeats!r}")
     if clusters is not None and len(clusters) != len(rows):
         raise InputError(f"clusters must hold one id a row, {len(rows)}, but has {len(clusters)}")
+    by_name = {check_metric(metric).name: metric for metric in metrics}
+    if len(by_name) < len(metrics):
+        raise InputError(f"metrics must differ by name but got {', '.join(metric.name for metric in metrics)}")
     opened = cache if isinstance(cache, JudgeCache) or cache is None else JudgeCache(cache)
     asked = scheduler or Scheduler(judge, limits, opened, seed)
     try:
-        found, seconds = _judged(rows, metrics, asked, repeats, progress)
+        found, seconds = _judge_all(rows, by_name, asked, repeats, progress)
     finally:
         if opened is not None and opened is not cache:
             opened.close()
     summaries = {
-        name: summarize(found[name], metric.low, metric.high, clusters, prices) for name, metric in metrics.items()
+        name: summarize(found[name], metric.low, metric.high, clusters, prices) for name, metric in by_name.items()
     }
     usage = sum((summary.usage for summary in summaries.values()), Usage())
     cost = None if prices is None else prices.cost(usage)
     return JudgeRun(found, summaries, usage, cost, seconds, asked.gate.peak)
 
 
-def _judged(
+def _judge_all(
     rows: Sequence[Any],
-    metrics: Mapping[str, JudgeMetric],
+    metrics: Mapping[str, LLMMetric],
     scheduler: Scheduler,
     repeats: int,
     progress: Callable[[Progress], object] | bool,
@@ -288,7 +263,7 @@ class ProgressBar:
         filled = 24 * progress.done // max(progress.total, 1)
         text = f"[{'#' * filled:<24}] {progress.done}/{progress.total}, {progress.failed} failed, "
         text += f"{progress.cached} cached, {progress.attempts} requests, {progress.usage.total} tokens, "
-        text += f"{progress.places} at a time"
+        text += f"{progress.concurrency} at a time"
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)

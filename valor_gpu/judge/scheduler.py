@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from valor_gpu.errors import InputError, ValorError
+from valor_gpu.errors import ValorError
 from valor_gpu.judge.cache import JudgeCache, cache_key
 from valor_gpu.judge.limits import FATAL, Gate, Limits, Window
+from valor_gpu.judge.metric import Question
 from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
 from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Messages, Reply, Schema, Status, Usage, as_judge
 
@@ -24,31 +25,6 @@ _FINISHED = {
     "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
     "refusal": (Status.REFUSED, "the judge refused"),
 }
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a judge is asked.
-
-    Attributes:
-        messages: role and content each.
-        parse: makes the value of the reply's text; raises :class:`ParseError` or :class:`NotApplicable`.
-        schema: JSON schema of the reply, for judges that can keep to one.
-        prompt: version or hash of the prompt that made the messages, part of the cache key.
-    """
-
-    messages: Messages
-    parse: Callable[[str], Any]
-    schema: Schema | None = None
-    prompt: str = ""
-
-
-class FailedJudgement(Exception):
-    """A step of a metric got no value. Carries the :class:`Judgement`."""
-
-    def __init__(self, judgement: Judgement) -> None:
-        super().__init__(f"{judgement.status}: {judgement.error}")
-        self.judgement = judgement
 
 
 @dataclass
@@ -89,7 +65,7 @@ class Scheduler:
         self.judge: Judge = as_judge(judge)
         self.limits = limits or Limits()
         self.cache = cache if self.judge.identity is not None else None
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._loop_factory = loop_factory
         self.usage = Usage()
         self.attempts = 0
@@ -117,7 +93,7 @@ class Scheduler:
         """
         identity = self.judge.identity
         if self.cache is None or identity is None:
-            return await self._judged(question)
+            return await self._answer(question)
         key = cache_key(identity, question.messages, question.schema, question.prompt, repeat)
         while key in self._in_flight:  # the same question of another row: wait for its reply
             await asyncio.wait([self._in_flight[key]])
@@ -127,7 +103,7 @@ class Scheduler:
                 return replace(judgement, cached=True)
         done = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
-            judgement = await self._judged(question)
+            judgement = await self._answer(question)
             if judgement.ok and judgement.reply is not None:
                 self.cache.put(key, judgement.reply)
             return judgement
@@ -135,19 +111,29 @@ class Scheduler:
             del self._in_flight[key]
             done.set_result(None)
 
-    async def _judged(self, question: Question) -> Judgement:
+    async def _answer(self, question: Question) -> Judgement:
+        """Judgement of a question that was not found in the cache: asks, repairs and asks anew."""
         spent = _Spent(asyncio.get_running_loop().time())
         try:
-            reply = await self._reply(question.messages, question.schema, spent)
-            judgement = _parsed(question, reply)
-            if judgement.status is Status.PARSE_ERROR and self.limits.repair:
-                messages = repair_messages(question.messages, reply, judgement.error)
-                reply = await self._reply(messages, question.schema, spent)
-                judgement = _parsed(question, replace(reply, usage=spent.usage))
+            for _ in range(1 + self.limits.reasks):
+                judgement = await self._repaired(question, spent)
+                if judgement.status is not Status.PARSE_ERROR:
+                    break
         except JudgeError as error:
             judgement = Judgement(None, error.status, spent.reply, error=str(error))
         seconds = asyncio.get_running_loop().time() - spent.started
         return replace(judgement, attempts=spent.attempts, usage=spent.usage, seconds=seconds)
+
+    async def _repaired(self, question: Question, spent: _Spent) -> Judgement:
+        """Judgement of one asking: a reply that cannot be used goes back as often as the limits allow."""
+        messages = question.messages
+        for repair in range(1 + self.limits.repairs):
+            reply = await self._reply(messages, question.schema, spent)
+            judgement = _parsed(question, replace(reply, usage=spent.usage))
+            if judgement.status is not Status.PARSE_ERROR or repair == self.limits.repairs:
+                break
+            messages = repair_messages(messages, reply, judgement.error)
+        return judgement
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """A reply, after as many attempts as the limits and the failures allow."""
@@ -161,7 +147,7 @@ class Scheduler:
                 if error.retry_now:
                     continue
                 retry += 1
-                wait = self.limits.wait_before(retry, error, self._dice)
+                wait = self.limits.wait_before(retry, error, self._rng)
                 too_long = error.retry_after is not None and error.retry_after > self.limits.longest_wait
                 if error.status in FATAL or too_long:
                     self.stop(error.status, f"an earlier request failed: {error}")
@@ -341,17 +327,6 @@ def _parsed(question: Question, reply: Reply) -> Judgement:
         return Judgement(None, Status.NOT_APPLICABLE, reply, error=str(error))
     except ParseError as error:
         return Judgement(None, Status.PARSE_ERROR, reply, error=str(error))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:  # of int(), json.loads(), found["score"]
+    except Exception as error:  # whatever the user's parser does with this reply
         message = f"the reply could not be parsed: {type(error).__name__}: {error}"
         return Judgement(None, Status.PARSE_ERROR, reply, error=message)
-
-
-def check_question(found: object) -> Question:
-    """``found`` when it is a :class:`Question`.
-
-    Raises:
-        InputError: it is something else.
-    """
-    if not isinstance(found, Question):
-        raise InputError(f"a metric must make a Question but made {type(found).__name__}")
-    return found

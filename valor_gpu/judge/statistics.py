@@ -1,4 +1,4 @@
-"""What a set of judgements says: mean, failures by cause, bounds under failures, standard error, variance split."""
+"""Aggregate statistics of a run: mean, failures by cause, bounds under failures, standard error, variance split."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the judgements of one metric say. A number that does not exist is NaN, with a reason.
+    """Aggregate statistics of one metric in a run. A number that does not exist is NaN, with a reason.
 
     Attributes:
         mean: over the rows with a score; a row's score is the mean of its repeats that have one.

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice, check_type
@@ -16,10 +16,10 @@ from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.protocol import Judgement, Status
 from valor_gpu.judge.run import Progress
 from valor_gpu.judge.statistics import Prices, Summary
-from valor_gpu.text.judged.metric import JudgedMetric
+from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
+from valor_gpu.text.judged.metric import PromptedMetric
 from valor_gpu.text.judged.prompts import Prompts
 from valor_gpu.text.judged.rules import TextRow, text_rules
-from valor_gpu.text.judged.run import METRICS, JudgedTexts, judge_texts
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
@@ -147,8 +147,10 @@ def evaluate_text_generation(
     choices = _check_params(metric_params, names)
     answers = read_answers(predictions, groundtruths, bool(WITH_TRUTH.intersection(names)), cluster)
     strict = text_rules(compat).raise_on_empty if raise_on_empty is None else raise_on_empty
-    retries = retries_of(llm_api_params)
-    judged = [METRICS[name](prompts, compat, strict, retries, **choices[name]) for name in names if name in METRICS]
+    asking = limits or Limits(repairs=text_rules(compat).repairs)
+    if retries := retries_of(llm_api_params):
+        asking = replace(asking, reasks=retries)
+    judged = [METRICS[name](prompts, compat, strict, **choices[name]) for name in names if name in METRICS]
     compared = [name for name in names if name in COMPARISONS]
     _check_answers(answers, judged, compared, strict)
     columns = {name: _comparison(name, answers, choices[name]) for name in compared}
@@ -156,7 +158,7 @@ def evaluate_text_generation(
     if judged:
         asked = judge_of(llm_api_params, judge)
         rows, clusters = [answer.row for answer in answers], [answer.cluster for answer in answers]
-        run = judge_texts(rows, judged, asked, compat=compat, limits=limits, cache=cache, clusters=clusters,
+        run = evaluate_texts(rows, judged, asked, compat=compat, limits=asking, cache=cache, clusters=clusters,
                           prices=prices, progress=progress)  # fmt: skip
         columns |= {name: [_of_judgement(row[0]) for row in run.judgements[name]] for name in run.judgements}
     parameters = EvaluationParameters(
@@ -263,7 +265,7 @@ def _cluster_of(datum: Datum, cluster: str) -> Hashable:
 
 
 def _check_answers(
-    answers: Sequence[Answer], judged: Sequence[JudgedMetric], compared: Sequence[str], strict: bool
+    answers: Sequence[Answer], judged: Sequence[PromptedMetric], compared: Sequence[str], strict: bool
 ) -> None:
     for answer in answers:
         where = f"a prediction of datum {answer.uid!r}"

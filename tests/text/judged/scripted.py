@@ -8,8 +8,8 @@ from typing import Any
 
 from valor_gpu.judge import JudgeError, Limits, Reply, Status
 
-ONE = Limits(concurrency=1, retries=0)  # a scripted judge must be asked in order
-ONE_NO_REPAIR = Limits(concurrency=1, retries=0, repair=False)
+ONE = Limits(concurrency=1, transport_retries=0)  # a scripted judge must be asked in order
+ONE_NO_REPAIR = Limits(concurrency=1, transport_retries=0, repairs=0)
 
 
 class Script:

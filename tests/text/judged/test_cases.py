@@ -11,7 +11,7 @@ import pytest
 
 from tests.text.judged.scripted import ONE_NO_REPAIR, Script
 from valor_gpu.errors import InputError
-from valor_gpu.text.judged import METRICS, TextRow, judge_texts
+from valor_gpu.text.judged import METRICS, TextRow, evaluate_texts
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "valor" / "text_cases.json").read_text())["cases"]
 LLM = [case for case in CASES if case["kind"] == "llm"]
@@ -41,7 +41,7 @@ def test_case_equals_the_release(case: dict[str, Any], release: str) -> None:
 
     def run() -> Any:
         rows = [row_of(case["inputs"])]
-        return judge_texts(rows, [name], judge, compat=f"valor-{release}", limits=ONE_NO_REPAIR)
+        return evaluate_texts(rows, [name], judge, compat=f"valor-{release}", limits=ONE_NO_REPAIR)
 
     if isinstance(expected, dict) and expected["error"] == "ValueError":
         with pytest.raises(InputError, match=f"{name} needs contexts but row 0 has none"):
@@ -72,6 +72,6 @@ OURS: dict[str, float | None] = {
 @pytest.mark.parametrize("case", LLM, ids=[case["name"] for case in LLM])
 def test_default_is_lite_but_for_what_is_listed(case: dict[str, Any]) -> None:
     judge, name, lite = Script(*case["llm_responses"]), named(case["metric"]), case["expected"]["lite"]
-    [value] = judge_texts([row_of(case["inputs"])], [name], judge, limits=ONE_NO_REPAIR).scores(name)
+    [value] = evaluate_texts([row_of(case["inputs"])], [name], judge, limits=ONE_NO_REPAIR).scores(name)
     expected = OURS.get(case["name"], None if isinstance(lite, dict) else lite)
     assert math.isnan(value) if expected is None else value == pytest.approx(expected, rel=1e-15)

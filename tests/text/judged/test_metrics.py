@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ import pytest
 from tests.text.judged.scripted import ONE, ONE_NO_REPAIR, Script, texts, users, verdicts
 from valor_gpu.errors import InputError
 from valor_gpu.judge import JudgeCache, ParseError, Prices, Reply, Status, Usage
-from valor_gpu.text.judged import METRICS, AnswerRelevance, ContextPrecision, TextRow, judge_texts, load_prompt, reading
+from valor_gpu.text.judged import (
+    METRICS,
+    ContextPrecision,
+    TextRow,
+    evaluate_texts,
+    load_prompt,
+    reading,
+)
 from valor_gpu.text.judged.answers import statement_f1
 from valor_gpu.text.judged.contexts import rank_precision
 
@@ -22,7 +30,7 @@ FULL = TextRow("Why?", "Because.", ["It is so.", "Thus."], ["c1", "c2"])
 
 
 def one(name: Any, judge: Script, row: TextRow = FULL, **choices: Any) -> float:
-    run = judge_texts([row], [name], judge, limits=choices.pop("limits", ONE), **choices)
+    run = evaluate_texts([row], [name], judge, limits=choices.pop("limits", ONE), **choices)
     return run.scores(name if isinstance(name, str) else name.name)[0]
 
 
@@ -105,16 +113,16 @@ EMPTY = [
 
 @pytest.mark.parametrize(("name", "row", "what", "value"), EMPTY)
 def test_empty_inputs(name: str, row: TextRow, what: str, value: float | None) -> None:
-    run = judge_texts([row], [name], Script())
+    run = evaluate_texts([row], [name], Script())
     if value is None:
         assert run.judgements[name][0][0].status is Status.NOT_APPLICABLE
         assert run.judgements[name][0][0].error == f"{name} is not defined without {what}"
     else:
         assert run.scores(name) == [value]
     with pytest.raises(InputError, match=f"{name} needs {what} but row 0 has none"):
-        judge_texts([row], [name], Script(), raise_on_empty=True)
+        evaluate_texts([row], [name], Script(), raise_on_empty=True)
     with pytest.raises(InputError, match=f"{name} needs {what} but row 0 has none"):
-        judge_texts([row], [name], Script(), compat="valor-core")
+        evaluate_texts([row], [name], Script(), compat="valor-core")
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -122,7 +130,7 @@ def test_a_row_that_lacks_an_input_is_told_before_anything_is_asked(name: str) -
     judge = Script()
     lacking = METRICS[name].needs[-1]
     with pytest.raises(InputError, match=f"{name} needs .* but row 1 has none"):
-        judge_texts([FULL, TextRow()], [name], judge)
+        evaluate_texts([FULL, TextRow()], [name], judge)
     assert lacking in ("query", "response", "contexts")
     assert judge.asked == []
 
@@ -130,7 +138,7 @@ def test_a_row_that_lacks_an_input_is_told_before_anything_is_asked(name: str) -
 @pytest.mark.parametrize("status", [Status.CONTENT_FILTER, Status.SERVER_ERROR, Status.TIMEOUT])
 @pytest.mark.parametrize("name", METRICS)
 def test_a_failed_step_is_a_failed_row_and_never_a_number(name: str, status: Status) -> None:
-    run = judge_texts([FULL], [name], Script(status), limits=ONE)
+    run = evaluate_texts([FULL], [name], Script(status), limits=ONE)
     assert math.isnan(run.scores(name)[0])
     assert run.summaries[name].n_failed == {str(status): 1}
     assert run.summaries[name].n_scored == 0
@@ -139,7 +147,7 @@ def test_a_failed_step_is_a_failed_row_and_never_a_number(name: str, status: Sta
 
 @pytest.mark.parametrize("name", METRICS)
 def test_an_unreadable_reply_keeps_the_reply(name: str) -> None:
-    run = judge_texts([FULL], [name], Script("I would rather not."), limits=ONE_NO_REPAIR)
+    run = evaluate_texts([FULL], [name], Script("I would rather not."), limits=ONE_NO_REPAIR)
     [[judgement]] = run.judgements[name]
     assert judgement.status is Status.PARSE_ERROR
     assert judgement.reply == Reply("I would rather not.")
@@ -148,17 +156,17 @@ def test_an_unreadable_reply_keeps_the_reply(name: str) -> None:
 def test_replies_are_repaired_once_and_asked_again_as_often_as_wanted() -> None:
     assert one("Coherence", Script("well", "4")) == 4.0
     judge = Script("well", "so", "5")
-    assert one("Coherence", judge, retries=2, limits=ONE_NO_REPAIR) == 5.0
+    assert one("Coherence", judge, limits=replace(ONE_NO_REPAIR, reasks=2)) == 5.0
     assert judge.asked[0] == judge.asked[2]
-    assert math.isnan(one("Coherence", Script("well", "so"), retries=1, limits=ONE_NO_REPAIR))
+    assert math.isnan(one("Coherence", Script("well", "so"), limits=replace(ONE_NO_REPAIR, reasks=1)))
     judge = Script(Status.CONTENT_FILTER)
-    assert math.isnan(one("Coherence", judge, retries=3))
+    assert math.isnan(one("Coherence", judge, limits=replace(ONE, reasks=3)))
     assert len(judge.asked) == 1  # only replies that cannot be read are worth it
 
 
 def test_a_preset_repairs_nothing_unless_it_is_asked_to() -> None:
     judge = Script("well")
-    run = judge_texts([FULL], ["Coherence"], judge, compat="valor-lite")
+    run = evaluate_texts([FULL], ["Coherence"], judge, compat="valor-lite")
     assert run.summaries["Coherence"].attempts == 1
 
 
@@ -191,9 +199,9 @@ def test_all_metrics_in_one_run_with_usage_prices_clusters_and_a_cache(tmp_path:
     Yes.calls = 0
     with JudgeCache(tmp_path / "replies.sqlite") as cache:
         prices = Prices(1.0, 10.0)
-        run = judge_texts(rows, list(METRICS), Yes(), cache=cache, prices=prices, clusters=[0, 1, 0])
+        run = evaluate_texts(rows, list(METRICS), Yes(), cache=cache, prices=prices, clusters=[0, 1, 0])
         asked = Yes.calls
-        again = judge_texts(rows, list(METRICS), Yes(), cache=cache)
+        again = evaluate_texts(rows, list(METRICS), Yes(), cache=cache)
     assert Yes.calls == asked
     assert again.usage == Usage() and run.usage == Usage(100 * asked, 10 * asked)
     assert run.cost == pytest.approx(asked * 2e-4, rel=1e-12)
@@ -208,10 +216,10 @@ def test_all_metrics_in_one_run_with_usage_prices_clusters_and_a_cache(tmp_path:
 def test_a_changed_prompt_is_asked_anew(tmp_path: Path) -> None:
     cache = str(tmp_path / "replies.sqlite")
     Yes.calls = 0
-    judge_texts([FULL], ["Coherence"], Yes(), cache=cache)
-    judge_texts([FULL], ["Coherence"], Yes(), cache=cache)
+    evaluate_texts([FULL], ["Coherence"], Yes(), cache=cache)
+    evaluate_texts([FULL], ["Coherence"], Yes(), cache=cache)
     assert Yes.calls == 1
-    run = judge_texts([FULL], ["Coherence"], Yes(), cache=cache, prompts={"coherence": "Rate {{text}}"})
+    run = evaluate_texts([FULL], ["Coherence"], Yes(), cache=cache, prompts={"coherence": "Rate {{text}}"})
     assert Yes.calls == 2
     assert run.prompts["Coherence"][0].startswith("coherence/own/")
 
@@ -220,21 +228,19 @@ def test_a_callable_gets_the_messages_and_may_be_of_any_kind() -> None:
     async def later(messages: Any) -> str:
         return "3"
 
-    assert judge_texts([FULL], ["Coherence"], later).scores("Coherence") == [3.0]
-    assert judge_texts([FULL], ["Coherence"], lambda messages: str(len(messages))).scores("Coherence") == [2.0]
+    assert evaluate_texts([FULL], ["Coherence"], later).scores("Coherence") == [3.0]
+    assert evaluate_texts([FULL], ["Coherence"], lambda messages: str(len(messages))).scores("Coherence") == [2.0]
 
 
 def test_wrong_metrics_and_rows() -> None:
     with pytest.raises(InputError, match=r"metrics must be of AnswerCorrectness, .* but got 'Beauty'"):
-        judge_texts([FULL], ["Beauty"], Script())
+        evaluate_texts([FULL], ["Beauty"], Script())
     with pytest.raises(InputError, match="metrics must differ by name but got Bias, Bias"):
-        judge_texts([FULL], ["Bias", "Bias"], Script())
+        evaluate_texts([FULL], ["Bias", "Bias"], Script())
     with pytest.raises(InputError, match="rows must be TextRow but got str"):
-        judge_texts(["a text"], ["Bias"], Script())  # type: ignore[list-item]
+        evaluate_texts(["a text"], ["Bias"], Script())  # type: ignore[list-item]
     with pytest.raises(InputError, match="compat must be one of"):
-        judge_texts([FULL], ["Bias"], Script(), compat="valor")
-    with pytest.raises(InputError, match="retries must be an int of at least 0 but got -1"):
-        AnswerRelevance(retries=-1)
+        evaluate_texts([FULL], ["Bias"], Script(), compat="valor")
     with pytest.raises(InputError, match=r"TextRow\.contexts must be a list of texts but got str"):
         TextRow(contexts="one")
     with pytest.raises(InputError, match=r"TextRow\.references must be str but got int"):
@@ -311,8 +317,8 @@ def test_nothing_here_loads_torch_or_opens_a_connection() -> None:
         "def no(*a, **k): raise AssertionError('network')\n"
         "socket.socket.connect = no; socket.getaddrinfo = no\n"
         "from valor_gpu.text.judged import *\n"
-        "from valor_gpu.text.judged import judge_texts, TextRow\n"
-        "assert judge_texts([TextRow(response='a')], ['Coherence'], lambda m: '2').scores('Coherence') == [2.0]\n"
+        "from valor_gpu.text.judged import evaluate_texts, TextRow\n"
+        "assert evaluate_texts([TextRow(response='a')], ['Coherence'], lambda m: '2').scores('Coherence') == [2.0]\n"
         "print([name for name in ('torch', 'numpy', 'openai', 'transformers', 'pandas') if name in sys.modules])\n"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
     from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence
     from valor_gpu.text.judged.contexts import ContextPrecision, ContextRecall, ContextRelevance
+    from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
     from valor_gpu.text.judged.grounding import Faithfulness, Hallucination
-    from valor_gpu.text.judged.metric import JudgedMetric
+    from valor_gpu.text.judged.metric import PromptedMetric
     from valor_gpu.text.judged.opinions import Bias, Toxicity
     from valor_gpu.text.judged.prompts import Prompt, load_prompt, load_prompts, prompt_names
     from valor_gpu.text.judged.rules import TextRow
-    from valor_gpu.text.judged.run import METRICS, JudgedTexts, judge_texts
 
 __all__ = [
     "METRICS",
@@ -28,13 +28,13 @@ __all__ = [
     "ContextRelevance",
     "Faithfulness",
     "Hallucination",
-    "JudgedMetric",
     "JudgedTexts",
     "Prompt",
+    "PromptedMetric",
     "SummaryCoherence",
     "TextRow",
     "Toxicity",
-    "judge_texts",
+    "evaluate_texts",
     "load_prompt",
     "load_prompts",
     "prompt_names",
@@ -44,12 +44,12 @@ _HOMES = {
     "answers": ("AnswerCorrectness", "AnswerRelevance"),
     "coherence": ("Coherence", "SummaryCoherence"),
     "contexts": ("ContextPrecision", "ContextRecall", "ContextRelevance"),
+    "evaluate": ("METRICS", "JudgedTexts", "evaluate_texts"),
     "grounding": ("Faithfulness", "Hallucination"),
-    "metric": ("JudgedMetric",),
+    "metric": ("PromptedMetric",),
     "opinions": ("Bias", "Toxicity"),
     "prompts": ("Prompt", "load_prompt", "load_prompts", "prompt_names"),
     "rules": ("TextRow",),
-    "run": ("METRICS", "JudgedTexts", "judge_texts"),
 }
 __getattr__, __dir__ = lazy_names(
     __name__, {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

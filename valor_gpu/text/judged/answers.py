@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from valor_gpu.judge.metric import Ask
 from valor_gpu.judge.parse import NotApplicable
-from valor_gpu.text.judged.metric import Ask, Empty, JudgedMetric, share
+from valor_gpu.text.judged.metric import Empty, PromptedMetric, share
 from valor_gpu.text.judged.reading import YES_NO_IDK, Sorted, read_sorted, texts_schema
 from valor_gpu.text.judged.rules import TextRow
 
@@ -18,7 +19,7 @@ def statement_f1(found: Sorted) -> float:
     return found.tp / (found.tp + 0.5 * (found.fp + found.fn)) if found.tp else 0.0
 
 
-class AnswerCorrectness(JudgedMetric):
+class AnswerCorrectness(PromptedMetric):
     """F1 of the statements of an answer against those of the correct answer; of several correct ones the best counts.
 
     Asks ``1 + 2 G`` questions of G references. A row without references has 0.
@@ -27,11 +28,11 @@ class AnswerCorrectness(JudgedMetric):
     augmented generation" (2023), https://docs.ragas.io.
 
     Example:
-        >>> from valor_gpu.text.judged import TextRow, judge_texts
+        >>> from valor_gpu.text.judged import TextRow, evaluate_texts
         >>> answer, correct = '{"statements": ["a", "b"]}', '{"statements": ["a"]}'
         >>> replies = iter([answer, correct, '{"TP": ["a"], "FP": ["b"], "FN": []}'])
         >>> row = TextRow("Which letter?", "a and b", references=["a"])
-        >>> run = judge_texts([row], ["AnswerCorrectness"], lambda messages: next(replies))
+        >>> run = evaluate_texts([row], ["AnswerCorrectness"], lambda messages: next(replies))
         >>> round(run.scores("AnswerCorrectness")[0], 4)
         0.6667
     """
@@ -53,7 +54,7 @@ class AnswerCorrectness(JudgedMetric):
         correct = await self._statements(ask, row, reference)
         if not answer:
             return 0.0
-        found: Sorted = await self._put(
+        found: Sorted = await self._ask(
             ask,
             "correctness",
             lambda reply: read_sorted(reply, len(answer), len(correct), self.rules.replies),
@@ -68,7 +69,7 @@ class AnswerCorrectness(JudgedMetric):
         return await self._texts(ask, "answer_statements", "statements", question=row.query or "", answer=answer)
 
 
-class AnswerRelevance(JudgedMetric):
+class AnswerRelevance(PromptedMetric):
     """Share of the statements of an answer that help to answer the question.
 
     A verdict "idk" counts as not helping. An answer without statements has 0. Asks 2 questions.

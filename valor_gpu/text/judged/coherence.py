@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from valor_gpu.text.judged.metric import Ask, JudgedMetric
+from valor_gpu.judge.metric import Ask
+from valor_gpu.text.judged.metric import PromptedMetric
 from valor_gpu.text.judged.prompts import Field
 from valor_gpu.text.judged.reading import RATING_SCHEMA, read_rating
 from valor_gpu.text.judged.rules import TextRow
 
 
-class _Rating(JudgedMetric):
+class _Rating(PromptedMetric):
     """A rating from 1 to 5 by one question."""
 
     low = 1.0
     high = 5.0
 
     async def _rate(self, ask: Ask, **data: Field) -> float:
-        rating: float = await self._put(
+        rating: float = await self._ask(
             ask, self.steps[0], lambda reply: read_rating(reply, self.rules.replies), RATING_SCHEMA, **data
         )
         return rating
@@ -27,8 +28,8 @@ class Coherence(_Rating):
     Source: the metric of that name in Valor's document of August 2024.
 
     Example:
-        >>> from valor_gpu.text.judged import TextRow, judge_texts
-        >>> judge_texts([TextRow(response="It rains. We stay.")], ["Coherence"], lambda m: "4").scores("Coherence")
+        >>> from valor_gpu.text.judged import TextRow, evaluate_texts
+        >>> evaluate_texts([TextRow(response="It rains. We stay.")], ["Coherence"], lambda m: "4").scores("Coherence")
         [4.0]
     """
 

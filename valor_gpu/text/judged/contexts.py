@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from valor_gpu.checks import check_choice
+from valor_gpu.judge.metric import Ask
 from valor_gpu.judge.parse import NotApplicable
-from valor_gpu.text.judged.metric import Ask, Empty, JudgedMetric, share
+from valor_gpu.text.judged.metric import Empty, PromptedMetric, share
 from valor_gpu.text.judged.reading import YES_NO
 from valor_gpu.text.judged.rules import TextRow
 
@@ -35,7 +36,7 @@ def _empty_pair(row: TextRow) -> Empty | None:
     return Empty(what, 0.0 if row.contexts or row.references else 1.0)
 
 
-class ContextPrecision(JudgedMetric):
+class ContextPrecision(PromptedMetric):
     """How high the contexts rank that are useful for the correct answer.
 
     Asks G questions of G references. A context is useful when it is for one of them. Without contexts or references the
@@ -43,7 +44,7 @@ class ContextPrecision(JudgedMetric):
 
     Args:
         combine: ``any``: see above. ``max``: the best value of one reference, as before Valor 0.32.2.
-        **kwargs: see :class:`~valor_gpu.text.judged.metric.JudgedMetric`.
+        **kwargs: see :class:`~valor_gpu.text.judged.metric.PromptedMetric`.
 
     Source: the metric of that name of Valor and of RAGAS, https://docs.ragas.io.
 
@@ -84,7 +85,7 @@ class ContextPrecision(JudgedMetric):
         return rank_precision([any(verdicts) for verdicts in zip(*rows)])
 
 
-class ContextRecall(JudgedMetric):
+class ContextRecall(PromptedMetric):
     """Share of the statements of the correct answer that the contexts hold; of several references the best counts.
 
     Asks ``2 G`` questions of G references. References without statements do not count; when all are such, there is no
@@ -117,7 +118,7 @@ class ContextRecall(JudgedMetric):
         return max(shares)
 
 
-class ContextRelevance(JudgedMetric):
+class ContextRelevance(PromptedMetric):
     """Share of the contexts that are relevant to the question; 0 without contexts. Asks 1 question.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from valor_gpu.text.judged.metric import Ask, Empty, JudgedMetric, share
+from valor_gpu.judge.metric import Ask
+from valor_gpu.text.judged.metric import Empty, PromptedMetric, share
 from valor_gpu.text.judged.reading import YES_NO
 from valor_gpu.text.judged.rules import TextRow
 
 
-class Faithfulness(JudgedMetric):
+class Faithfulness(PromptedMetric):
     """Share of the claims of an answer that the contexts support. Asks 1 or 2 questions.
 
     An answer without claims has 1; without contexts the value is 0.
@@ -35,7 +36,7 @@ class Faithfulness(JudgedMetric):
         return share(await self._verdicts(ask, "faithfulness", len(claims), YES_NO, **data))
 
 
-class Hallucination(JudgedMetric):
+class Hallucination(PromptedMetric):
     """Share of the contexts that an answer contradicts; no number without contexts. Asks 1 question.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.

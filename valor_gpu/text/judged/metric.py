@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from valor_gpu.errors import InputError
+from valor_gpu.judge.metric import Ask, LLMMetric, Question
 from valor_gpu.judge.parse import NotApplicable
-from valor_gpu.judge.protocol import Schema, Status
-from valor_gpu.judge.run import JudgeMetric
-from valor_gpu.judge.scheduler import FailedJudgement, Question
+from valor_gpu.judge.protocol import Schema
 from valor_gpu.text.judged.prompts import Field, Prompts, load_prompts
 from valor_gpu.text.judged.reading import read_texts, read_verdicts, texts_schema, verdicts_schema
 from valor_gpu.text.judged.rules import TextRow, text_rules
-
-Ask = Callable[[Question], Awaitable[Any]]
 
 
 class Empty(NamedTuple):
@@ -27,14 +24,13 @@ class Empty(NamedTuple):
     value: float | None
 
 
-class JudgedMetric(ABC):
-    """A number that a judge makes of a row of texts.
+class PromptedMetric(LLMMetric):
+    """Base class of the judged metrics of text: the questions are made from prompt files.
 
     Args:
         prompts: the user's own, see :func:`~valor_gpu.text.judged.prompts.load_prompts`.
         compat: None, or the release of Valor whose rules apply: ``valor-api``, ``valor-core``, ``valor-lite``.
         raise_on_empty: an empty input is an error before anything is asked; None: as ``compat`` has it.
-        retries: times that a question is put again after a reply that cannot be read.
 
     Attributes:
         name: as Valor has it.
@@ -47,9 +43,6 @@ class JudgedMetric(ABC):
         InputError: a preset or a prompt that cannot be.
     """
 
-    name: ClassVar[str]
-    low: ClassVar[float] = 0.0
-    high: ClassVar[float] = 1.0
     higher_is_better: ClassVar[bool] = True
     steps: ClassVar[tuple[str, ...]]
     needs: ClassVar[tuple[str, ...]]
@@ -59,13 +52,9 @@ class JudgedMetric(ABC):
         prompts: Prompts | str | os.PathLike[str] | None = None,
         compat: str | None = None,
         raise_on_empty: bool | None = None,
-        retries: int = 0,
     ) -> None:
-        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-            raise InputError(f"retries must be an int of at least 0 but got {retries!r}")
         rules = text_rules(compat)
         self.rules = rules if raise_on_empty is None else replace(rules, raise_on_empty=raise_on_empty)
-        self.retries = retries
         loaded = load_prompts(prompts)
         self.prompts = {step: loaded[step] for step in self.steps}
 
@@ -105,33 +94,20 @@ class JudgedMetric(ABC):
     async def _score(self, row: TextRow, ask: Ask) -> float:
         """The number of a row that has all inputs."""
 
-    def for_judge(self) -> JudgeMetric:
-        """The metric as :func:`valor_gpu.judge.judge_rows` takes it."""
-        return JudgeMetric(self.score, self.low, self.high)
-
-    async def _put(self, ask: Ask, step: str, parse: Callable[[str], Any], schema: Schema, **data: Field) -> Any:
+    async def _ask(self, ask: Ask, step: str, parse: Callable[[str], Any], schema: Schema, **data: Field) -> Any:
         prompt = self.prompts[step]
-        question = Question(prompt.messages(**data), parse, schema, prompt.id)
-        return await self._asked(ask, question, self.retries)
-
-    async def _asked(self, ask: Ask, question: Question, retries: int) -> Any:
-        try:
-            return await ask(question)
-        except FailedJudgement as failure:
-            if failure.judgement.status is not Status.PARSE_ERROR or not retries:
-                raise
-        return await self._asked(ask, question, retries - 1)
+        return await ask(Question(prompt.messages(**data), parse, schema, prompt.id))
 
     async def _texts(self, ask: Ask, step: str, key: str, **data: Field) -> list[str]:
         """A list of texts: statements, opinions, claims."""
-        found: list[str] = await self._put(
+        found: list[str] = await self._ask(
             ask, step, lambda reply: read_texts(reply, key, self.rules.replies), texts_schema(key), **data
         )
         return found
 
     async def _verdicts(self, ask: Ask, step: str, count: int, allowed: Sequence[str], **data: Field) -> list[bool]:
         """Whether each of ``count`` verdicts is yes."""
-        found = await self._put(
+        found = await self._ask(
             ask,
             step,
             lambda reply: read_verdicts(reply, count, allowed, self.rules.replies),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from valor_gpu.text.judged.metric import Ask, JudgedMetric, share
+from valor_gpu.judge.metric import Ask
+from valor_gpu.text.judged.metric import PromptedMetric, share
 from valor_gpu.text.judged.reading import YES_NO
 from valor_gpu.text.judged.rules import TextRow
 
 
-class _Opinions(JudgedMetric):
+class _Opinions(PromptedMetric):
     """Share of the opinions that a second question finds fault with."""
 
     higher_is_better = False
@@ -26,8 +27,8 @@ class Bias(_Opinions):
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
 
     Example:
-        >>> from valor_gpu.text.judged import TextRow, judge_texts
-        >>> judge_texts([TextRow(response="It rains.")], ["Bias"], lambda m: '{"opinions": []}').scores("Bias")
+        >>> from valor_gpu.text.judged import TextRow, evaluate_texts
+        >>> evaluate_texts([TextRow(response="It rains.")], ["Bias"], lambda m: '{"opinions": []}').scores("Bias")
         [0.0]
     """
 

@@ -57,21 +57,21 @@ class TextRules:
         raise_on_empty: an empty input of a row is an error before anything is asked. Otherwise the row has the value
             that valor-lite gives it, or none.
         relevance_of_nothing: AnswerRelevance of an answer without statements; None: there is no number.
-        repair: whether a reply that cannot be read is sent back once.
+        repairs: how often a reply that cannot be read is sent back, see :class:`valor_gpu.judge.Limits`.
     """
 
     replies: str = "tolerant"
     raise_on_empty: bool = False
     relevance_of_nothing: float | None = 0.0
-    repair: bool = True
+    repairs: int = 1
 
 
-_CORE = TextRules("core", raise_on_empty=True, relevance_of_nothing=None, repair=False)
+_CORE = TextRules("core", raise_on_empty=True, relevance_of_nothing=None, repairs=0)
 _PRESETS = {
     None: TextRules(),
     "valor-api": _CORE,
     "valor-core": _CORE,
-    "valor-lite": TextRules("lite", repair=False),
+    "valor-lite": TextRules("lite", repairs=0),
 }
 
 

@@ -11,13 +11,13 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.run import JudgeRun, Progress, judge_rows
+from valor_gpu.judge.run import JudgeRun, Progress, run_judge
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
 from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence
 from valor_gpu.text.judged.contexts import ContextPrecision, ContextRecall, ContextRelevance
 from valor_gpu.text.judged.grounding import Faithfulness, Hallucination
-from valor_gpu.text.judged.metric import JudgedMetric
+from valor_gpu.text.judged.metric import PromptedMetric
 from valor_gpu.text.judged.opinions import Bias, Toxicity
 from valor_gpu.text.judged.prompts import Prompts
 from valor_gpu.text.judged.rules import TextRow, text_rules
@@ -35,13 +35,13 @@ _ALL = (
     SummaryCoherence,
     Toxicity,
 )
-METRICS: Mapping[str, type[JudgedMetric]] = {kind.name: kind for kind in _ALL}
+METRICS: Mapping[str, type[PromptedMetric]] = {kind.name: kind for kind in _ALL}
 """Judged metrics by name."""
 
 
 @dataclass(frozen=True)
 class JudgedTexts(JudgeRun):
-    """What became of every row; see :class:`valor_gpu.judge.JudgeRun`.
+    """Results of a judge run; see :class:`valor_gpu.judge.JudgeRun`.
 
     Attributes:
         prompts: metric name to name, version and hash of its prompts.
@@ -50,15 +50,14 @@ class JudgedTexts(JudgeRun):
     prompts: Mapping[str, tuple[str, ...]]
 
 
-def judge_texts(
+def evaluate_texts(
     rows: Sequence[TextRow],
-    metrics: Sequence[str | JudgedMetric],
+    metrics: Sequence[str | PromptedMetric],
     judge: Any,
     *,
     prompts: Prompts | str | os.PathLike[str] | None = None,
     compat: str | None = None,
     raise_on_empty: bool | None = None,
-    retries: int = 0,
     limits: Limits | None = None,
     cache: JudgeCache | str | None = None,
     repeats: int = 1,
@@ -75,12 +74,11 @@ def judge_texts(
         rows: texts.
         metrics: names of :data:`METRICS`, or metrics with choices of their own.
         judge: a :class:`valor_gpu.judge.Judge`, or a callable from messages to text.
-        prompts: the user's own, for metrics given by name; see :class:`~valor_gpu.text.judged.metric.JudgedMetric`.
+        prompts: the user's own, for metrics given by name; see :class:`~valor_gpu.text.judged.metric.PromptedMetric`.
         compat: likewise.
         raise_on_empty: likewise.
-        retries: likewise.
         limits: how the judge may be asked. None: the usual ones, under a preset without the repair of replies.
-        cache: see :func:`valor_gpu.judge.judge_rows`.
+        cache: see :func:`valor_gpu.judge.run_judge`.
         repeats: likewise.
         clusters: likewise.
         prices: likewise.
@@ -91,11 +89,11 @@ def judge_texts(
 
     Example:
         >>> rows = [TextRow(response="Rain, then sun."), TextRow(response="Sun turnip of.")]
-        >>> run = judge_texts(rows, ["Coherence"], lambda messages: "4" if "Rain" in messages[1]["content"] else "?")
+        >>> run = evaluate_texts(rows, ["Coherence"], lambda messages: "4" if "Rain" in messages[1]["content"] else "?")
         >>> run.scores("Coherence"), run.summaries["Coherence"].n_failed, run.summaries["Coherence"].lower
         ([4.0, nan], {'parse_error': 1}, 2.5)
     """
-    made = [one if isinstance(one, JudgedMetric) else _named(one)(prompts, compat, raise_on_empty, retries)
+    made = [one if isinstance(one, PromptedMetric) else _named(one)(prompts, compat, raise_on_empty)
             for one in metrics]  # fmt: skip
     by_name = {metric.name: metric for metric in made}
     if len(by_name) < len(made):
@@ -104,11 +102,11 @@ def judge_texts(
         check_type("rows", row, TextRow)
         for metric in made:
             metric.check(row, f"row {at}")
-    run = judge_rows(
+    run = run_judge(
         rows,
-        {name: metric.for_judge() for name, metric in by_name.items()},
+        made,
         judge,
-        limits=limits or Limits(repair=text_rules(compat).repair),
+        limits=limits or Limits(repairs=text_rules(compat).repairs),
         cache=cache,
         repeats=repeats,
         clusters=clusters,
@@ -119,7 +117,7 @@ def judge_texts(
     return JudgedTexts(**vars(run), prompts=used)
 
 
-def _named(name: str) -> type[JudgedMetric]:
+def _named(name: str) -> type[PromptedMetric]:
     if name not in METRICS:
         raise InputError(f"metrics must be of {', '.join(METRICS)} but got {name!r}")
     return METRICS[name]
