@@ -20,7 +20,7 @@ import torch
 
 from valor_gpu import __version__
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
-from valor_gpu.coco.result import category_names
+from valor_gpu.coco.evaluation_result import category_names
 from valor_gpu.report import document, files
 
 ROOT = Path(__file__).parent.parent

@@ -223,7 +223,7 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
 
     with contextlib.redirect_stdout(io.StringIO()):  # the messages of pycocotools
         progress.step("loading torch")
-        from valor_gpu.coco.records import usable_device
+        from valor_gpu.coco.match_layout import usable_device
 
         usable_device(options.device)
         progress.step(f"reading {options.gt.name} and {options.dt.name}")
@@ -238,7 +238,7 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
 
 
 def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inputs: Inputs | None) -> list[Path]:
-    from valor_gpu.coco.result import category_ids
+    from valor_gpu.coco.evaluation_result import category_ids
     from valor_gpu.report.document import document
     from valor_gpu.report.files import write_json, write_plot
 
@@ -296,7 +296,7 @@ def _classify(options: argparse.Namespace) -> None:
     inputs = _inputs(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
-        from valor_gpu.coco.records import usable_device
+        from valor_gpu.coco.match_layout import usable_device
         from valor_gpu.report.classify import evaluate
         from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json

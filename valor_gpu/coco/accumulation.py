@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.coco.records import Records
+from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Cell, Positions, Selection
 from valor_gpu.errors import InputError
 from valor_gpu.ops.curves import Ordered, RecordShape, count_truths, order_records, precision_recall
@@ -91,7 +91,7 @@ class Source:
 
 
 def source_of_records(
-    records: Records, selection: Selection, limits: Positions, recalls: Any, counts: list[int], strict: bool
+    records: EvaluationRecords, selection: Selection, limits: Positions, recalls: Any, counts: list[int], strict: bool
 ) -> Source:
     """Order and count the selected rows.
 
@@ -107,14 +107,14 @@ def source_of_records(
     names = sorted(set(selection.categories))
     labels = torch.tensor(names, dtype=torch.int64, device=device)
     starts = lengths.cumsum(1) - lengths
-    places, truths = records.places, records.truths
+    positions, ground_truths = records.image_positions, records.ground_truths
     if selection.images is not None:
-        places = places[torch.tensor(selection.images, dtype=torch.int64)]
+        positions = positions[torch.tensor(selection.images, dtype=torch.int64)]
         wanted = torch.zeros(lengths.shape[1], dtype=torch.bool)
-        wanted[places] = True
-        truths = truths[torch.repeat_interleave(wanted, lengths[1]).to(device)]
-    ordered = order_records(records.detections, starts[0, places], lengths[0, places], labels, shape.limits)
-    positives = count_truths(truths, labels, shape.areas)
+        wanted[positions] = True
+        ground_truths = ground_truths[torch.repeat_interleave(wanted, lengths[1]).to(device)]
+    ordered = order_records(records.detections, starts[0, positions], lengths[0, positions], labels, shape.limits)
+    positives = count_truths(ground_truths, labels, shape.areas)
     take = (
         _unless_all([names.index(k) for k in selection.categories], len(names)),
         _unless_all(selection.areas, shape.areas),

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.coco.layout import Layout, Side
+from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.one_cell import ZERO_SHOWN
 from valor_gpu.coco.params import Params
-from valor_gpu.coco.records import match_layout, match_rule, true_areas, true_flags
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ops.curves import lane_bits
 from valor_gpu.ops.matching import CROWD, IGNORED, WANT_MATCHES
@@ -33,15 +33,15 @@ class _Cells(NamedTuple):
     parts: dict[int, slice]
 
 
-def _cells_of(side: Side, images: NDArray[np.int64], most: int | None) -> _Cells:
-    """Cells of ``side``; with a limit ``most``, its rows by descending score and no more than that many in a cell."""
+def _cells_of(side: Side, images: NDArray[np.int64], limit: int | None) -> _Cells:
+    """Cells of ``side``; with a ``limit``, its rows by descending score and at most that many in a cell."""
     cell = side.labels.astype(np.int64) * len(images) + np.repeat(images, side.lengths)
-    keys = (cell,) if most is None else (-side.take("score"), cell)
+    keys = (cell,) if limit is None else (-side.take("score"), cell)
     order = np.lexsort(keys)
     cells, starts, sizes = np.unique(cell[order], return_index=True, return_counts=True)
-    if most is not None:
+    if limit is not None:
         ranks = np.arange(len(order)) - np.repeat(starts, sizes)
-        order, sizes = order[ranks < most], np.minimum(sizes, most)
+        order, sizes = order[ranks < limit], np.minimum(sizes, limit)
     bounds = np.append(0, sizes.cumsum()).tolist()
     return _Cells(order, {c: slice(*pair) for c, pair in zip(cells.tolist(), pairwise(bounds))})
 
@@ -50,11 +50,11 @@ def build_ious(layout: Layout, params: Params) -> dict[tuple[Any, Any], Any]:
     """``COCOeval.ious``: for each (image id, category id) float64 ``[D, G]``, or [] when a side is empty."""
     categories = params.catIds if params.useCats else [-1]
     count = len(params.imgIds)
-    found = _cells_of(layout.detections, layout.images, params.maxDets[-1])
-    truths = _cells_of(layout.truths, layout.images, None)
-    both = [c for c, part in found.parts.items() if part.start < part.stop and c in truths.parts]
-    values = _iou_of_cells(layout, found, truths, both)
-    shapes = {c: truths.parts[c].stop - truths.parts[c].start for c in both}
+    dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
+    gt_cells = _cells_of(layout.ground_truths, layout.images, None)
+    both = [c for c, part in dt_cells.parts.items() if part.start < part.stop and c in gt_cells.parts]
+    values = _iou_of_cells(layout, dt_cells, gt_cells, both)
+    shapes = {c: gt_cells.parts[c].stop - gt_cells.parts[c].start for c in both}
     matrices = {c: np.array(part.reshape(-1, shapes[c]), order="F") for c, part in zip(both, values)}
     return {
         (image, category): matrices.get(k * count + i, [])
@@ -63,16 +63,16 @@ def build_ious(layout: Layout, params: Params) -> dict[tuple[Any, Any], Any]:
     }
 
 
-def _iou_of_cells(layout: Layout, found: _Cells, truths: _Cells, cells: list[int]) -> list[NDArray[np.float64]]:
+def _iou_of_cells(layout: Layout, dt_cells: _Cells, gt_cells: _Cells, cells: list[int]) -> list[NDArray[np.float64]]:
     """float64 ``[D * G]`` IoU of each cell, row by row."""
     if not cells:
         return []
     sides = []
-    for side, rows in ((layout.detections, found), (layout.truths, truths)):
+    for side, rows in ((layout.detections, dt_cells), (layout.ground_truths, gt_cells)):
         order = np.concatenate([rows.order[rows.parts[c]] for c in cells])
         lengths = torch.tensor([rows.parts[c].stop - rows.parts[c].start for c in cells])
         sides.append((Ragged(torch.from_numpy(side.take("bbox")[order]), lengths), order))
-    crowd = torch.from_numpy(layout.truths.take("iscrowd")[sides[1][1]])
+    crowd = torch.from_numpy(layout.ground_truths.take("iscrowd")[sides[1][1]])
     iou = box_iou(sides[0][0], sides[1][0], box_format="xywh", crowd=crowd)
     return [part.numpy() for part in iou]
 
@@ -82,19 +82,19 @@ class _AreaColumns(NamedTuple):
 
     matches: NDArray[np.float64]
     ignored: NDArray[np.bool_]
-    true_ids: NDArray[np.int64]
-    true_matches: NDArray[np.float64]
-    true_ignored: NDArray[np.int64]
+    gt_ids: NDArray[np.int64]
+    gt_matches: NDArray[np.float64]
+    gt_ignored: NDArray[np.int64]
 
 
 class _Matching(NamedTuple):
     """What the areas share: rows of matching, ids, and ground truth flags."""
 
-    taken: NDArray[np.int64]  # [n, L] row of the ground truth, -1 for none
-    bits: NDArray[np.bool_]  # [n, L] ignored
-    found_ids: NDArray[np.float64]
-    true_ids: NDArray[np.int64]
-    shown_true_ids: NDArray[np.float64]
+    taken: NDArray[np.int64]  # [n, S] row of the ground truth, -1 for none
+    bits: NDArray[np.bool_]  # [n, S] ignored
+    dt_match_ids: NDArray[np.float64]
+    gt_ids: NDArray[np.int64]
+    gt_match_ids: NDArray[np.float64]
     flags: NDArray[np.uint8]
     areas: NDArray[np.float64]
     ranges: NDArray[np.float64]
@@ -102,17 +102,17 @@ class _Matching(NamedTuple):
 
 def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell | None]:
     """``COCOeval.evalImgs``: for each category, area range and image what ``evaluateImg`` gives."""
-    found = _cells_of(layout.detections, layout.images, params.maxDets[-1])
-    truths = _cells_of(layout.truths, layout.images, None)
-    matching = _match(layout, params, found, strict)
-    scores, ids = layout.detections.take("score")[found.order], layout.detections.take("id")[found.order]
+    dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
+    gt_cells = _cells_of(layout.ground_truths, layout.images, None)
+    matching = _match(layout, params, dt_cells, strict)
+    scores, ids = layout.detections.take("score")[dt_cells.order], layout.detections.take("id")[dt_cells.order]
     categories = params.catIds if params.useCats else [-1]
     count, areas = len(params.imgIds), len(params.areaRng)
     out: list[Cell | None] = [None] * (len(categories) * areas * count)
     for a, area_range in enumerate(params.areaRng):
-        view = _area_columns(matching, truths, a, len(params.iouThrs))
-        for cell in found.parts.keys() | truths.parts.keys():
-            d, g = found.parts.get(cell, _NOTHING), truths.parts.get(cell, _NOTHING)
+        view = _area_columns(matching, gt_cells, a, len(params.iouThrs))
+        for cell in dt_cells.parts.keys() | gt_cells.parts.keys():
+            d, g = dt_cells.parts.get(cell, _NOTHING), gt_cells.parts.get(cell, _NOTHING)
             k, i = divmod(cell, count)
             out[(k * areas + a) * count + i] = {
                 "image_id": params.imgIds[i],
@@ -120,30 +120,36 @@ def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell |
                 "aRng": area_range,
                 "maxDet": params.maxDets[-1],
                 "dtIds": ids[d].tolist(),
-                "gtIds": view.true_ids[g].tolist(),
+                "gtIds": view.gt_ids[g].tolist(),
                 "dtMatches": view.matches[d].T.copy(),
-                "gtMatches": view.true_matches[g].T.copy(),
+                "gtMatches": view.gt_matches[g].T.copy(),
                 "dtScores": scores[d].tolist(),
-                "gtIgnore": view.true_ignored[g].copy() if g.start < g.stop else np.array([]),
+                "gtIgnore": view.gt_ignored[g].copy() if g.start < g.stop else np.array([]),
                 "dtIgnore": view.ignored[d].T.copy(),
             }
     return out
 
 
-def _match(layout: Layout, params: Params, found: _Cells, strict: bool) -> _Matching:
+def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _Matching:
     rule = match_rule(params, strict, WANT_MATCHES)
     matched = match_layout(layout, rule, strict, torch.device("cpu"))
-    truths, detections = layout.truths, layout.detections
-    first = np.repeat(truths.lengths.cumsum() - truths.lengths, detections.lengths)[found.order, None]
-    places = matched.matches.numpy()[found.order].astype(np.int64)
-    rows = matched.detections[torch.from_numpy(found.order)]
-    lanes = places.shape[1]
-    bits = torch.stack([lane_bits(rows, lane, 1, lanes) for lane in range(lanes)], 1).numpy()
-    shown = [_shown(side.take("id"), strict) for side in (detections, truths)]
+    ground_truths, detections = layout.ground_truths, layout.detections
+    first = np.repeat(ground_truths.lengths.cumsum() - ground_truths.lengths, detections.lengths)[dt_cells.order, None]
+    positions = matched.matches.numpy()[dt_cells.order].astype(np.int64)
+    rows = matched.detections[torch.from_numpy(dt_cells.order)]
+    settings = positions.shape[1]
+    bits = torch.stack([lane_bits(rows, setting, 1, settings) for setting in range(settings)], 1).numpy()
+    shown = [_shown(side.take("id"), strict) for side in (detections, ground_truths)]
     return _Matching(
-        np.where(places < 0, -1, places + first), bits, shown[0][found.order], truths.take("id"), shown[1],
-        true_flags(truths, strict), true_areas(truths), rule.area_ranges.numpy(),
-    )  # fmt: skip
+        np.where(positions < 0, -1, positions + first),
+        bits,
+        shown[0][dt_cells.order],
+        ground_truths.take("id"),
+        shown[1],
+        gt_flags(ground_truths, strict),
+        gt_areas(ground_truths),
+        rule.area_ranges.numpy(),
+    )
 
 
 def _shown(ids: NDArray[np.int64], strict: bool) -> NDArray[np.float64]:
@@ -151,16 +157,16 @@ def _shown(ids: NDArray[np.int64], strict: bool) -> NDArray[np.float64]:
     return (ids if strict else np.where(ids == 0, ZERO_SHOWN, ids)).astype(np.float64)
 
 
-def _area_columns(m: _Matching, truths: _Cells, a: int, thresholds: int) -> _AreaColumns:
-    lanes = slice(a * thresholds, (a + 1) * thresholds)
-    taken = m.taken[:, lanes]
-    names = np.append(m.shown_true_ids, 0.0)  # row -1, no match, is shown as 0
-    true_matches = np.zeros((len(m.true_ids), thresholds))
+def _area_columns(m: _Matching, gt_cells: _Cells, a: int, thresholds: int) -> _AreaColumns:
+    settings = slice(a * thresholds, (a + 1) * thresholds)
+    taken = m.taken[:, settings]
+    match_ids = np.append(m.gt_match_ids, 0.0)  # row -1, no match, is shown as 0
+    gt_matches = np.zeros((len(m.gt_ids), thresholds))
     rows, columns = np.nonzero(taken >= 0)
-    true_matches[taken[rows, columns], columns] = m.found_ids[rows]  # the last detection of a crowd stays
+    gt_matches[taken[rows, columns], columns] = m.dt_match_ids[rows]  # the last detection of a crowd stays
     outside = (m.areas < m.ranges[a, 0]) | (m.areas > m.ranges[a, 1])
     ignored = (((m.flags & (CROWD | IGNORED)) != 0) | outside).astype(np.int64)
-    sizes = [part.stop - part.start for part in truths.parts.values()]
+    sizes = [part.stop - part.start for part in gt_cells.parts.values()]
     cell = np.repeat(np.arange(len(sizes)), sizes)
-    order = truths.order[np.lexsort((ignored[truths.order], cell))]
-    return _AreaColumns(names[taken], m.bits[:, lanes], m.true_ids[order], true_matches[order], ignored[order])
+    order = gt_cells.order[np.lexsort((ignored[gt_cells.order], cell))]
+    return _AreaColumns(match_ids[taken], m.bits[:, settings], m.gt_ids[order], gt_matches[order], ignored[order])

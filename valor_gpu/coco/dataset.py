@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco import mask
-from valor_gpu.coco._results import (
-    JsonFile,
+from valor_gpu.coco.draw import draw_annotations
+from valor_gpu.coco.load_results import (
     Object,
+    SourceFile,
     announce_array,
     check_images,
     dataset_of_results,
@@ -28,7 +29,6 @@ from valor_gpu.coco._results import (
     result_dataset,
     with_box,
 )
-from valor_gpu.coco.draw import draw_annotations
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Dataset, columns_from_dataset, detections, read_ground_truth, result_rows
 
@@ -40,7 +40,7 @@ class _Results:
     """What the objects of a results set are made from: its ground truth, and the file, list or (None) columns."""
 
     truth: COCO
-    source: JsonFile | list[Object] | None
+    source: SourceFile | list[Object] | None
 
 
 class _Part:
@@ -125,16 +125,16 @@ class COCO:
     def __init__(self, annotation_file: str | os.PathLike[str] | None = None) -> None:
         self._dataset: Object | None = {}
         self._columns: Dataset | None = None  # what the source held, while nobody has seen objects
-        self._source: JsonFile | _Results | None = None
+        self._source: SourceFile | _Results | None = None
         self._parts: Object = {}
         if annotation_file is not None:
             print("loading annotations into memory...")
             start = time.time()
-            self._read_lazily(JsonFile.at(annotation_file), read_ground_truth(annotation_file))
+            self._read_lazily(SourceFile.at(annotation_file), read_ground_truth(annotation_file))
             print(f"Done (t={time.time() - start:0.2f}s)")
             self.createIndex()
 
-    def _read_lazily(self, source: JsonFile | _Results, read: Dataset) -> None:
+    def _read_lazily(self, source: SourceFile | _Results, read: Dataset) -> None:
         self._dataset, self._source, self._columns = None, source, read
 
     @property
@@ -262,7 +262,7 @@ class COCO:
             found = replace(head, categories=copy.deepcopy(head.categories), annotations=annotations, where=where)
             results._read_lazily(_Results(self, source), found)
         else:
-            objects = source.load() if isinstance(source, JsonFile) else source
+            objects = source.load() if isinstance(source, SourceFile) else source
             results._dataset = dataset_of_results(kind, objects or (), self.dataset)
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
@@ -317,13 +317,13 @@ class COCO:
     def _objects(self) -> Object:
         """The dataset as objects, from where the columns came from."""
         assert self._columns is not None and self._source is not None
-        if isinstance(self._source, JsonFile):
+        if isinstance(self._source, SourceFile):
             dataset = dict(self._source.load())
             if "categories" in dataset:
                 dataset["categories"] = self._columns.categories  # may have been handed out already
             return dataset
         source = self._source.source
-        objects = source.load() if isinstance(source, JsonFile) else source
+        objects = source.load() if isinstance(source, SourceFile) else source
         if objects is None:
             objects = objects_of_rows(self._columns.annotations)
         if len(objects) != len(self._columns.annotations):

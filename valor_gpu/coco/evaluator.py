@@ -6,6 +6,7 @@ import contextlib
 import copy
 import datetime
 import io
+import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,14 +20,14 @@ from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import select
-from valor_gpu.coco.summary import summarize
+from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Dataset, columns_from_dataset
 
 if TYPE_CHECKING:
     from valor_gpu.coco.accumulation import Source
     from valor_gpu.coco.layout import Layout
-    from valor_gpu.coco.records import Records
+    from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.result import Result
 
 CONVENTIONS = ("strict", "corrected")
@@ -57,8 +58,8 @@ class COCOeval:
 
     Example:
         >>> from valor_gpu.coco import COCO, COCOeval
-        >>> truth = COCO()
-        >>> truth.dataset = {
+        >>> ground_truth = COCO()
+        >>> ground_truth.dataset = {
         ...     "images": [{"id": 1}],
         ...     "categories": [{"id": 1, "name": "cat"}],
         ...     "annotations": [
@@ -66,9 +67,10 @@ class COCOeval:
         ...     ],
         ... }
         >>> with contextlib.redirect_stdout(io.StringIO()):
-        ...     truth.createIndex()
-        ...     found = truth.loadRes([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 8], "score": 0.9}])
-        ...     e = COCOeval(truth, found, "bbox")
+        ...     ground_truth.createIndex()
+        ...     results = [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 8], "score": 0.9}]
+        ...     detections = ground_truth.loadRes(results)
+        ...     e = COCOeval(ground_truth, detections, "bbox")
         ...     e.evaluate()
         ...     e.accumulate()
         ...     e.summarize()
@@ -104,10 +106,10 @@ class COCOeval:
         """Forget what an evaluation left; attributes that are made on request start empty."""
         self._evalImgs: Any = defaultdict(list)
         self._ious: Any = {}
-        self._truth_dicts: Any = defaultdict(list)
-        self._found_dicts: Any = defaultdict(list)
+        self._gt_dicts: Any = defaultdict(list)
+        self._dt_dicts: Any = defaultdict(list)
         self._layout: Layout | None = None
-        self._records: Records | None = None
+        self._records: EvaluationRecords | None = None
         self._evaluated: Any = None
 
     @property
@@ -145,27 +147,27 @@ class COCOeval:
     @property
     def _gts(self) -> Any:
         """(image id, category id) to the ground truth objects."""
-        if self._truth_dicts is _Unset:
-            self._truth_dicts = self._dicts_of(self.cocoGt)
-            for truth in (t for cell in self._truth_dicts.values() for t in cell):
-                given = truth.get("ignore", 0)
-                truth["ignore"] = truth.get("iscrowd", False) or (not self._strict and given)
-        return self._truth_dicts
+        if self._gt_dicts is _Unset:
+            self._gt_dicts = self._dicts_of(self.cocoGt)
+            for gt in itertools.chain.from_iterable(self._gt_dicts.values()):
+                given = gt.get("ignore", 0)
+                gt["ignore"] = gt.get("iscrowd", False) or (not self._strict and given)
+        return self._gt_dicts
 
     @_gts.setter
     def _gts(self, value: Any) -> None:
-        self._truth_dicts = value
+        self._gt_dicts = value
 
     @property
     def _dts(self) -> Any:
         """(image id, category id) to the detection objects."""
-        if self._found_dicts is _Unset:
-            self._found_dicts = self._dicts_of(self.cocoDt)
-        return self._found_dicts
+        if self._dt_dicts is _Unset:
+            self._dt_dicts = self._dicts_of(self.cocoDt)
+        return self._dt_dicts
 
     @_dts.setter
     def _dts(self, value: Any) -> None:
-        self._found_dicts = value
+        self._dt_dicts = value
 
     def _dicts_of(self, coco: Any) -> defaultdict[tuple[Any, Any], list[Any]]:
         p = self.params if self._evaluated is None else self._evaluated
@@ -179,7 +181,7 @@ class COCOeval:
         """Start an evaluation: ``_gts`` and ``_dts`` are made anew when first looked at, results are forgotten."""
         self._clear()
         self.eval = {}
-        self._truth_dicts = self._found_dicts = _Unset
+        self._gt_dicts = self._dt_dicts = _Unset
 
     def evaluate(self) -> None:
         """Match every image; the results are in ``evalImgs`` for those who look.
@@ -216,12 +218,12 @@ class COCOeval:
         )
 
     def _evaluate_all(self) -> None:
-        from valor_gpu.coco.records import evaluate_records, layout_of, usable_device
+        from valor_gpu.coco.match_layout import evaluate_records, layout_of, usable_device
 
         evaluated, device = copy.deepcopy(self.params), usable_device(self.device)
         chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
-        truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
-        layout = layout_of(truths, detections, evaluated, self._strict)
+        ground_truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
+        layout = layout_of(ground_truths, detections, evaluated, self._strict)
         self._records = evaluate_records(layout, evaluated, self._strict, device)
         self._layout, self._evaluated = layout, evaluated
         self._evalImgs = self._ious = _Unset
@@ -230,8 +232,10 @@ class COCOeval:
         p = self.params
         categories = p.catIds if p.useCats else [-1]
         self.ious = {(i, k): self.computeIoU(i, k) for i in p.imgIds for k in categories}
-        most = p.maxDets[-1]
-        self.evalImgs = [self.evaluateImg(i, k, area, most) for k in categories for area in p.areaRng for i in p.imgIds]
+        max_det = p.maxDets[-1]
+        self.evalImgs = [
+            self.evaluateImg(i, k, area, max_det) for k in categories for area in p.areaRng for i in p.imgIds
+        ]
 
     def _cell(self, imgId: Any, catId: Any) -> tuple[list[Any], list[Any]]:
         """The ground truths and the detections of a cell."""
@@ -242,11 +246,11 @@ class COCOeval:
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
         """IoU float64 ``[D, G]`` of a cell, the detections by descending score up to the last limit; or []."""
-        truths, found = self._cell(imgId, catId)
-        found = one_cell.by_score(found, self.params.maxDets[-1])
-        if not truths or not found:
+        ground_truths, detections = self._cell(imgId, catId)
+        detections = one_cell.by_score(detections, self.params.maxDets[-1])
+        if not ground_truths or not detections:
             return []
-        return one_cell.box_ious(found, truths)
+        return one_cell.box_ious(detections, ground_truths)
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
         """Keypoint similarity is not there yet."""
@@ -259,13 +263,13 @@ class COCOeval:
             image_id, category_id, aRng, maxDet, dtIds ``[D]``, gtIds ``[G]``, dtMatches and dtIgnore ``[T, D]``,
             gtMatches ``[T, G]``, dtScores ``[D]``, gtIgnore ``[G]``; None when the cell is empty.
         """
-        truths, found = self._cell(imgId, catId)
-        if not truths and not found:
+        ground_truths, detections = self._cell(imgId, catId)
+        if not ground_truths and not detections:
             return None
         # No need to make all cells for one.
         ious = self.computeIoU(imgId, catId) if self._ious is _Unset else self.ious[imgId, catId]
         rule = one_cell.CellRule(aRng, self.params.areaRng, self.params.iouThrs, maxDet, self._strict)
-        cell = one_cell.evaluate_cell(truths, found, ious, rule)
+        cell = one_cell.evaluate_cell(ground_truths, detections, ious, rule)
         return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **cell}
 
     def accumulate(self, p: Any = None) -> None:
@@ -320,7 +324,7 @@ class COCOeval:
             and chosen.inside(records.classes, records.shape.areas, records.lengths.shape[1])
             and set(chosen.limits) <= set(evaluated.maxDets)
         ):
-            limits = _limit_places(chosen.limits, evaluated.maxDets)
+            limits = _limit_positions(chosen.limits, evaluated.maxDets)
             return source_of_records(records, chosen, limits, p.recThrs, counts, self._strict)
         return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
 
@@ -342,7 +346,7 @@ class COCOeval:
         Raises:
             InputError: nothing was accumulated, or a subclass overrides a step that works on single cells.
         """
-        from valor_gpu.coco.result import coco_result
+        from valor_gpu.coco.evaluation_result import coco_result
 
         return coco_result(self)
 
@@ -355,7 +359,7 @@ class COCOeval:
         return text.getvalue().rstrip("\n")
 
 
-def _limit_places(limits: list[int], evaluated: list[int]) -> list[int]:
+def _limit_positions(limits: list[int], evaluated: list[int]) -> list[int]:
     """Positions of ``limits`` among those evaluated."""
     return list(range(len(limits))) if limits == list(evaluated) else [evaluated.index(limit) for limit in limits]
 

@@ -52,16 +52,16 @@ class Layout:
     """Both sides, with the same order of images.
 
     Attributes:
-        truths: the ground truths.
-        detections: the detections.
+        ground_truths: columns, row numbers, labels and lengths of the ground truths.
+        detections: the same of the detections.
         images: int64 ``[I]``: which of the sorted image ids the i-th image of the layout is.
     """
 
-    truths: Side
+    ground_truths: Side
     detections: Side
     images: NDArray[np.int64]
 
-    def places(self) -> NDArray[np.int64]:
+    def image_positions(self) -> NDArray[np.int64]:
         """int64 ``[I]``: where each of the sorted image ids lies in the layout."""
         places = np.empty_like(self.images)
         places[self.images] = np.arange(len(places))
@@ -91,7 +91,12 @@ def positions(ids: Ids, wanted: Ids) -> NDArray[np.int32]:
 
 
 def lay_out(
-    truths: Annotations, detections: Annotations, images: Ids, categories: Ids, use_categories: bool, strict: bool
+    ground_truths: Annotations,
+    detections: Annotations,
+    images: Ids,
+    categories: Ids,
+    use_categories: bool,
+    strict: bool,
 ) -> Layout:
     """The rows to evaluate, image after image.
 
@@ -99,14 +104,14 @@ def lay_out(
     taken by ascending id. Rows of one image and category keep their order.
 
     Args:
-        truths: ground truth columns.
+        ground_truths: ground truth columns.
         detections: detection columns.
         images: ascending image ids.
         categories: category ids; ascending when ``use_categories``, else any, also repeated.
         use_categories: whether categories are kept apart.
         strict: the last annotation of an id stands for all of that id, as in pycocotools.
     """
-    kept = [_kept(side, images, categories, use_categories, strict) for side in (truths, detections)]
+    kept = [_kept(side, images, categories, use_categories, strict) for side in (ground_truths, detections)]
     runs = _runs(kept[1][1])
     heads = kept[1][1][runs]
     if len(heads) <= len(images) and not np.bincount(heads, minlength=1).max() > 1:
@@ -117,7 +122,7 @@ def lay_out(
         order = np.arange(len(images))
     places = np.empty(len(images), np.int32)
     places[order] = np.arange(len(images), dtype=np.int32)
-    sides = [_by_image(columns, *found, places) for columns, found in zip((truths, detections), kept)]
+    sides = [_by_image(columns, *found, places) for columns, found in zip((ground_truths, detections), kept)]
     return Layout(sides[0], sides[1], order)
 
 

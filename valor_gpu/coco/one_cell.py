@@ -25,14 +25,14 @@ class CellRule:
         area_range: [low, high] square pixels.
         area_ranges: all ranges, among which the corrected convention closes those that meet once.
         thresholds: ``[T]`` IoU thresholds.
-        most: detections taken.
+        max_detections: how many detections are taken.
         strict: the convention.
     """
 
     area_range: Sequence[float]
     area_ranges: Sequence[Sequence[float]]
     thresholds: Sequence[float]
-    most: int
+    max_detections: int
     strict: bool
 
     def bounds(self) -> tuple[float, float]:
@@ -43,54 +43,56 @@ class CellRule:
         return low, high
 
 
-def box_ious(found: Sequence[Annotation], truths: Sequence[Annotation]) -> NDArray[np.float64]:
+def box_ious(detections: Sequence[Annotation], ground_truths: Sequence[Annotation]) -> NDArray[np.float64]:
     """float64 ``[D, G]``, in Fortran order as pycocotools gives it."""
     import torch
 
     from valor_gpu.ops.boxes import box_iou
 
-    crowd = torch.tensor([bool(_field(t, "iscrowd")) for t in truths])
-    boxes = [torch.from_numpy(_finite_boxes(side)) for side in (found, truths)]
+    crowd = torch.tensor([bool(_field(t, "iscrowd")) for t in ground_truths])
+    boxes = [torch.from_numpy(_finite_boxes(side)) for side in (detections, ground_truths)]
     return np.asfortranarray(box_iou(boxes[0], boxes[1], box_format="xywh", crowd=crowd).numpy())
 
 
-def by_score(annotations: Sequence[Annotation], most: int) -> list[Annotation]:
-    """At most ``most`` detections by descending score, list order on ties, NaN last."""
+def by_score(annotations: Sequence[Annotation], max_detections: int) -> list[Annotation]:
+    """At most ``max_detections`` detections by descending score, list order on ties, NaN last."""
     scores = [_field(a, "score") for a in annotations]
     numbers = [i for i, score in enumerate(scores) if score == score]
     order = sorted(numbers, key=scores.__getitem__, reverse=True)  # reverse keeps the order of ties
     order += [i for i, score in enumerate(scores) if score != score]
-    return [annotations[i] for i in order[:most]]
+    return [annotations[i] for i in order[:max_detections]]
 
 
-def evaluate_cell(truths: list[Annotation], found: list[Annotation], ious: Any, rule: CellRule) -> dict[str, Any]:
+def evaluate_cell(
+    ground_truths: list[Annotation], detections: list[Annotation], ious: Any, rule: CellRule
+) -> dict[str, Any]:
     """The fields of ``COCOeval.evaluateImg`` that matching decides; ``_ignore`` is set in the ground truths.
 
     Args:
-        truths: ground truths with ``ignore``, in list order.
-        found: detections.
+        ground_truths: annotation objects with ``ignore``, in list order.
+        detections: annotation objects with ``score``, in list order.
         ious: ``[D, G]`` by descending score and list order, or [].
         rule: how to match.
     """
     low, high = rule.bounds()
-    for truth in truths:
+    for truth in ground_truths:
         truth["_ignore"] = int(bool(truth["ignore"] or _outside(truth, low, high)))
-    flags = [truth["_ignore"] for truth in truths]
-    order = sorted(range(len(truths)), key=flags.__getitem__)
-    truths, found = [truths[i] for i in order], by_score(found, rule.most)
-    match = _Match(len(rule.thresholds), truths, found, rule.strict)
-    if len(ious) and found:
+    flags = [truth["_ignore"] for truth in ground_truths]
+    order = sorted(range(len(ground_truths)), key=flags.__getitem__)
+    ground_truths, detections = [ground_truths[i] for i in order], by_score(detections, rule.max_detections)
+    match = _Match(len(rule.thresholds), ground_truths, detections, rule.strict)
+    if len(ious) and detections:
         match.run(ious[:, order], [min(float(t), 1 - 1e-10) for t in rule.thresholds])
-    outside = [_outside(d, low, high) for d in found]
+    outside = [_outside(d, low, high) for d in detections]
     if any(outside):
-        match.ignored |= (match.found == 0) & np.array(outside)
+        match.ignored |= (match.dt_matches == 0) & np.array(outside)
     return {
-        "dtIds": [d["id"] for d in found],
-        "gtIds": [t["id"] for t in truths],
-        "dtMatches": match.found,
-        "gtMatches": match.truths,
-        "dtScores": [d["score"] for d in found],
-        "gtIgnore": np.array([t["_ignore"] for t in truths]),
+        "dtIds": [d["id"] for d in detections],
+        "gtIds": [t["id"] for t in ground_truths],
+        "dtMatches": match.dt_matches,
+        "gtMatches": match.gt_matches,
+        "dtScores": [d["score"] for d in detections],
+        "gtIgnore": np.array([t["_ignore"] for t in ground_truths]),
         "dtIgnore": match.ignored,
     }
 
@@ -114,27 +116,30 @@ def _finite_boxes(annotations: Sequence[Annotation]) -> NDArray[np.float64]:
     boxes = np.array([_field(a, "bbox") for a in annotations], np.float64).reshape(-1, 4)
     bad = ~np.isfinite(boxes).all(1)
     if bad.any():
-        at = int(bad.argmax())
-        raise InputError(f"annotation id {annotations[at].get('id')}: bbox must be finite but got {boxes[at].tolist()}")
+        index = int(bad.argmax())
+        raise InputError(
+            f"annotation id {annotations[index].get('id')}: bbox must be finite but got {boxes[index].tolist()}"
+        )
     return boxes
 
 
 class _Match:
     """Greedy matching of one cell, each of T thresholds on its own.
 
-    ``found [T, D]`` and ``truths [T, G]`` are float64 ids, 0 for no match; ``ignored`` bool ``[T, D]``: matched an
-    ignored ground truth. Ground truths come with those that count first, detections by descending score.
+    ``dt_matches [T, D]`` and ``gt_matches [T, G]`` are float64 ids, 0 for no match; ``ignored`` bool ``[T, D]`` says
+    which detections matched an ignored ground truth. Ground truths that count come first, detections are sorted by
+    descending score.
     """
 
     def __init__(
-        self, thresholds: int, truths: Sequence[Annotation], found: Sequence[Annotation], strict: bool
+        self, thresholds: int, ground_truths: Sequence[Annotation], detections: Sequence[Annotation], strict: bool
     ) -> None:
-        self._annotations = truths, found
-        self._crowd = [bool(_field(t, "iscrowd")) for t in truths]
+        self._annotations = ground_truths, detections
+        self._crowd = [bool(_field(t, "iscrowd")) for t in ground_truths]
         self._strict = strict
-        self.found = np.zeros((thresholds, len(found)))
-        self.truths = np.zeros((thresholds, len(truths)))
-        self.ignored = np.zeros((thresholds, len(found)), bool)
+        self.dt_matches = np.zeros((thresholds, len(detections)))
+        self.gt_matches = np.zeros((thresholds, len(ground_truths)))
+        self.ignored = np.zeros((thresholds, len(detections)), bool)
 
     def _shown(self, annotation: Annotation) -> Any:
         number = annotation["id"]
@@ -144,17 +149,17 @@ class _Match:
         """Match by IoU ``[D, G]`` at each of ``limits``."""
         near = ~(ious < min(limits))
         near |= np.isnan(ious).any(1, keepdims=True)  # from an overridden computeIoU: all that follows a NaN matches
-        truths, found = self._annotations
-        ignored = [bool(t["_ignore"]) for t in truths]
-        taken = [[False] * len(truths) for _ in limits]
-        for d in np.flatnonzero(near[: len(found)].any(1)).tolist():
+        ground_truths, detections = self._annotations
+        ignored = [bool(t["_ignore"]) for t in ground_truths]
+        taken = [[False] * len(ground_truths) for _ in limits]
+        for d in np.flatnonzero(near[: len(detections)].any(1)).tolist():
             values = [(g, ious[d, g]) for g in np.flatnonzero(near[d]).tolist()]
-            number = self._shown(found[d])
+            number = self._shown(detections[d])
             for t, limit in enumerate(limits):
                 best = self._best(values, limit, taken[t], ignored)
                 if best >= 0:
-                    self.found[t, d], self.ignored[t, d] = self._shown(truths[best]), ignored[best]
-                    self.truths[t, best] = number
+                    self.dt_matches[t, d], self.ignored[t, d] = self._shown(ground_truths[best]), ignored[best]
+                    self.gt_matches[t, best] = number
                     taken[t][best] = number > 0 or not self._strict
 
     def _best(

@@ -22,17 +22,17 @@ class ExtendedRecords(DetectionRecords):
 
     Attributes:
         boxes: float64 ``[D, 4]`` xywh.
-        true_boxes: float64 ``[G, 5]`` xywh and crowd flag.
+        gt_boxes: float64 ``[G, 5]`` xywh and crowd flag.
         class_detections: uint8 ``[D, 13 + 2B]``, the records of matching class by class.
     """
 
     boxes: Tensor = joined()
-    true_boxes: Tensor = joined()
+    gt_boxes: Tensor = joined()
     class_detections: Tensor = joined()
 
     def by_class(self) -> DetectionRecords:
         """The records of matching class by class."""
-        return DetectionRecords(self.class_detections, self.truths, self.images)
+        return DetectionRecords(self.class_detections, self.ground_truths, self.images)
 
 
 def no_records(rule: MatchRule, boxes: bool, rematched: bool) -> DetectionRecords:
@@ -49,7 +49,7 @@ def no_records(rule: MatchRule, boxes: bool, rematched: bool) -> DetectionRecord
     return ExtendedRecords(
         **plain.tensors(),
         boxes=torch.empty((0, 4), dtype=torch.float64),
-        true_boxes=torch.empty((0, 5), dtype=torch.float64),
+        gt_boxes=torch.empty((0, 5), dtype=torch.float64),
         class_detections=plain.detections,
     )
 
@@ -60,15 +60,15 @@ def batch_records(matched: Matched, batch: DetectionBatch, boxes: bool, rematche
     if not (boxes or rematched):
         return plain
     device = matched.detections.device
-    own = torch.empty((0, 4), dtype=torch.float64, device=device)
-    true = own.new_empty((0, 5))
+    dt_boxes = torch.empty((0, 4), dtype=torch.float64, device=device)
+    gt_boxes = dt_boxes.new_empty((0, 5))
     if boxes:
-        own = _joined_boxes(batch.boxes, batch.box_format)
+        dt_boxes = _joined_boxes(batch.boxes, batch.box_format)
         crowd = torch.cat([t.reshape(-1) for t in batch.true_flags]).double() if batch.true_flags else None
-        true_own = _joined_boxes(batch.true_boxes, batch.true_box_format)
-        true = torch.cat((true_own, (own.new_zeros(len(true_own)) if crowd is None else crowd)[:, None]), 1)
-    again = plain.detections[:0] if rematched is None else rematched.detections
-    return ExtendedRecords(**plain.tensors(), boxes=own, true_boxes=true, class_detections=again)
+        xywh = _joined_boxes(batch.true_boxes, batch.true_box_format)
+        gt_boxes = torch.cat((xywh, (xywh.new_zeros(len(xywh)) if crowd is None else crowd)[:, None]), 1)
+    by_class = plain.detections[:0] if rematched is None else rematched.detections
+    return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)
 
 
 def _joined_boxes(boxes: list[Tensor], box_format: int) -> Tensor:
@@ -90,19 +90,18 @@ def cell_ious(
         (image id, or place of arrival without one; label) to float32 ``[D, G]``, or ``[]`` where a side is empty.
     """
     real = records.detections[:, 12] != PADDING_BUCKET
-    names, true_names = detection_labels(records.detections), record_labels(records.truths)
+    dt_labels, gt_labels = detection_labels(records.detections), record_labels(records.ground_truths)
     scores = record_scores(records.detections)
     out: dict[Cell, Tensor | list[int]] = {}
-    at = true_at = 0
-    for place, (key, has_id, *_, size, true_size) in enumerate(records.images.tolist()):
-        rows, true_rows = slice(at, at + size), slice(true_at, true_at + true_size)
-        at, true_at = at + size, true_at + true_size
+    dt_start = gt_start = 0
+    for position, (key, has_id, *_, dt_count, gt_count) in enumerate(records.images.tolist()):
+        dt_rows, gt_rows = slice(dt_start, dt_start + dt_count), slice(gt_start, gt_start + gt_count)
+        dt_start, gt_start = dt_rows.stop, gt_rows.stop
         for label in [0] if agnostic else labels:
-            own = real[rows] if agnostic else real[rows] & (names[rows] == label)
-            true = torch.ones_like(true_names[true_rows], dtype=torch.bool)
-            true = true if agnostic else true_names[true_rows] == label
-            order = torch.sort(scores[rows][own], descending=True, stable=True).indices[:limit]
-            boxes, truths = records.boxes[rows][own][order], records.true_boxes[true_rows][true]
-            iou = box_iou(boxes, truths[:, :4].contiguous(), box_format="xywh", crowd=truths[:, 4] != 0)
-            out[key if has_id else place, label] = iou.float() if iou.numel() else []
+            dt_mask = real[dt_rows] if agnostic else real[dt_rows] & (dt_labels[dt_rows] == label)
+            gt_mask = slice(None) if agnostic else gt_labels[gt_rows] == label
+            order = torch.sort(scores[dt_rows][dt_mask], descending=True, stable=True).indices[:limit]
+            boxes, gt_boxes = records.boxes[dt_rows][dt_mask][order], records.gt_boxes[gt_rows][gt_mask]
+            iou = box_iou(boxes, gt_boxes[:, :4].contiguous(), box_format="xywh", crowd=gt_boxes[:, 4] != 0)
+            out[key if has_id else position, label] = iou.float() if iou.numel() else []
     return out

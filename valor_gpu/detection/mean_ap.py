@@ -14,7 +14,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
 from valor_gpu.detection.records import DetectionRecords, Tally
-from valor_gpu.detection.summary import Summary, absent_reasons, plot_precision_recall
+from valor_gpu.detection.summary import CocoSummary, absent_reasons, plot_precision_recall
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
@@ -34,7 +34,7 @@ from valor_gpu.result import Result, Signature, grid_choice
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
 """COCO's area ranges in square pixels, both ends included: an area of 1024 is small and medium."""
 
-MOST_DETECTIONS = 2**31 - 1
+MAX_DETECTIONS = 2**31 - 1
 _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 
 
@@ -181,9 +181,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     def _tally(self, records: DetectionRecords, agnostic: bool) -> Tally:
         return Tally.of(records, self._class_rule, by_key=self.tie_order == "image", agnostic=agnostic)
 
-    def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> Summary:
+    def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> CocoSummary:
         curves = tally.curves(torch.tensor(self.rec_thresholds, dtype=torch.float64), full, ties)
-        return Summary(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
+        return CocoSummary(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
 
     def _class_tally(self, state: DetectionRecords, tally: Tally) -> Tally:
         """The tally whose classes are the labels."""
@@ -254,9 +254,9 @@ def _limits(values: Sequence[int] | None) -> list[int]:
     check_type("max_detection_thresholds", values, (list, tuple))
     if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
         raise InputError(f"max_detection_thresholds must hold at least one positive int but got {list(values)}")
-    if len(set(values)) < len(values) or len(values) >= PADDING_BUCKET or max(values) > MOST_DETECTIONS:
+    if len(set(values)) < len(values) or len(values) >= PADDING_BUCKET or max(values) > MAX_DETECTIONS:
         raise InputError(f"max_detection_thresholds must hold 1 to {PADDING_BUCKET - 1} different numbers up to"
-                         f" {MOST_DETECTIONS} but got {len(values)}: {values[:4]} ...")  # fmt: skip
+                         f" {MAX_DETECTIONS} but got {len(values)}: {values[:4]} ...")  # fmt: skip
     return sorted(values)
 
 

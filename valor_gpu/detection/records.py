@@ -35,12 +35,12 @@ class DetectionRecords(State):
 
     Attributes:
         detections: uint8 ``[D, 13 + 2B]``.
-        truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
+        ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
         images: int64 ``[I, 6]``.
     """
 
     detections: Tensor = joined()
-    truths: Tensor = joined()
+    ground_truths: Tensor = joined()
     images: Tensor = joined()
 
     @classmethod
@@ -109,8 +109,8 @@ def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
     named = np.flatnonzero(table[:, _HAS_ID])
     order = named[np.lexsort((named, table[named, _RECORD_HASH], table[named, _ID]))]
     again = np.flatnonzero(table[order[1:], _ID] == table[order[:-1], _ID]) + 1
-    for at in again:
-        first, second = order[at - 1], order[at]
+    for index in again:
+        first, second = order[index - 1], order[index]
         if table[first, _TRUTH_HASH] != table[second, _TRUTH_HASH]:
             raise InputError(
                 f"target: image_id {table[first, _ID]} must name one image but came with two different ground truths"
@@ -159,7 +159,7 @@ class Tally:
         """Order the records of ``records`` and count its ground truths."""
         shape = RecordShape(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
         images = ImageOrder.of(records.images, by_key)
-        truths = images.select(records.truths, _TRUTHS)
+        truths = images.select(records.ground_truths, _TRUTHS)
         labels, totals = census(images.select(records.detections, _DETECTIONS), truths, shape.areas)
         classes = labels[:1] if agnostic else labels
         starts, lengths = images.rows(_DETECTIONS)

@@ -20,7 +20,7 @@ _NO_TRUTH = "no ground truth counts for it"
 
 
 @dataclass(frozen=True)
-class Summary:
+class CocoSummary:
     """Precision and recall arrays with the names of their axes.
 
     Attributes:

@@ -18,28 +18,29 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class JsonFile:
+class SourceFile:
     """A JSON file that has been read as columns and may be read again as objects."""
 
     path: str
     stamp: tuple[int, int, int]  # device-wide number, size in bytes, time of change in nanoseconds
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> JsonFile:
+    def at(cls, path: str | os.PathLike[str]) -> SourceFile:
+        """The file at ``path`` as it is now."""
         status = os.stat(path)
         return cls(os.fspath(path), (status.st_ino, status.st_size, status.st_mtime_ns))
 
     def load(self) -> Any:
         """The objects; raises when they may not be those that the columns came from."""
-        if JsonFile.at(self.path) != self:
+        if SourceFile.at(self.path) != self:
             raise InputError(f"{self.path} must be as it was when it was loaded but has changed: load it again")
         return load_json(self.path)
 
 
-def read_results(source: Any) -> tuple[Annotations, JsonFile | list[Object] | None]:
+def read_results(source: Any) -> tuple[Annotations, SourceFile | list[Object] | None]:
     """Results as rows, and what objects can be made from."""
     if isinstance(source, (str, os.PathLike)):
-        file = JsonFile.at(source)
+        file = SourceFile.at(source)
         return read_result_rows(source), file
     if isinstance(source, np.ndarray):
         announce_array(source)
@@ -80,6 +81,7 @@ def kind_of_results(rows: Annotations) -> str:
 
 
 def objects_of_rows(rows: Annotations) -> list[Object]:
+    """The result objects that rows stand for."""
     values = zip(rows.image_id.tolist(), rows.bbox.tolist(), rows.score.tolist(), rows.category_id.tolist())
     return [{"image_id": i, "bbox": b, "score": s, "category_id": c} for i, b, s, c in values]
 

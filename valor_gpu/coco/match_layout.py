@@ -36,21 +36,21 @@ _MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not 
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class EvaluationRecords:
     """The records of one evaluation: all that accumulation needs.
 
     Attributes:
         detections: uint8 detection rows, labels being positions in the category ids.
-        truths: uint8 ground truth rows, likewise.
-        places: int64 ``[I]`` on the CPU: place of each sorted image id in the order of the rows.
+        ground_truths: uint8 ground truth rows, labels being the same positions.
+        image_positions: int64 ``[I]`` on the CPU: position of each sorted image id in the order of the rows.
         lengths: int64 ``[2, I]`` on the CPU: detections and ground truths of each image, in the order of the rows.
         classes: K.
         shape: T, A and M.
     """
 
     detections: Tensor
-    truths: Tensor
-    places: Tensor
+    ground_truths: Tensor
+    image_positions: Tensor
     lengths: Tensor
     classes: int
     shape: RecordShape
@@ -59,16 +59,16 @@ class Records:
 def usable_device(device: Any) -> torch.device:
     """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
     try:
-        found = torch.device("cpu" if device is None else device)
+        usable = torch.device("cpu" if device is None else device)
     except (RuntimeError, TypeError):
         raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
-    there = torch.cuda.device_count()
-    if found.type == "cuda" and (found.index or 0) >= there:
-        text = f"{there or 'no'} CUDA device{'s' * (there > 1)}"
+    count = torch.cuda.device_count()
+    if usable.type == "cuda" and (usable.index or 0) >= count:
+        text = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
         raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
-    if found.type not in ("cpu", "cuda"):
+    if usable.type not in ("cpu", "cuda"):
         raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
-    return found
+    return usable
 
 
 def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
@@ -77,20 +77,23 @@ def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
     return MatchRule.make(params.iouThrs, ranges, params.maxDets, options | (0 if strict else CHECK_SCORES))
 
 
-def layout_of(truths: Dataset, detections: Dataset, params: Params, strict: bool) -> Layout:
+def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, strict: bool) -> Layout:
     """The rows that ``params`` ask for, checked for what evaluation needs of them.
 
     Raises:
-        InputError: a row lacks a key; or, in the corrected convention, belongs to no image or category of ``truths``.
+        InputError: a row lacks a key; or, in the corrected convention, belongs to no image or category of
+            ``ground_truths``.
     """
     if not strict:
-        for side in (truths.annotations, detections.annotations):
-            _check_known(side, "image_id", truths.image_ids, truths.where)
-            _check_known(side, "category_id", truths.category_ids, truths.where)
+        for side in (ground_truths.annotations, detections.annotations):
+            _check_known(side, "image_id", ground_truths.image_ids, ground_truths.where)
+            _check_known(side, "category_id", ground_truths.category_ids, ground_truths.where)
     images, categories = as_ids("imgIds", params.imgIds), as_ids("catIds", params.catIds)
-    layout = lay_out(truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict)
-    _check_present(layout.truths, ("bbox", "iscrowd"))
-    _check_present(layout.truths, ("area",), layout.truths.take("iscrowd"))
+    layout = lay_out(
+        ground_truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict
+    )
+    _check_present(layout.ground_truths, ("bbox", "iscrowd"))
+    _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
     _check_present(layout.detections, ("bbox", "score", "area"), made=_MADE)
     return layout
 
@@ -132,7 +135,7 @@ def _check_present(
             raise missing_field(side.columns.where, row, name, has)
 
 
-def true_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
+def gt_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
     """uint8 ``[G]``: sums of the truth flags of ``valor_gpu.ops.matching``."""
     crowd = side.take("iscrowd").astype(np.uint8) * np.uint8(CROWD)
     more = (side.take("id") == 0, ID_ZERO) if strict else (side.take("ignore"), IGNORED)
@@ -140,7 +143,7 @@ def true_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
     return flags
 
 
-def true_areas(side: Side) -> NDArray[np.float64]:
+def gt_areas(side: Side) -> NDArray[np.float64]:
     """float64 ``[G]``; a crowd, which counts in no range, may lack its area."""
     area: NDArray[np.float64] = side.take("area")
     lacking = np.isnan(area) & side.take("iscrowd")
@@ -149,22 +152,22 @@ def true_areas(side: Side) -> NDArray[np.float64]:
 
 def batch_of(layout: Layout, strict: bool, device: torch.device) -> DetectionBatch:
     """The layout as tensors on ``device``: views of the columns on the CPU, one copy of each elsewhere."""
-    truths, found = layout.truths, layout.detections
+    ground_truths, detections = layout.ground_truths, layout.detections
 
     def tensor(array: NDArray[Any]) -> list[Tensor]:
         return [torch.from_numpy(array).to(device)]
 
-    free = found.take("id") <= 0 if strict and len(found) else np.zeros(0, bool)
+    free = detections.take("id") <= 0 if strict and len(detections) else np.zeros(0, bool)
     return DetectionBatch(
-        boxes=tensor(found.take("bbox")),
-        scores=tensor(found.take("score")),
-        labels=tensor(found.labels),
-        true_boxes=tensor(truths.take("bbox")),
-        true_labels=tensor(truths.labels),
-        lengths=torch.from_numpy(np.stack((found.lengths, truths.lengths))),
-        true_flags=tensor(true_flags(truths, strict)),
-        true_areas=tensor(true_areas(truths)),
-        areas=tensor(found.take("area")),
+        boxes=tensor(detections.take("bbox")),
+        scores=tensor(detections.take("score")),
+        labels=tensor(detections.labels),
+        true_boxes=tensor(ground_truths.take("bbox")),
+        true_labels=tensor(ground_truths.labels),
+        lengths=torch.from_numpy(np.stack((detections.lengths, ground_truths.lengths))),
+        true_flags=tensor(gt_flags(ground_truths, strict)),
+        true_areas=tensor(gt_areas(ground_truths)),
+        areas=tensor(detections.take("area")),
         flags=tensor(free.astype(np.uint8) * np.uint8(FREE)) if free.any() else [],
         box_format=_XYWH,
         true_box_format=_XYWH,
@@ -187,12 +190,12 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
 
 def _named_error(layout: Layout, check_scores: bool) -> InputError | None:
     """The error for the first value that cannot be matched, by the place of its annotation."""
-    truths, found = layout.truths, layout.detections
+    ground_truths, detections = layout.ground_truths, layout.detections
     candidates = [
-        (truths, "bbox", "finite", ~np.isfinite(truths.take("bbox")).all(1)),
-        (truths, "area", "a number", np.isnan(true_areas(truths))),
-        (found, "bbox", "finite", ~np.isfinite(found.take("bbox")).all(1)),
-        (found, "score", "a number", np.isnan(found.take("score")) & check_scores),
+        (ground_truths, "bbox", "finite", ~np.isfinite(ground_truths.take("bbox")).all(1)),
+        (ground_truths, "area", "a number", np.isnan(gt_areas(ground_truths))),
+        (detections, "bbox", "finite", ~np.isfinite(detections.take("bbox")).all(1)),
+        (detections, "score", "a number", np.isnan(detections.take("score")) & check_scores),
     ]
     for side, name, need, bad in candidates:
         if bad.any():
@@ -203,15 +206,15 @@ def _named_error(layout: Layout, check_scores: bool) -> InputError | None:
     return None
 
 
-def evaluate_records(layout: Layout, params: Params, strict: bool, device: torch.device) -> Records:
+def evaluate_records(layout: Layout, params: Params, strict: bool, device: torch.device) -> EvaluationRecords:
     """Match ``layout`` and keep the records."""
     rule = match_rule(params, strict)
     matched = match_layout(layout, rule, strict, device)
-    return Records(
+    return EvaluationRecords(
         matched.detections,
         matched.truths,
-        torch.from_numpy(layout.places()),
-        torch.from_numpy(np.stack((layout.detections.lengths, layout.truths.lengths))),
+        torch.from_numpy(layout.image_positions()),
+        torch.from_numpy(np.stack((layout.detections.lengths, layout.ground_truths.lengths))),
         len(params.catIds) if params.useCats else 1,
         RecordShape(len(rule.thresholds), len(rule.area_ranges), len(rule.limits)),
     )

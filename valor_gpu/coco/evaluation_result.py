@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.coco.eval_dict import EvalDict
-from valor_gpu.detection.summary import Summary, absent_reasons, plot_precision_recall
+from valor_gpu.detection.summary import CocoSummary, absent_reasons, plot_precision_recall
 from valor_gpu.errors import InputError
 from valor_gpu.ops.curves import Curves
 from valor_gpu.result import Result, Signature, grid_choice
@@ -19,7 +19,7 @@ from valor_gpu.result import Result, Signature, grid_choice
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.layout import Layout
-    from valor_gpu.coco.records import Records
+    from valor_gpu.coco.match_layout import EvaluationRecords
 
 
 def coco_result(evaluator: COCOeval) -> Result:
@@ -82,15 +82,15 @@ def category_ids(evaluator: COCOeval) -> dict[str, int]:
     return {name: category["id"] for name, category in zip(category_names(categories), categories)}
 
 
-def _summary(arrays: Mapping[str, Any], p: Any) -> Summary:
+def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
     """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
     last = arrays.last_precision if isinstance(arrays, EvalDict) else None
     precision = torch.from_numpy(arrays["precision"] if last is None else last)
     curves = Curves(precision, torch.from_numpy(arrays["recall"]), torch.empty(0))
-    return Summary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
+    return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 
-def _by_category(summary: Summary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
+def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
     def named(numbers: NDArray[Any]) -> dict[str, float]:
         return dict(zip(names, numbers.tolist()))
 
@@ -99,24 +99,24 @@ def _by_category(summary: Summary, layout: Layout, names: list[str]) -> dict[str
         "map_50_per_class": named(summary.average_precision(0.5)),
         "map_75_per_class": named(summary.average_precision(0.75)),
         "mar_per_class": named(summary.average_recall()),
-        "ground_truths_per_class": named(np.bincount(layout.truths.labels, minlength=len(names))),
+        "ground_truths_per_class": named(np.bincount(layout.ground_truths.labels, minlength=len(names))),
         "detections_per_class": named(np.bincount(layout.detections.labels, minlength=len(names))),
     }
 
 
-def _counts(evaluator: COCOeval, layout: Layout, records: Records) -> dict[str, int]:
+def _counts(evaluator: COCOeval, layout: Layout, records: EvaluationRecords) -> dict[str, int]:
     images, categories = evaluator.cocoGt.getImgIds(), evaluator.cocoGt.getCatIds()
-    truths, found = layout.truths.columns, layout.detections.columns
-    known = np.isin(truths.image_id, images) & np.isin(truths.category_id, categories)
-    ignored = layout.truths.take("iscrowd")
+    ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
+    known = np.isin(ground_truths.image_id, images) & np.isin(ground_truths.category_id, categories)
+    ignored = layout.ground_truths.take("iscrowd")
     if evaluator.convention == "corrected":
-        ignored = ignored | layout.truths.take("ignore")
+        ignored = ignored | layout.ground_truths.take("ignore")
     return {
         "images": len(layout.images),
-        "ground_truths": len(layout.truths),
+        "ground_truths": len(layout.ground_truths),
         "ignored_ground_truths": int(ignored.sum()),
         "ground_truths_left_out": int((~known).sum()),
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
-        "detections_of_unknown_categories": int((~np.isin(found.category_id, categories)).sum()),
+        "detections_of_unknown_categories": int((~np.isin(detections.category_id, categories)).sum()),
     }

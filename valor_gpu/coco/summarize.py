@@ -17,7 +17,7 @@ class LimitsError(InputError, IndexError):
     """The summary needs more max-detection limits than there are."""
 
 
-class _Line(NamedTuple):
+class _SummaryLine(NamedTuple):
     """``precision`` or recall, one IoU threshold or all, an area range, and which limit: 0, 1, 2, or None for 100."""
 
     precision: bool
@@ -27,18 +27,18 @@ class _Line(NamedTuple):
 
 
 _LINES = (
-    _Line(True, None, "all", None),
-    _Line(True, 0.5, "all", 2),
-    _Line(True, 0.75, "all", 2),
-    _Line(True, None, "small", 2),
-    _Line(True, None, "medium", 2),
-    _Line(True, None, "large", 2),
-    _Line(False, None, "all", 0),
-    _Line(False, None, "all", 1),
-    _Line(False, None, "all", 2),
-    _Line(False, None, "small", 2),
-    _Line(False, None, "medium", 2),
-    _Line(False, None, "large", 2),
+    _SummaryLine(True, None, "all", None),
+    _SummaryLine(True, 0.5, "all", 2),
+    _SummaryLine(True, 0.75, "all", 2),
+    _SummaryLine(True, None, "small", 2),
+    _SummaryLine(True, None, "medium", 2),
+    _SummaryLine(True, None, "large", 2),
+    _SummaryLine(False, None, "all", 0),
+    _SummaryLine(False, None, "all", 1),
+    _SummaryLine(False, None, "all", 2),
+    _SummaryLine(False, None, "small", 2),
+    _SummaryLine(False, None, "medium", 2),
+    _SummaryLine(False, None, "large", 2),
 )
 
 
@@ -59,7 +59,7 @@ def summarize(params: Params, arrays: Mapping[str, Any], strict: bool) -> NDArra
     return stats
 
 
-def _limit(limits: Sequence[int], line: _Line, strict: bool) -> int:
+def _limit(limits: Sequence[int], line: _SummaryLine, strict: bool) -> int:
     if not strict:
         return limits[-1] if line.limit in (None, 2) else limits[min(line.limit or 0, len(limits) - 1)]
     if line.limit is None:
@@ -69,17 +69,17 @@ def _limit(limits: Sequence[int], line: _Line, strict: bool) -> int:
     return limits[line.limit]
 
 
-def _text(params: Params, line: _Line, limit: int, value: float) -> str:
+def _text(params: Params, line: _SummaryLine, limit: int, value: float) -> str:
     kind = ("Average Precision", "(AP)") if line.precision else ("Average Recall", "(AR)")
     first, last = params.iouThrs[0], params.iouThrs[-1]
     iou = f"{first:0.2f}:{last:0.2f}" if line.iou is None else f"{line.iou:0.2f}"
     return f" {kind[0]:<18} {kind[1]} @[ IoU={iou:<9} | area={line.area:>6s} | maxDets={limit:>3d} ] = {value:0.3f}"
 
 
-def _mean(params: Params, arrays: Mapping[str, Any], line: _Line, limit: int) -> float:
+def _mean(params: Params, arrays: Mapping[str, Any], line: _SummaryLine, limit: int) -> float:
     """Mean over what counts; the values stand in the order of the array, which decides the last bit of the sum."""
     areas = [a for a, name in enumerate(params.areaRngLbl) if name == line.area]
-    limits = [m for m, most in enumerate(params.maxDets) if most == limit]
+    limits = [m for m, candidate in enumerate(params.maxDets) if candidate == limit]
     values, limits = _table(arrays, line.precision, limits, len(params.maxDets))
     if line.iou is not None:
         values = values[np.flatnonzero(np.asarray(params.iouThrs) == line.iou)]
