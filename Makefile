@@ -9,6 +9,7 @@
 #
 # SYSTEM_SITE=1   let .venv see the packages of $(PYTHON): a machine whose torch, with CUDA, is to stay
 # TORCH=...       what to install where no torch can be imported
+# VALOR_GPU_CPU   auto | 0 | 1, see setup.py; default here: 1 where there is a C++ compiler, whose errors then stop make
 # VALOR_GPU_CUDA  auto | 0 | 1, see setup.py; default here: auto, but 0 under a torch without CUDA
 
 PYTHON ?= python3
@@ -18,7 +19,8 @@ ARGS ?=
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq install
-CUDA = VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; print('auto' if torch.version.cuda else 0)")}
+BUILD = VALOR_GPU_CPU=$${VALOR_GPU_CPU:-$$(command -v $${CXX:-c++} >/dev/null && echo 1 || echo auto)} \
+  VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; print('auto' if torch.version.cuda else 0)")}
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
@@ -38,12 +40,12 @@ $(VENV)/.installed: pyproject.toml setup.py Makefile
 	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
-	@$(CUDA) $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"
+	@$(BUILD) $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"
 	@$(PY) tools/install_oracle.py $(VENV)/oracle
 	@touch $@
 
 $(VENV)/.native: $(VENV)/.installed $(NATIVE)
-	@$(CUDA) $(PY) setup.py -q build_ext --inplace
+	@$(BUILD) $(PY) setup.py -q build_ext --inplace
 	@touch $@
 
 demo: setup
@@ -68,9 +70,15 @@ test: setup
 parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
 
+# The C++ compiler's warnings are errors here, and nowhere else: a newer compiler must not break an installation.
+$(VENV)/.warnings: $(VENV)/.installed $(NATIVE)
+	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 VALOR_GPU_WERROR=1 $(PY) setup.py -q build_ext -b build/warnings -t build/warnings
+	@touch $@
+
 # Every step runs, so that one run shows all there is to mend.
 check: setup
 	@failed=; step() { "$$@" || failed=1; }; \
+	step $(MAKE) --no-print-directory $(VENV)/.warnings; \
 	step $(PY) -m ruff check; \
 	step $(PY) -m ruff format --check; \
 	step $(PY) -m mypy; \
@@ -81,7 +89,7 @@ check: setup
 	test -z "$$failed"
 
 $(VENV)/.bench: $(VENV)/.installed
-	@$(PIP) -c $(VENV)/constraints.txt -e ".[dev,bench]"
+	@$(PIP) -c $(VENV)/constraints.txt -e ".[bench]"
 	@touch $@
 
 bench: setup $(VENV)/.bench
@@ -92,6 +100,6 @@ wheel: setup
 	@$(PY) -m build --no-isolation --outdir dist .
 
 clean:
-	rm -rf build dist demo_out *.egg-info valor_gpu/*.so $(VENV)/.native .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf build dist demo_out *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache .benchmarks
 	find valor_gpu tests testing benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +

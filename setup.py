@@ -1,11 +1,19 @@
 """Builds the two native libraries of valor_gpu; neither includes or links torch or Python.
 
-VALOR_GPU_CUDA   auto (default: build the CUDA library when nvcc is found) | 0 | 1 (nvcc is required)
-VALOR_GPU_ARCHS  compute capabilities, default "75;80;86;89;90;100;120"; PTX of the last one is embedded
+VALOR_GPU_CPU     auto (default), 0 or 1: build the C++ library if that works, never, or fail if it cannot be built
+VALOR_GPU_CUDA    the same for the CUDA library, which needs nvcc
+VALOR_GPU_ARCHS   compute capabilities such as "80;90"; default: those of ARCHITECTURES that nvcc knows. PTX of the
+                  last one is embedded
+VALOR_GPU_WERROR  1: a warning of the C++ compiler is an error
+
+What was built, with which compiler, or why not, is written to valor_gpu/_build.json: pip hides the output of a build
+that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reason from there.
 """
 
+import json
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,13 +23,64 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).parent
-DEFAULT_ARCHS = "75;80;86;89;90;100;120"
-WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "120")
 # No contraction: no bit may depend on the processor. No trapping math: loops with a division vectorise, same results.
 EXACT = ["-ffp-contract=off", "-fno-trapping-math"]
-CXX_FLAGS = ["-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", *EXACT, "-pthread", *WARNINGS]
+CXX_FLAGS = ["-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", *EXACT, "-pthread", "-Wall", "-Wextra"]
+NVCC_FLAGS = ["-O3", "-std=c++17", "-fmad=false", "--threads", "0", "-cudart", "static"]
+RECORD = "_build.json"
+
+
+def setting(variable):
+    """``auto``, ``0`` or ``1``."""
+    mode = os.environ.get(variable, "auto")
+    if mode not in ("auto", "0", "1"):
+        sys.exit(f"{variable} must be auto, 0 or 1 but got {mode!r}")
+    return mode
+
+
+def run(command):
+    """Run a compiler, whose output is shown; raises CompileError with its first error."""
+    logging.info(shlex.join(command))
+    try:
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise CompileError(f"{command[0]} cannot be run: {error.strerror}") from None
+    sys.stderr.write(done.stderr)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        first = next((line for line in lines if "error" in line or "fatal" in line), lines[-1] if lines else "")
+        raise CompileError(f"{Path(command[0]).name} failed: {first or f'exit status {done.returncode}'}")
+
+
+def output_of(*command):
+    """Lines that a command prints; none if it fails or does not exist."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return done.stdout.splitlines()
+
+
+def find_cxx():
+    """Command of the C++ compiler, a list: CXX, or the first that is in PATH."""
+    default = next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), "c++")
+    return shlex.split(os.environ.get("CXX") or default)
+
+
+def compile_cpu(sources, output, scratch):
+    """Compile every source on its own core and link one shared library; returns what the record says of it."""
+    compiler = find_cxx()
+    flags = [*CXX_FLAGS, *(["-Werror"] if os.environ.get("VALOR_GPU_WERROR") == "1" else [])]
+    objects = [str(Path(scratch) / (Path(s).stem + ".o")) for s in sources]
+    jobs = [[*compiler, *flags, "-c", s, "-o", o] for s, o in zip(sources, objects)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(run, jobs))
+    run([*compiler, "-shared", "-pthread", "-o", output, *objects])
+    return {"compiler": shlex.join(compiler), "version": next(iter(output_of(*compiler, "--version")), "")}
 
 
 def find_nvcc():
@@ -33,39 +92,31 @@ def find_nvcc():
     return None
 
 
-def cuda_wanted():
-    """Whether the CUDA library is to be built here, by VALOR_GPU_CUDA and the presence of nvcc."""
-    mode = os.environ.get("VALOR_GPU_CUDA", "auto")
-    if mode not in ("auto", "0", "1"):
-        sys.exit(f"VALOR_GPU_CUDA must be auto, 0 or 1 but got {mode!r}")
-    if mode == "1" and find_nvcc() is None:
-        sys.exit("VALOR_GPU_CUDA=1 but no nvcc was found in CUDACXX, CUDA_HOME/bin or PATH")
-    return mode != "0" and find_nvcc() is not None
+def architectures(nvcc):
+    """Those to compile for: the wanted ones that this nvcc knows."""
+    known = {line.strip().removeprefix("compute_") for line in output_of(nvcc, "--list-gpu-arch")}
+    asked = [arch for arch in os.environ.get("VALOR_GPU_ARCHS", "").split(";") if arch]
+    if known and (unknown := [arch for arch in asked if arch not in known]):
+        raise CompileError(f"VALOR_GPU_ARCHS has {';'.join(unknown)}, of which {nvcc} knows nothing")
+    if found := asked or [arch for arch in ARCHITECTURES if not known or arch in known]:
+        return found
+    raise CompileError(f"{nvcc} knows none of the compute capabilities {' '.join(ARCHITECTURES)}")
 
 
-def run(command):
-    """Run one compiler command; it is shown unless setup.py is told to be quiet."""
-    logging.info(" ".join(command))
-    subprocess.check_call(command)
-
-
-def compile_cpu(sources, output, scratch):
-    """Compile every source on its own core and link one shared library."""
-    compiler = os.environ.get("CXX", "c++")
-    objects = [str(Path(scratch) / (Path(s).stem + ".o")) for s in sources]
-    jobs = [[compiler, *CXX_FLAGS, "-c", s, "-o", o] for s, o in zip(sources, objects)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(run, jobs))
-    run([compiler, "-shared", "-pthread", "-o", output, *objects])
-
-
-def compile_cuda(sources, output):
-    """Compile every kernel file for all wanted architectures into one shared library."""
-    archs = os.environ.get("VALOR_GPU_ARCHS", DEFAULT_ARCHS).split(";")
+def compile_cuda(sources, output, scratch):
+    """Compile every kernel file for all architectures into one shared library; returns what the record says of it."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise CompileError("no nvcc was found in CUDACXX, CUDA_HOME/bin or PATH")
+    archs = architectures(nvcc)
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in archs]
     codes.append(f"-gencode=arch=compute_{archs[-1]},code=compute_{archs[-1]}")
-    flags = ["-O3", "-std=c++17", "-fmad=false", "--threads", "0", "-cudart", "static"]
-    run([find_nvcc(), *flags, *codes, "-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-o", output, *sources])
+    run([nvcc, *NVCC_FLAGS, *codes, "-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-o", output, *sources])
+    version = next((line for line in output_of(nvcc, "--version") if "release" in line), "")
+    return {"compiler": nvcc, "version": version, "architectures": archs}
+
+
+LIBRARIES = {"valor_cpu": ("VALOR_GPU_CPU", compile_cpu), "valor_cuda": ("VALOR_GPU_CUDA", compile_cuda)}
 
 
 class BuildNative(build_ext):
@@ -74,25 +125,51 @@ class BuildNative(build_ext):
     def get_ext_filename(self, name):
         return os.path.join(*name.split(".")) + ".so"
 
+    def run(self):
+        self.record = {}
+        declared = self.extensions
+        super().run()
+        self.extensions = [ext for ext in declared if self.record[ext.name.split("lib")[-1]]["built"]]
+        folders = [Path(self.build_lib, "valor_gpu"), *([ROOT / "valor_gpu"] if self.inplace else [])]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / RECORD).write_text(json.dumps(self.record, indent=1) + "\n")
+            for name, entry in self.record.items():
+                if not entry["built"]:
+                    (folder / f"lib{name}.so").unlink(missing_ok=True)
+
     def build_extension(self, ext):
-        output = self.get_ext_fullpath(ext.name)
-        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        name = ext.name.split("lib")[-1]
+        variable, compile_library = LIBRARIES[name]
+        output = Path(self.build_lib, self.get_ext_filename(ext.name))
+        output.parent.mkdir(parents=True, exist_ok=True)
         Path(self.build_temp).mkdir(parents=True, exist_ok=True)
-        if ext.name.endswith("_cuda"):
-            compile_cuda(ext.sources, output)
+        try:
+            if setting(variable) == "0":
+                raise CompileError(f"{variable} was 0")
+            details = compile_library(ext.sources, str(output), self.build_temp)
+        except CompileError as error:
+            output.unlink(missing_ok=True)
+            self.record[name] = {"built": False, "reason": str(error)}
+            if setting(variable) == "1":
+                raise
+            print(f"valor_gpu: lib{name}.so is not built: {error}", file=sys.stderr)
         else:
-            compile_cpu(ext.sources, output, self.build_temp)
+            self.record[name] = {"built": True, **details}
 
 
-class PlatformWheel(bdist_wheel):
-    """One wheel for every Python: the native code has no Python ABI."""
+class Wheel(bdist_wheel):
+    """One wheel for every Python: the native code has no Python ABI. Without native code, one for every machine."""
 
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
+    def run(self):
+        self.run_command("build")
+        if not self.get_finalized_command("build_ext").extensions:
+            self.root_is_pure, self.distribution.ext_modules = True, None
+        self.skip_build = True
+        super().run()
 
     def get_tag(self):
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", "any" if self.root_is_pure else super().get_tag()[2]
 
 
 def sources(folder, ending):
@@ -101,15 +178,17 @@ def sources(folder, ending):
 
 
 def extensions():
-    """The libraries this machine can build."""
+    """Both libraries; one that cannot be built is left out of the package unless its variable is 1."""
+    optional = [setting(variable) != "1" for variable, _ in LIBRARIES.values()]
+    if not optional[1] and find_nvcc() is None:
+        sys.exit("VALOR_GPU_CUDA=1 but no nvcc was found in CUDACXX, CUDA_HOME/bin or PATH")
     headers = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "csrc").rglob("*.h"))
-    found = [Extension("valor_gpu.libvalor_cpu", sources("cpu", "cpp"), depends=headers)]
-    if sources("cuda", "cu") and cuda_wanted():
-        found.append(Extension("valor_gpu.libvalor_cuda", sources("cuda", "cu"), depends=headers))
-    elif os.environ.get("VALOR_GPU_CUDA", "auto") == "auto":
-        print("valor_gpu: no nvcc was found, the CUDA library is not built", file=sys.stderr)
-    return found
+    return [
+        Extension("valor_gpu.libvalor_cpu", sources("cpu", "cpp"), depends=headers, optional=optional[0]),
+        Extension("valor_gpu.libvalor_cuda", sources("cuda", "cu"), depends=headers, optional=optional[1]),
+    ]
 
 
-os.chdir(ROOT)
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "bdist_wheel": PlatformWheel})
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "bdist_wheel": Wheel})

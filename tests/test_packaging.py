@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.checkout import FILES, FOLDERS, ROOT, TEXTS, copy_checkout, run
+
 for _module in ("build", "setuptools", "wheel"):
     pytest.importorskip(_module, reason=f"{_module} is not installed")
 
-ROOT = Path(__file__).parent.parent
-PACKED = ("valor_gpu", "csrc", "pyproject.toml", "setup.py", "MANIFEST.in", "Makefile")
-PACKED_TEXT = ("README.md", "CHANGELOG.md", "LICENSE")
 PROMPTS = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu/text/judged/prompts").glob("*.md")}
 
 # One image with the kernels that are there, and what there is.
@@ -46,16 +46,6 @@ print(json.dumps({
 """
 
 
-def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """Standard output of a command that must succeed."""
-    environment = {**os.environ, "VALOR_GPU_CUDA": "0", "PYTHONDONTWRITEBYTECODE": "1", **variables}
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def used(place: Path, folder: Path) -> dict[str, Any]:
     """What PROGRAM finds when ``place`` comes first on the path, run in ``folder``."""
     found: dict[str, Any] = json.loads(run(sys.executable, "-c", PROGRAM, cwd=folder, PYTHONPATH=str(place)))
@@ -69,14 +59,7 @@ def used(place: Path, folder: Path) -> dict[str, Any]:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The unpacked source archive, made from a copy of the checkout without anything built."""
     folder = tmp_path_factory.mktemp("packaging")
-    copy = folder / "checkout"
-    unwanted = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
-    for name in (*PACKED, *PACKED_TEXT):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name, ignore=unwanted, symlinks=True)
-        else:
-            shutil.copy(ROOT / name, copy / name)
+    copy = copy_checkout(folder / "checkout")
     run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ".", cwd=copy)
     [archive] = folder.glob("valor_gpu-*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -109,9 +92,11 @@ def wheel(source: Path, in_place: dict[str, Any]) -> Path:
 
 def test_source_archive_holds_what_builds_and_nothing_built(source: Path, unbuilt: dict[str, Any]) -> None:
     names = {str(path.relative_to(source)) for path in source.rglob("*")}
-    assert names >= {*PACKED_TEXT, "setup.py", "pyproject.toml", "Makefile", "valor_gpu/py.typed"}
-    native = {str(p.relative_to(ROOT)) for p in (ROOT / "csrc").rglob("*") if p.suffix in (".h", ".cpp", ".cu", ".py")}
-    assert names >= native | PROMPTS
+    assert names >= {*TEXTS, *FILES, "valor_gpu/py.typed"} | PROMPTS
+    for folder in FOLDERS:
+        wanted = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        assert {name for name in wanted if not re.search(r"__pycache__|\.so$|_build\.json$", name)} <= names, folder
+    assert not [name for name in names if name.endswith((".so", "_build.json"))]
     assert (source / "valor_gpu/ops/triton/masks.py").read_text() == (ROOT / "csrc/triton/masks.py").read_text()
 
 
@@ -131,7 +116,11 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
         names = set(packed.namelist())
         metadata = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/METADATA").decode()
         entry = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/entry_points.txt").decode()
-    assert names >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"} | PROMPTS
+    assert (
+        names
+        >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/_build.json", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"}
+        | PROMPTS
+    )
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == sources | {
         f"valor_gpu/ops/triton/{path.name}" for path in (ROOT / "csrc/triton").glob("*.py")
@@ -139,6 +128,8 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
     assert {name.split("/")[0] for name in names} == {"valor_gpu", f"valor_gpu-{unbuilt['version']}.dist-info"}
     assert "Requires-Dist: torch>=2.11\n" in metadata
     assert "License-Expression: Apache-2.0\n" in metadata
+    assert "Author: valor_gpu developers\n" in metadata
+    assert "Project-URL: Homepage, https://" in metadata and "Classifier: Typing :: Typed\n" in metadata
     assert "valor-gpu = valor_gpu.cli:main" in entry
 
 

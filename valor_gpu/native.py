@@ -8,16 +8,33 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from valor_gpu.errors import NativeError
 
 ABI_VERSION = 1
 _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
 
+_COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
+
 Function = Callable[..., int]
+
+
+@functools.cache
+def build_record() -> dict[str, dict[str, Any]]:
+    """How setup.py built each library.
+
+    Returns:
+        Name of a library to ``built`` and either ``compiler``, ``version`` and for CUDA ``architectures``, or the
+        ``reason`` why it is missing. Empty in a checkout where nothing was built yet.
+    """
+    path = Path(__file__).with_name("_build.json")
+    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 @functools.cache
@@ -25,7 +42,8 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
     """The library and the reason why it is, or is not, there."""
     path = Path(__file__).parent / f"lib{name}.so"
     if not path.exists():
-        return None, f"{path.name} was not built"
+        why = build_record().get(name, {}).get("reason")
+        return None, f"{path.name} was not built" + (f": {why}" if why else "")
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -44,6 +62,32 @@ def available(name: str) -> bool:
 def reason(name: str) -> str:
     """One line that says why library ``name`` can, or cannot, be called."""
     return _load(name)[1]
+
+
+def remedy(name: str) -> str:
+    """How to get library ``name``: pip would install a cached wheel, made before the compiler was there, again."""
+    return (
+        f"with {_COMPILERS[name]} installed, run in the source folder:"
+        " pip install --no-cache-dir --force-reinstall --no-deps ."
+    )
+
+
+def slow(name: str) -> str:
+    """The warning at the first use of what library ``name`` would do."""
+    return f"{reason(name)}; its plain Python definitions serve, slowly. {remedy(name)}"
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """Warn, the first time in this process."""
+    warnings.warn(message, stacklevel=3)
+
+
+def usable(name: str) -> bool:
+    """Whether library ``name`` can be called. The first call for one that cannot warns: a slower path follows."""
+    if not available(name):
+        warn_once(slow(name))
+    return available(name)
 
 
 def _status_text(library: ctypes.CDLL, status: int) -> str:

@@ -34,7 +34,7 @@ generated = settings(
 def reader(request, monkeypatch):
     """Both ways to read a file."""
     if request.param == "json":
-        monkeypatch.setattr(native, "available", lambda name: False)
+        monkeypatch.setattr(native, "usable", lambda name: False)
     return request.param
 
 
@@ -465,7 +465,7 @@ def test_errors_in_ground_truth_say_where(tmp_path, reader, text, message, by_js
 
 
 def test_text_that_is_not_utf8(tmp_path, monkeypatch):
-    monkeypatch.setattr(native, "available", lambda name: False)
+    monkeypatch.setattr(native, "usable", lambda name: False)
     (tmp_path / "file.json").write_bytes(b'[{"score": "\xff"}]')
     with pytest.raises(InputError, match=r"file.json: 'utf-8' codec can't decode byte 0xff in position 12"):
         coco.read_results(tmp_path / "file.json")

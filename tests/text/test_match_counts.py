@@ -21,7 +21,7 @@ TEXTS = st.text(st.sampled_from("aAb Z9_$.,-\n\t\x1céßK語"), max_size=12)
 
 @pytest.fixture
 def unbuilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    yield lambda: monkeypatch.setattr(native, "available", lambda name: False)
+    yield lambda: monkeypatch.setattr(native, "usable", lambda name: False)
 
 
 def random_rows(seed: int, rows: int = 40, max_words: int = 30, words: int = 6, references: int = 3) -> TokenizedRows:

@@ -147,7 +147,7 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
         InputError: not JSON, or a value of the wrong type; says where. Annotations need ``id`` and ``image_id``, and
             ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
     """
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return columns_from_dataset(load_json(path), f"{os.fspath(path)}: ")
     file = _coco_scan.JsonFile(path, threads=threads or native.threads())
     return _scan_dataset(file)
@@ -170,7 +170,7 @@ def read_results(path: Path, *, threads: int | None = None) -> Annotations:
 
 def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
     """As :func:`read_results`, but any key may be absent."""
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return result_rows(load_json(path), f"{os.fspath(path)}: ")
     file = _coco_scan.JsonFile(path, threads=threads or native.threads())
     return _scan_results(file)

@@ -24,13 +24,16 @@ def cuda(kernel: Kernel) -> Implementation:
 
 def _native(library: str, kind: str, kernel: Kernel) -> Implementation:
     reason = native.reason(library)
-    return Implementation(kind, kernel, reason) if native.available(library) else by_reference(reason)
+    if native.available(library):
+        return Implementation(kind, kernel, reason)
+    return by_reference(reason, native.slow(library))
 
 
 def triton(kernel: Kernel) -> Implementation:
     """``kernel`` serves CUDA tensors if Triton is installed, else the reference. Does not import Triton."""
     if importlib.util.find_spec("triton") is None:
-        return by_reference("triton is not installed: pip install 'valor_gpu[triton]'")
+        reason = "triton is not installed: pip install 'valor_gpu[triton]'"
+        return by_reference(reason, f"plain PyTorch serves CUDA tensors, slowly: {reason}")
     return Implementation("Triton", kernel, "triton is installed")
 
 

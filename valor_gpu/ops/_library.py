@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from valor_gpu import native
 
 NAMESPACE = "valor_gpu"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -23,11 +26,13 @@ class Implementation:
         kind: ``C++``, ``CUDA``, ``Triton`` or ``reference``.
         kernel: the function, None when the reference serves this key.
         reason: why this kind serves.
+        warning: what the first call says; empty where no faster kernel is missing.
     """
 
     kind: str
     kernel: Kernel | None
     reason: str
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,18 @@ class Op:
     cuda: Implementation
 
 
-def by_reference(reason: str) -> Implementation:
-    """The reference serves this key, for ``reason``."""
-    return Implementation("reference", None, reason)
+def by_reference(reason: str, warning: str = "") -> Implementation:
+    """The reference serves this key, for ``reason``; with a ``warning`` at the first call if that is a loss."""
+    return Implementation("reference", None, reason, warning)
+
+
+def _warning_first(kernel: Kernel, message: str) -> Kernel:
+    @functools.wraps(kernel)
+    def warned(*args: Any) -> Any:
+        native.warn_once(message)
+        return kernel(*args)
+
+    return warned
 
 
 def register(
@@ -64,6 +78,8 @@ def register(
     for key, implementation in (("CPU", cpu), ("CUDA", cuda)):
         if implementation.kernel is not None:
             _LIBRARY.impl(name, implementation.kernel, key)
+        elif implementation.warning:
+            _LIBRARY.impl(name, _warning_first(reference, implementation.warning), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
     _REGISTERED[name] = Op(name, schema, reference, cpu, cuda)
     return getattr(getattr(torch.ops, NAMESPACE), name).default  # type: ignore[no-any-return]

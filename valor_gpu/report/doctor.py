@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,15 +17,12 @@ CORE = ("torch", "numpy", "torchmetrics")
 
 EXTRAS = {
     "triton": ("triton",),
-    "coco": ("pycocotools",),
-    "vision": ("torchvision",),
     "plot": ("matplotlib",),
     "arrow": ("pyarrow",),
     "text": ("nltk",),
-    "llm": ("openai", "httpx"),
+    "llm": ("openai",),
     "local": ("transformers",),
     "pandas": ("pandas",),
-    "web": ("jinja2",),
 }
 """Extra to the packages that it installs."""
 
@@ -36,8 +34,9 @@ def survey() -> dict[str, Any]:
 
     Returns:
         ``valor_gpu``, ``python``, ``platform``; ``packages``: name to version, None when missing; ``devices``: a dict
-        each; ``cuda``: why there is or is no CUDA device; ``libraries``: name to ``available`` and ``reason``; ``ops``:
-        name and, for ``cpu`` and ``cuda`` tensors, ``kernel`` and ``reason``; ``advice``: what would serve better.
+        each; ``cuda``: why there is or is no CUDA device; ``libraries``: name to ``available``, ``reason`` and
+        ``build``, the record of setup.py (None: nothing was built); ``ops``: name and, for ``cpu`` and ``cuda``
+        tensors, ``kernel`` and ``reason``; ``advice``: what would serve better.
 
     Example:
         >>> sorted(survey())[:4]
@@ -49,11 +48,16 @@ def survey() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": {name: _version(name) for name in names},
-        "libraries": {name: {"available": native.available(name), "reason": native.reason(name)} for name in LIBRARIES},
+        "libraries": {name: _library_facts(name) for name in LIBRARIES},
     }
     facts.update(_torch_facts())
     facts["advice"] = _advice(facts)
     return facts
+
+
+def _library_facts(name: str) -> dict[str, Any]:
+    found = {"available": native.available(name), "reason": native.reason(name)}
+    return {**found, "build": native.build_record().get(name)}
 
 
 def _version(package: str) -> str | None:
@@ -98,7 +102,9 @@ def _check(device: str) -> str:
 
     try:
         box = torch.tensor([[0.0, 0.0, 2.0, 2.0]], device=device)
-        found = box_iou(box, box).item()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a missing library, which the report names anyway
+            found = box_iou(box, box).item()
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return "fine" if found == 1.0 else f"box_iou of a box with itself gives {found}"
@@ -130,9 +136,9 @@ def _advice(facts: Mapping[str, Any]) -> list[str]:
     advice = []
     libraries, has_cuda = facts["libraries"], any(device["name"] != "cpu" for device in facts["devices"])
     if not libraries["valor_cpu"]["available"]:
-        advice.append("plain torch serves CPU tensors, slowly: with a C++17 compiler there, run pip install .")
+        advice.append(f"plain torch serves CPU tensors, slowly: {native.remedy('valor_cpu')}")
     if has_cuda and not libraries["valor_cuda"]["available"]:
-        advice.append("plain torch serves CUDA tensors, slowly: with nvcc there, run VALOR_GPU_CUDA=1 pip install .")
+        advice.append(f"plain torch serves CUDA tensors, slowly: {native.remedy('valor_cuda')}")
     if has_cuda and facts["packages"]["triton"] is None:
         advice.append("install the Triton kernels' compiler: pip install 'valor_gpu[triton]'")
     return advice
@@ -145,12 +151,21 @@ def doctor_text(facts: Mapping[str, Any]) -> str:
         "packages": _pairs([[name, _package_text(name, version)] for name, version in facts["packages"].items()]),
         "devices": _pairs([[device["name"], _device_text(device)] for device in facts["devices"]])
         + ("" if any(device["name"] != "cpu" for device in facts["devices"]) else f"\ncuda  {facts['cuda']}"),
-        "native libraries": "\n".join(found["reason"] for found in facts["libraries"].values()),
+        "native libraries": "\n".join(map(_library_text, facts["libraries"].values())),
         "kernels": _kernel_table(facts),
         "advice": "\n".join(facts["advice"]),
     }
     sections = [f"{name}\n{_indented(text)}" for name, text in parts.items() if text]
     return "\n\n".join([title, *sections])
+
+
+def _library_text(found: Mapping[str, Any]) -> str:
+    """Why a library serves or does not, and what built it."""
+    build = found["build"]
+    if not found["available"] or not build or not build["built"]:
+        return str(found["reason"])
+    archs = f" for {' '.join(build['architectures'])}" if "architectures" in build else ""
+    return f"{found['reason']}, built by {build['compiler']} ({build['version']}){archs}"
 
 
 def _pairs(rows: list[list[str]]) -> str:

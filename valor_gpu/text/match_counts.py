@@ -43,7 +43,7 @@ def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
     """
     references = int(rows.reference_counts.sum())
     out = Matches(np.zeros((references, max_ngram), np.int64), np.zeros((len(rows), max_ngram), np.int64))
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return _ngram_reference(rows, max_ngram, out)
     native.function("valor_cpu", "valor_text_ngrams_cpu", "ppppqqppq")(
         *_addresses(rows), max_ngram, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
@@ -54,7 +54,7 @@ def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
 def common_lengths(rows: TokenizedRows) -> Ints:
     """int64 ``[references]``: length of the longest common subsequence of prediction and reference, in words."""
     out = np.zeros(int(rows.reference_counts.sum()), np.int64)
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return _by_pair(rows, _common_reference)
     native.function("valor_cpu", "valor_text_lcs_cpu", "ppppqpq")(
         *_addresses(rows), out.ctypes.data, native.threads()
@@ -65,7 +65,7 @@ def common_lengths(rows: TokenizedRows) -> Ints:
 def edit_distances(rows: TokenizedRows) -> Ints:
     """int64 ``[references]``: words to insert, delete or replace at least, from prediction to reference."""
     out = np.zeros(int(rows.reference_counts.sum()), np.int64)
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return _by_pair(rows, _edit_reference)
     native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
         *_addresses(rows), out.ctypes.data, native.threads()
@@ -85,7 +85,7 @@ def union_common(sentences: TokenizedRows, pairs: Ints) -> Ints:
     """
     pairs = np.ascontiguousarray(pairs, np.int64)
     out = np.zeros(len(pairs), np.int64)
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return np.array([_union_reference(sentences, *pair) for pair in pairs.tolist()], np.int64)
     ids, starts, lengths, *_ = _addresses(sentences)
     native.function("valor_cpu", "valor_text_union_lcs_cpu", "ppppqpq")(

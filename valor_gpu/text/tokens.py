@@ -136,7 +136,7 @@ def tokenize_rows(texts: Sequence[str], rows: Ints, tokenizer: str | Tokenizer) 
     if not isinstance(tokenizer, str):
         return word_rows(map(tokenizer, texts), rows)
     check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         return word_rows(map(TOKENIZERS[tokenizer], texts), rows)
     return _split_ascii(texts, rows, tokenizer)
 
@@ -146,7 +146,7 @@ def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> TokenizedRows:
     lists = list(words)
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     starts, rows = np.cumsum(lengths) - lengths, np.ascontiguousarray(rows, np.int64)
-    if not native.available("valor_cpu"):
+    if not native.usable("valor_cpu"):
         parts = [_numbered(lists[first:last]) for first, last in pairwise(rows.tolist())]
         return TokenizedRows(np.array([*chain.from_iterable(parts)], np.int32), starts, lengths, rows)
     ids = np.array(_numbered(lists), np.int32)
