@@ -187,7 +187,8 @@ def picky(refused: dict[str, Answer], form: str | None = None) -> Callable[[Requ
                 return answer
         asked = request.body.get("response_format", {}).get("type")
         if asked not in (None, form):
-            return failure(400, f"Invalid parameter: 'response_format' of type '{asked}' is not supported")
+            words = f"Invalid parameter: 'response_format' of type '{asked}' is not supported"
+            return failure(400, words, None, "response_format")
         return '{"reason": "r", "score": 4}'
 
     return respond
@@ -216,16 +217,14 @@ def test_older_servers_and_endless_complaints() -> None:
     found, server = judged(picky({"max_completion_tokens": unsupported("max_completion_tokens")}), max_tokens=None,
                            extra={"max_completion_tokens": 9})  # fmt: skip
     assert found.ok and server.requests[-1].body["max_tokens"] == 9
-    both = {
-        name: failure(400, "max_tokens or max_completion_tokens is wrong")
-        for name in ("max_tokens", "max_completion_tokens")
-    }
+    both = {name: unsupported(name) for name in ("max_tokens", "max_completion_tokens")}
     found, server = judged(picky(both))
-    assert found.status is Status.BAD_REQUEST and len(server.requests) <= 3
-    found, server = judged(
-        picky({"logprobs": failure(422, "top_logprobs: extra fields not permitted")}), top_logprobs=3
-    )
-    assert found.ok and found.attempts == 2 and "logprobs" not in server.requests[-1].body
+    assert found.status is Status.BAD_REQUEST and len(server.requests) == 3
+    complaint = {"type": "extra_forbidden", "loc": ["body", "top_logprobs"], "msg": "Extra inputs are not permitted"}
+    for body in ({"detail": [complaint]}, {"object": "error", "message": {"detail": [complaint]}, "param": None}):
+        found, server = judged(picky({"logprobs": Answer(422, body)}), top_logprobs=3)
+        assert found.ok and found.attempts == 2 and "logprobs" not in server.requests[-1].body
+        assert found.reply is not None and found.reply.dropped == ("logprobs", "top_logprobs")
 
 
 @pytest.mark.parametrize(("form", "attempts"), [("json_schema", 1), ("json_object", 2), (None, 3)])
@@ -275,18 +274,68 @@ def test_waits_as_the_server_asks() -> None:
         found, server = judged(respond, Limits(transport_retries=3, longest_wait=10.0))
         waited = server.requests[1].time - server.requests[0].time
         assert found.ok and found.attempts == 2 and 0.28 < waited < 10.0
-    assert retry_after({"retry-after": "soon"}) is None and retry_after({}) is None
-    assert retry_after({"retry-after": formatdate(0, usegmt=True)}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("7.5", 7.5),
+        ("86400", 86400.0),
+        ("soon", None),
+        ("-5", None),
+        ("nan", None),
+        ("\u0663", None),
+        ("9" * 400, None),
+        ("1" + "0" * 12, None),
+        (formatdate(0, usegmt=True), None),  # past
+        (formatdate(1060, usegmt=True), 60.0),
+        ("Thu, 01 Jan 1970 00:17:40 -0000", 60.0),  # no zone: GMT, not the zone of this machine
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+        ("Mon, 01 Jan 9999 00:00:00 GMT", None),
+        ("Mon, 01 Jan 0001 00:00:00 +9999", None),
+        ("", None),
+    ],
+)
+def test_retry_after_that_cannot_be_meant_is_no_header(value: str, expected: float | None) -> None:
+    assert retry_after({"retry-after": value}, now=1000.0) == expected
+    assert retry_after({}) is None
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"model": ""}, "model must be a name but got ''"),
-        ({"base_url": "ftp://x"}, "base_url must begin with http:// or https://"),
+        ({"base_url": "ftp://x"}, "base_url must be an address that begins with http:// or https:// but got 'ftp://x'"),
+        ({"base_url": "http://[::1"}, r"base_url must be an address .* but got 'http://\[::1'"),
+        ({"base_url": "http://host:port/v1"}, "base_url must be an address"),
+        ({"base_url": "http://host/v1\n"}, "base_url must be an address"),
+        ({"base_url": 7}, "base_url must be an address"),
         ({"base_url": "https://user:secret@host/v1"}, "must hold no user name or password"),
+        (
+            {"base_url": "https://host/v1?key=secret"},
+            "no query or fragment but has one after 'https://host/v1'",
+        ),
+        ({"base_url": "https://[host/v1?key=secret"}, r"but got 'https://\[host/v1'"),
         ({"api_key_env": "sk-123"}, "must be the name of an environment variable but is no such name"),
-        ({"top_logprobs": 21}, "top_logprobs must lie in 0 to 20 but got 21"),
+        ({"top_logprobs": 21}, "top_logprobs must be an int from 0 to 20 but got 21"),
+        ({"max_tokens": "9"}, "max_tokens must be an int from 1 to 2147483648 but got '9'"),
+        ({"seed": True}, "seed must be an int from .* but got True"),
+        ({"temperature": float("nan")}, "temperature must be finite or None but got nan"),
+        ({"temperature": "0"}, "temperature must be int or float or NoneType but got str"),
+        ({"max_reply_bytes": 0}, "max_reply_bytes must be an int from 1"),
+        (
+            {"response_format": "xml"},
+            "response_format must be one of 'json_schema', 'json_object', 'text' but got 'xml'",
+        ),
+        ({"extra": [("a", 1)]}, "extra must be Mapping but got list"),
+        ({"extra": {"messages": []}}, "extra must hold further parameters but has 'messages'"),
+        (
+            {"extra": {"timeout": 5}},
+            "extra must hold parameters of the request's body but has 'timeout', of the client",
+        ),
+        ({"extra": {"stop": {1}}}, "extra must hold JSON values: Object of type set"),
+        ({"extra": {"top_k": float("inf")}}, "extra must hold JSON values"),
+        ({"model": "m\ud83d"}, "model must be a name but got"),
     ],
 )
 def test_arguments_are_checked(options: dict[str, Any], message: str) -> None:

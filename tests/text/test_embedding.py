@@ -233,7 +233,7 @@ class TestOpenAIEmbedder:
             ({"model": ""}, "model must be a name"),
             ({"batch": 0}, "batch must be a whole number of at least 1"),
             ({"dimensions": 0}, "dimensions must be a whole number of at least 1"),
-            ({"base_url": "localhost"}, "base_url must begin with http"),
+            ({"base_url": "localhost"}, "base_url must be an address that begins with http"),
             ({"api_key_env": KEY}, "api_key_env must be the name of an environment variable but is no such name"),
         ],
     )

@@ -1,25 +1,35 @@
-"""What the ``openai`` client gives and raises, in the words of the protocol."""
+"""Replies and failures of chat-completions servers as the protocol has them. No field is trusted unchecked."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import math
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from valor_gpu.judge.endpoint import CUT
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
+from valor_gpu.judge.requests import escaped
 
-_MODERATED = re.compile(r"content_filter|content_policy|ResponsibleAIPolicyViolation|content management policy")
+_MODERATED = frozenset(("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"))
+_UNSUPPORTED = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
+_EXTRA_FIELD = frozenset(("extra_forbidden", "value_error.extra"))  # of servers that validate by pydantic
+_LONGEST_WISH = 366 * 86400.0  # seconds of a Retry-After that can be meant
+_MOST_TOKENS = 10**9  # that one reply can have taken
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that a reply's headers ask to wait; None when they do not.
+    """Seconds that a reply's headers ask to wait; None when they do not, or ask for what cannot be meant.
 
     Args:
-        headers: names in lower case: ``retry-after-ms``, else ``retry-after`` in seconds or as an HTTP date.
+        headers: names in lower case: ``retry-after-ms``, else ``retry-after`` in seconds or as an HTTP date. A date
+            in the past, and a wait of more than a year, count as no header.
         now: seconds since 1970, for dates; None for the clock.
 
     Source: RFC 9110, section 10.2.3.
@@ -29,18 +39,24 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
         (1.5, 10.0)
     """
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        value = headers.get(name)
-        if value is not None and re.fullmatch(r"\s*\d+(\.\d*)?\s*", value):
-            return float(value) * scale
+        if re.fullmatch(r"[0-9]+(\.[0-9]*)?", value := headers.get(name, "").strip()):
+            seconds = float(value) * scale
+            return seconds if seconds <= _LONGEST_WISH else None
     try:
         date = parsedate_to_datetime(headers["retry-after"])
-    except (KeyError, TypeError, ValueError, IndexError):
+        seconds = (date if date.tzinfo else date.replace(tzinfo=timezone.utc)).timestamp()
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return None
-    return max(0.0, date.timestamp() - (time.time() if now is None else now))
+    wait = seconds - (time.time() if now is None else now)
+    return wait if 0.0 < wait <= _LONGEST_WISH else None
 
 
 def failure_of(error: Exception, key_variable: str | None) -> JudgeError:
-    """The kind of failure that an exception of the client is, without the key that some servers quote."""
+    """The failure that an exception of the client stands for, without the key that some servers quote.
+
+    Raise it outside of the ``except`` block: as its context the original would come along, and with it the request
+    and its headers.
+    """
     package = importlib.import_module("openai")
     if isinstance(error, package.APITimeoutError):
         return JudgeError(Status.TIMEOUT, "the connection timed out")
@@ -48,51 +64,164 @@ def failure_of(error: Exception, key_variable: str | None) -> JudgeError:
         return JudgeError(Status.CONNECTION_ERROR, f"no connection: {type(error.__cause__ or error).__name__}")
     if isinstance(error, package.APIStatusError):
         return _status_failure(error.status_code, error, os.environ.get(key_variable or ""))
-    return JudgeError(Status.SERVER_ERROR, f"the reply was no chat completion: {type(error).__name__}: {error}"[:500])
+    # All else is raised before a request leaves: by an argument, a header, the client itself.
+    cause = f"the request cannot be made: {type(error).__name__}"
+    message = _masked(f"{cause}: {error}", os.environ.get(key_variable or ""))
+    return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=cause)
+
+
+def _masked(text: str, key: str | None) -> str:
+    return (text.replace(key, "***") if key else text)[:2000]
 
 
 def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
-    text = str(error.message)
-    message = f"HTTP {code}: {text.replace(key, '***') if key else text}"[:2000]
+    message = _masked(f"HTTP {code}: {error.message}", key)
     wait = retry_after(error.response.headers)
+    kinds = _kinds(error.body)
     if code == 429:
-        used_up = "insufficient_quota" in (error.code, error.type) or "insufficient_quota" in message
-        return JudgeError(Status.QUOTA if used_up else Status.RATE_LIMITED, message, wait)
+        return JudgeError(Status.QUOTA if "insufficient_quota" in kinds else Status.RATE_LIMITED, message, wait)
     if code == 408:
         return JudgeError(Status.TIMEOUT, message, wait)
     if code >= 500 or code in (409, 425):
         return JudgeError(Status.SERVER_ERROR, message, wait)
     if code == 401:
         return JudgeError(Status.UNAUTHORIZED, "HTTP 401: the server refused the API key")  # its text may quote the key
-    if error.code == "content_filter" or (code in (400, 403) and _MODERATED.search(message)):
+    if kinds & _MODERATED:
         return JudgeError(Status.CONTENT_FILTER, message)
+    name = _parameter(error.body)
+    shared = None if name is None or not kinds & (_UNSUPPORTED | {"model_not_found"}) else f"the parameter {name}"
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
-    return JudgeError(Status.BAD_REQUEST, message, wait, max_retries=3 if code == 422 else None)
+    retries = 3 if code == 422 and not unsupported_parameters(error) else None
+    return JudgeError(Status.BAD_REQUEST, message, wait, max_retries=retries, shared_cause=shared)
 
 
-def reply_of(completion: Any, model: str) -> Reply:
-    """The reply that a chat completion is; raises :class:`JudgeError` when it is none."""
-    choices = getattr(completion, "choices", None)
-    if not choices or getattr(choices[0], "message", None) is None:
-        raise JudgeError(Status.SERVER_ERROR, "the reply was no chat completion: it has no choices")
-    choice = choices[0]
-    refusal = getattr(choice.message, "refusal", None)
-    text = refusal or choice.message.content or ""
-    finish = "refusal" if refusal else (choice.finish_reason or "stop")
-    return Reply(text, _usage(completion.usage), _logprobs(choice), finish, getattr(completion, "model", None) or model)
+def unsupported_parameters(error: Exception) -> frozenset[str]:
+    """Names of the request's parameters that a failure's own fields call unsupported.
+
+    Its text is not looked at: it may quote what was asked. ``response_format`` counts whenever it is named as the
+    culprit; others only by a code that says unsupported, not by one for a value out of range.
+    """
+    body = getattr(error, "body", None)
+    name = _parameter(body)
+    found = {name} if name == "response_format" or (name and _kinds(body) & _UNSUPPORTED) else set()
+    for kind, place in _details(body):
+        if place and (kind in _EXTRA_FIELD or place[0] == "response_format"):
+            found.add(str(place[0]))
+    return frozenset(name for name in found if name is not None)
+
+
+def _parameter(body: Any) -> str | None:
+    """The name in a failure's field ``param``, without the path to a part of it."""
+    param = body.get("param") if isinstance(body, dict) else None
+    return re.split(r"[.\[]", param)[0] if isinstance(param, str) and param else None
+
+
+def _kinds(body: Any) -> frozenset[str]:
+    """The codes and the type that a failure's fields hold."""
+    if not isinstance(body, dict):
+        return frozenset()
+    inner = body.get("innererror")  # of Azure
+    found = [body.get("code"), body.get("type"), inner.get("code") if isinstance(inner, dict) else None]
+    return frozenset(kind for kind in found if isinstance(kind, str))
+
+
+def _details(body: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Kind and place of every complaint of a server that validates by pydantic."""
+    for holder in (body, body.get("message") if isinstance(body, dict) else None):
+        details = holder.get("detail") if isinstance(holder, dict) else None
+        for one in details if isinstance(details, list) else ():
+            place = one.get("loc") if isinstance(one, dict) else None
+            if isinstance(place, list):
+                yield str(one.get("type")), place[1:] if place[:1] == ["body"] else place
+
+
+def reply_of(response: Any, model: str, dropped: tuple[str, ...] = ()) -> Reply:
+    """The reply that a response is.
+
+    A field that is not what it must be costs that field alone: usage is then unknown, ``model`` the one asked for.
+
+    Args:
+        response: status 200, with ``content`` and ``extensions``.
+        model: that was asked.
+        dropped: names of parameters that were left out.
+
+    Raises:
+        JudgeError: ``truncated`` when the reply was too long to be read, ``server_error`` when it is none.
+    """
+    if response.extensions.get(CUT):
+        cut = f"the reply was cut off after {len(response.content):,} bytes: it is longer than max_reply_bytes"
+        raise JudgeError(Status.TRUNCATED, cut)
+    completion = json_of(response.content)
+    completion = completion if isinstance(completion, dict) else {}
+    choices = completion.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise JudgeError(Status.SERVER_ERROR, "the reply was no chat completion: it has no choices with a message")
+    refusal, finish = message.get("refusal"), choice.get("finish_reason")
+    if isinstance(refusal, str) and refusal:
+        text, reason = refusal, "refusal"
+    else:
+        text = _text(message.get("content"))
+        reason = "stop" if finish is None else finish if isinstance(finish, str) else "unknown"
+    answered_by = completion.get("model")
+    name = escaped(answered_by)[:200] if isinstance(answered_by, str) and answered_by else model
+    return Reply(text, _usage(completion.get("usage")), _logprobs(choice.get("logprobs")), reason, name, dropped)
+
+
+def json_of(content: bytes) -> Any:
+    """The JSON value of a body, None when it is none.
+
+    Example:
+        >>> json_of(b'{"a": 1}'), json_of(b"<html>")
+        ({'a': 1}, None)
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(content: Any) -> str:
+    """The text of a message, whose parts are joined when it is a list of parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = content if isinstance(content, list) else [None]
+    found = [one.get("text") if isinstance(one, dict) and one.get("type") == "text" else one for one in parts]
+    if not all(isinstance(one, (str, dict)) for one in found):
+        raise JudgeError(Status.SERVER_ERROR, "the reply was no chat completion: its content is no text")
+    return "".join(one for one in found if isinstance(one, str))  # a dict is another kind of part: thinking, say
 
 
 def _usage(usage: Any) -> Usage:
-    if usage is None:
+    """The tokens that a reply says it took; none at all when a number is odd."""
+    if not isinstance(usage, dict):
         return Usage()
-    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
-    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, cached or 0)
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    counts = [0 if one is None else one for one in (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)]
+    if any(type(one) is not int or not 0 <= one <= _MOST_TOKENS for one in counts) or counts[2] > counts[0]:
+        return Usage()
+    return Usage(*counts)
 
 
-def _logprobs(choice: Any) -> tuple[dict[str, float], ...] | None:
-    tokens = getattr(getattr(choice, "logprobs", None), "content", None)
-    if not tokens:
+def _logprobs(found: Any) -> tuple[dict[str, float], ...] | None:
+    """Log-probabilities by token for each position; None when one is odd."""
+    tokens = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(tokens, list) or not tokens:
         return None
-    return tuple(
-        {token.token: token.logprob} | {top.token: top.logprob for top in token.top_logprobs or ()} for token in tokens
-    )
+    positions = []
+    for one in tokens:
+        top = one.get("top_logprobs") if isinstance(one, dict) else None
+        pairs = [one, *(top if isinstance(top, list) else ())]
+        if not all(isinstance(pair, dict) and _is_pair(pair.get("token"), pair.get("logprob")) for pair in pairs):
+            return None
+        positions.append({pair["token"]: float(pair["logprob"]) for pair in pairs})
+    return tuple(positions)
+
+
+def _is_pair(token: Any, logprob: Any) -> bool:
+    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, (int, float)):
+        return False
+    # Rounding takes the logarithm of a probability of 1 slightly above 0.
+    return logprob == -math.inf or -1e300 < logprob <= 1e-3

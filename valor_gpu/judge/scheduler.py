@@ -24,6 +24,8 @@ _FINISHED = {
     "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
     "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
     "refusal": (Status.REFUSED, "the judge refused"),
+    "tool_calls": (Status.PARSE_ERROR, "the judge called a tool instead of answering"),
+    "function_call": (Status.PARSE_ERROR, "the judge called a function instead of answering"),
 }
 
 

@@ -9,20 +9,21 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.judge.completions import failure_of
-from valor_gpu.judge.openai import OPENAI_URL, _address, _is_loopback, _key, _openai, _variable
+from valor_gpu.judge.completions import failure_of, json_of
+from valor_gpu.judge.endpoint import CUT, check_headers, endpoint_of, openai_package, read_key, sync_http
 from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.judge.requests import escaped
 from valor_gpu.text.tokens import Ints, check_size, texts_of
 
 Floats = NDArray[np.float64]
 Embed = Callable[[list[str]], Any]
+_MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
 
 
 def embedding_similarity(
@@ -162,9 +163,7 @@ class OpenAIEmbedder:
         if dimensions is not None:
             check_size("dimensions", dimensions)
         self.model = model
-        self.base_url = _address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-        at_openai = urlsplit(self.base_url).hostname == urlsplit(OPENAI_URL).hostname
-        self.api_key_env = _variable(api_key_env or ("OPENAI_API_KEY" if at_openai else None))
+        self.base_url, self.api_key_env = endpoint_of(base_url, api_key_env)
         self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
 
     def __repr__(self) -> str:
@@ -184,32 +183,45 @@ class OpenAIEmbedder:
         return result
 
     def _client(self) -> Any:
-        package = _openai("OpenAIEmbedder")
-        http = package.DefaultHttpxClient(follow_redirects=False, trust_env=not _is_loopback(self.base_url))
-        return package.OpenAI(
-            api_key=_key(self.api_key_env),
-            base_url=self.base_url,
-            max_retries=self.retries,
-            timeout=self.timeout,
-            http_client=http,
-        )
+        package = openai_package("OpenAIEmbedder")
+        options = {"max_retries": self.retries, "timeout": self.timeout}
+        http = sync_http(package, self.base_url, _MAX_REPLY_BYTES)
+        key = {"api_key": read_key(self.api_key_env)}
+        client = package.OpenAI(**key, base_url=self.base_url, http_client=http, **options)
+        check_headers(client)
+        return client
 
-    def _ask(self, client: Any, texts: list[str]) -> list[list[float]]:
+    def _ask(self, client: Any, texts: list[str]) -> list[Any]:
         """The vectors of one request, in the order of its texts."""
-        package = _openai("OpenAIEmbedder")
         options = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        try:
-            reply = client.embeddings.create(model=self.model, input=texts, encoding_format="float", **options)
-            found = {item.index: item.embedding for item in reply.data}
-        except (package.APIStatusError, package.APIConnectionError) as error:
-            raise failure_of(error, self.api_key_env) from None  # the original holds the request with its headers
-        except (package.OpenAIError, AttributeError, TypeError, ValueError) as error:
-            message = f"the reply was no list of embeddings: {type(error).__name__}"
-            raise JudgeError(Status.SERVER_ERROR, message) from None
+        outcome = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
+        if isinstance(outcome, JudgeError):
+            raise outcome
+        found = _vectors_of(outcome)
+        if found is None:
+            raise JudgeError(Status.SERVER_ERROR, "the reply was no list of embeddings")
         if found.keys() != set(range(len(texts))):
             message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(found)}"
             raise JudgeError(Status.SERVER_ERROR, message[:500])
         return [found[i] for i in range(len(texts))]
+
+    def _outcome(self, client: Any, request: dict[str, Any]) -> Any:
+        """The JSON value of the reply, or the failure: raised here it would carry the request with its headers."""
+        try:
+            response = client.embeddings.with_raw_response.create(**escaped(request)).http_response
+        except Exception as error:
+            return failure_of(error, self.api_key_env)
+        if response.extensions.get(CUT):
+            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
+        return json_of(response.content)
+
+
+def _vectors_of(reply: Any) -> dict[int, Any] | None:
+    """Embeddings by the index of their text; None when the reply holds something else."""
+    data = reply.get("data") if isinstance(reply, dict) else None
+    if not isinstance(data, list) or not all(isinstance(one, dict) and type(one.get("index")) is int for one in data):
+        return None
+    return {one["index"]: one.get("embedding") for one in data}
 
 
 class LocalEncoder:

@@ -1,0 +1,219 @@
+"""The way to a server of the OpenAI protocols: address, key, client, and a bound on what comes back. No torch.
+
+Shared by judges and embedders. The ``openai`` package is imported when a client is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import os
+import re
+import zlib
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.protocol import JudgeError, Status
+
+OPENAI_URL = "https://api.openai.com/v1"
+CUT = "valor_gpu.cut"
+"""Key in the extensions of a response whose body was longer than the client takes."""
+_CODED = ("content-encoding", "content-length", "transfer-encoding")  # headers of a body as it travelled
+
+
+def endpoint_of(base_url: str | None, api_key_env: str | None) -> tuple[str, str | None]:
+    """Address and name of the key's variable that a client shall use.
+
+    Args:
+        base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's own.
+        api_key_env: the NAME of the environment variable with the key; None for OPENAI_API_KEY at OpenAI's own
+            address, and for no key elsewhere.
+
+    Raises:
+        InputError: an address or a name that cannot be.
+
+    Example:
+        >>> endpoint_of("http://127.0.0.1:8000/v1/", None)
+        ('http://127.0.0.1:8000/v1', None)
+    """
+    address = check_address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
+    return address, check_variable(api_key_env or ("OPENAI_API_KEY" if at_openai else None))
+
+
+def check_address(name: str, address: str) -> str:
+    """The address without slashes at its end; what could be a secret in it is neither taken nor shown.
+
+    Raises:
+        InputError: no address of HTTP, or one with a user name, a password, a query or a fragment.
+
+    Example:
+        >>> check_address("base_url", "https://host/v1/")
+        'https://host/v1'
+    """
+    shown = repr(re.split(r"[?#]", str(address).rpartition("@")[2])[0])
+    parts = _split(address)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"{name} must be an address that begins with http:// or https:// but got {shown}")
+    if parts.username is not None or parts.password is not None:
+        raise InputError(f"{name} must hold no user name or password; keys belong into an environment variable")
+    if "?" in address or "#" in address:
+        raise InputError(f"{name} must hold no query or fragment but has one after {shown}")
+    return address.rstrip("/")
+
+
+def _split(address: object) -> SplitResult | None:
+    if not isinstance(address, str) or re.search(r"[\x00-\x20\x7f\ud800-\udfff\\]", address):
+        return None
+    try:
+        parts = urlsplit(address)
+        return parts if parts.port is None or parts.port else None
+    except ValueError:  # brackets that are not closed, ports that are no numbers
+        return None
+
+
+def check_variable(name: str | None) -> str | None:
+    """The name of an environment variable, or None.
+
+    Raises:
+        InputError: it is no such name: a key, say, which is not shown.
+    """
+    if name is not None and not (isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)):
+        raise InputError("api_key_env must be the name of an environment variable but is no such name")
+    return name
+
+
+def read_key(variable: str | None) -> str:
+    """The key that an environment variable holds; a stand-in for servers that want none.
+
+    Raises:
+        JudgeError: ``unauthorized`` without a key, ``bad_request`` with one that no header can carry.
+    """
+    if variable is None:
+        return "none"  # the client wants one; servers without keys ignore it
+    if not os.environ.get(variable):
+        message = f"the environment variable {variable} must hold the API key but is not set"
+        raise JudgeError(Status.UNAUTHORIZED, message)
+    if not re.fullmatch(r"[\x21-\x7e]+", os.environ[variable]):
+        what = "a line end" if re.search(r"[\r\n]", os.environ[variable]) else "a space or another sign"
+        cause = f"the environment variable {variable} must hold printable ASCII without spaces but holds {what}"
+        raise JudgeError(Status.BAD_REQUEST, cause, max_retries=0, shared_cause=cause)
+    return os.environ[variable]
+
+
+def check_headers(client: Any) -> None:
+    """Raise unless the headers that a client sends with every request can be sent.
+
+    Raises:
+        JudgeError: ``bad_request`` naming the header: one that the client takes from the environment, say.
+    """
+    for name, value in client.default_headers.items():
+        if isinstance(value, str) and not re.fullmatch(r"([\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?)?", value):
+            cause = f"the header {name} must be printable ASCII without spaces around it but is not"
+            raise JudgeError(Status.BAD_REQUEST, cause, max_retries=0, shared_cause=cause)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine.
+
+    Example:
+        >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("https://host/v1")
+        (True, False)
+    """
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def openai_package(purpose: str) -> Any:
+    """The ``openai`` package.
+
+    Raises:
+        MissingExtraError: it is not installed; ``purpose`` says what needs it.
+    """
+    try:
+        return importlib.import_module("openai")
+    except ImportError:
+        raise MissingExtraError("openai", "llm", purpose) from None
+
+
+def async_http(package: Any, address: str, max_bytes: int) -> Any:
+    """An asynchronous HTTP client that reads at most ``max_bytes`` of a reply and then closes the connection.
+
+    It follows no redirects and takes no proxy for addresses of this machine. A reply that was cut off has ``CUT`` in
+    its extensions.
+    """
+    return _client_of(_BoundedAsync, package.DefaultAsyncHttpxClient, address, max_bytes)
+
+
+def sync_http(package: Any, address: str, max_bytes: int) -> Any:
+    """The synchronous twin of :func:`async_http`."""
+    return _client_of(_Bounded, package.DefaultHttpxClient, address, max_bytes)
+
+
+def _client_of(bound: type, base: Any, address: str, max_bytes: int) -> Any:
+    # The base is made here since the openai package decides which HTTP package it comes from.
+    kind = type(bound.__name__, (bound, base), {"max_bytes": max_bytes})
+    # Compressed, a small reply could grow without bound when it is decoded.
+    headers = {"accept-encoding": "identity"}
+    return kind(follow_redirects=False, trust_env=not is_loopback(address), headers=headers)
+
+
+class _BoundedAsync:
+    """Over an asynchronous client: replies are read here, up to a limit."""
+
+    max_bytes: int
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        response = await super().send(request, **{**options, "stream": True})  # type: ignore[misc]
+        parts, size = [], 0
+        try:
+            async for part in response.aiter_raw():
+                parts.append(part)
+                size += len(part)
+                if size > self.max_bytes:
+                    break
+        finally:
+            await response.aclose()
+        return _read(response, b"".join(parts), self.max_bytes)
+
+
+class _Bounded:
+    """Over a synchronous client: replies are read here, up to a limit."""
+
+    max_bytes: int
+
+    def send(self, request: Any, **options: Any) -> Any:
+        response = super().send(request, **{**options, "stream": True})  # type: ignore[misc]
+        parts, size = [], 0
+        try:
+            for part in response.iter_raw():
+                parts.append(part)
+                size += len(part)
+                if size > self.max_bytes:
+                    break
+        finally:
+            response.close()
+        return _read(response, b"".join(parts), self.max_bytes)
+
+
+def _read(response: Any, body: bytes, max_bytes: int) -> Any:
+    """A response that holds its body, decoded, of at most ``max_bytes``."""
+    cut = len(body) > max_bytes
+    if response.headers.get("content-encoding", "identity").strip().lower() in ("gzip", "x-gzip", "deflate"):
+        try:
+            body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, max_bytes + 1)
+        except zlib.error:
+            body = b""  # no reply, as its reader will find
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _CODED]
+    extensions = {CUT: True} if cut or len(body) > max_bytes else {}
+    return type(response)(
+        response.status_code,
+        headers=headers,
+        content=body[:max_bytes],
+        request=response.request,
+        extensions=extensions,
+    )
