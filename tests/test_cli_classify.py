@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -219,7 +223,7 @@ BAD = [
     (["--plot", "{folder}/roc.doc"], "--plot must end in one of "),
     (["--plot", "{folder}/roc.png,{folder}/roc.png"], "--plot must be another file than --plot"),
     (["--target", "truth"], "data.csv must have one column 'truth' but has no such column among t, a, b"),
-    (["--weight", "t"], "data.csv: line 2, column 't' must hold a number but got 'a'"),
+    (["--weight", "t"], "data.csv: line 2, column 't' must hold a finite number but got 'a'"),
     (["--labels", "x,y"], "data.csv: line 2, column 't' must be one of the classes x, y but got 'a'"),
     (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
 ]
@@ -272,7 +276,7 @@ def test_bad_scores_are_told_with_their_row(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "a.csv").write_text("t,a,b\na,1,0\nb,0,nan\n")
     arguments = ["classify", "--data", str(tmp_path / "a.csv"), "--target", "t", "--scores", "a,b"]
     assert main(arguments) == BAD_INPUT
-    assert f"{tmp_path}/a.csv: line 3, column 'b' must hold a number but got nan" in capsys.readouterr().err
+    assert f"{tmp_path}/a.csv: line 3, column 'b' must hold a finite number but got nan" in capsys.readouterr().err
 
 
 def test_other_failures_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,3 +298,15 @@ def test_the_example_gives_the_same_numbers(capsys: pytest.CaptureFixture[str]) 
         "average precision": "average precision, macro", "calibration error": "calibration error (ECE)",
     }  # fmt: skip
     assert {name: example[name] for name in pairs} == {name: command[theirs] for name, theirs in pairs.items()}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input_gives_the_numbers_of_the_file(
+    packed: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["classify", *DIGITS]) == OK
+    expected = capsys.readouterr().out
+    data = gzip.compress(DATA.read_bytes()) if packed else DATA.read_bytes()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    assert main(["classify", "--data", "-", *DIGITS[2:]]) == OK
+    assert capsys.readouterr().out == expected

@@ -41,17 +41,17 @@ def cpp_bodies(source: str) -> Iterator[tuple[str, int, int]]:
         r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda match: re.sub(r"[^\n]", " ", match[0]), code, flags=re.MULTILINE
     )
     depth, function = 0, None
-    for found in re.finditer(r"[{}]", code):
-        at = found.start()
-        if found[0] == "{":
+    for brace in re.finditer(r"[{}]", code):
+        position = brace.start()
+        if brace[0] == "{":
             depth += 1
-            before = code[max(code.rfind(end, 0, at) for end in ";{}") + 1 : at]
+            before = code[max(code.rfind(end, 0, position) for end in ";{}") + 1 : position]
             if function is None and _OPENS.search(before) and not _CONTROL.search(before):
                 named = next(line.strip() for line in before.splitlines() if "(" in line)
-                function = (named, code.count("\n", 0, at) + 1, depth)
+                function = (named, code.count("\n", 0, position) + 1, depth)
         else:
             if function is not None and depth == function[2]:
-                yield function[0], function[1], max(code.count("\n", 0, at) - function[1], 0)
+                yield function[0], function[1], max(code.count("\n", 0, position) - function[1], 0)
                 function = None
             depth -= 1
 
@@ -59,9 +59,9 @@ def cpp_bodies(source: str) -> Iterator[tuple[str, int, int]]:
 def complaints(path: Path) -> Iterator[str]:
     """What is too long in a file."""
     source = path.read_text(encoding="utf-8")
-    lines, most = source.count("\n"), TEST_FILE_LINES if path.name.startswith("test_") else FILE_LINES
-    if lines > most:
-        yield f"{path}: {lines} lines, at most {most} are allowed"
+    lines, limit = source.count("\n"), TEST_FILE_LINES if path.name.startswith("test_") else FILE_LINES
+    if lines > limit:
+        yield f"{path}: {lines} lines, at most {limit} are allowed"
     for name, line, length in cpp_bodies(source) if path.suffix in CPP else python_bodies(source):
         if length > BODY_LINES:
             yield f"{path}:{line}: {name}: body of {length} lines, at most {BODY_LINES} are allowed"
@@ -71,9 +71,9 @@ def main(root: Path) -> int:
     """Check every source file under ``root``; returns the number of complaints."""
     os.chdir(root)
     paths = [p for folder in FOLDERS for p in sorted(Path(folder).rglob("*")) if p.suffix in {*CPP, ".py"}]
-    found = [text for path in paths for text in complaints(path)]
-    print("\n".join(found) or f"{len(paths)} files within the ceilings")
-    return len(found)
+    messages = [text for path in paths for text in complaints(path)]
+    print("\n".join(messages) or f"{len(paths)} files within the ceilings")
+    return len(messages)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ PACKAGES = ("valor_gpu", *(f"valor_gpu.{part}" for part in PARTS))
 
 def parameters(function: Any) -> str:
     """Parameters with their stars; ``=`` after one that may be left out."""
-    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
-    stars = ["*" * ((p.kind is p.VAR_POSITIONAL) + 2 * (p.kind is p.VAR_KEYWORD)) for p in found]
-    names = [f"{star}{p.name}{'' if p.default is p.empty else '='}" for star, p in zip(stars, found)]
+    listed = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    stars = ["*" * ((p.kind is p.VAR_POSITIONAL) + 2 * (p.kind is p.VAR_KEYWORD)) for p in listed]
+    names = [f"{star}{p.name}{'' if p.default is p.empty else '='}" for star, p in zip(stars, listed)]
     return f"({', '.join(names)})"
 
 

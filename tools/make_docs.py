@@ -32,10 +32,10 @@ def sections(doc: str) -> Iterator[tuple[str, list[str]]]:
     name: str = ""
     lines: list[str] = []
     for line in doc.splitlines():
-        found = _SECTION.match(line)
-        if found:
+        heading = _SECTION.match(line)
+        if heading:
             yield name, lines
-            name, lines = found[1], []
+            name, lines = heading[1], []
         else:
             lines.append(line)
     yield name, lines
@@ -45,8 +45,8 @@ def entries(lines: list[str]) -> list[str]:
     """``name: text`` entries as a list, other text as it is."""
     out: list[str] = []
     for line in lines:
-        found = _ENTRY.match(line)
-        out.append(f"- `{found[1]}`: {found[2]}" if found else "  " + line.strip() if out else line.strip())
+        entry = _ENTRY.match(line)
+        out.append(f"- `{entry[1]}`: {entry[2]}" if entry else "  " + line.strip() if out else line.strip())
     return [plain(line) for line in out]
 
 
@@ -78,13 +78,13 @@ def parameter(p: inspect.Parameter) -> str:
 
 def signature(name: str, function: Callable[..., Any]) -> str:
     """One line, or a line for each parameter when there are many."""
-    found = inspect.signature(function)
-    parameters = [p for p in found.parameters.values() if p.name != "self"]
+    declared = inspect.signature(function)
+    parameters = [p for p in declared.parameters.values() if p.name != "self"]
     parts = [parameter(p) for p in parameters]
     first = next((n for n, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), None)
     if first is not None and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         parts.insert(first, "*")
-    end = "" if found.return_annotation in (found.empty, "None", None) else f" -> {found.return_annotation}"
+    end = "" if declared.return_annotation in (declared.empty, "None", None) else f" -> {declared.return_annotation}"
     short = f"{name}({', '.join(parts)}){end}"
     return short if len(short) <= 100 else f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){end}"
 

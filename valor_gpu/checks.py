@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from valor_gpu.errors import InputError, InputTypeError
@@ -22,6 +24,26 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise InputTypeError(f"{name} must be {' or '.join(k.__name__ for k in kinds)} but got {type(value).__name__}")
+
+
+def check_int(name: str, value: object, least: int = 0) -> None:
+    """Raise unless ``value`` is an int of at least ``least``; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputTypeError(f"{name} must be int but got {type(value).__name__}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least} but got {value}")
+
+
+def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> None:
+    """Raise unless ``value`` is a real number in [low, high]; a bool is none, NaN lies in no range.
+
+    Example:
+        >>> check_number("threshold", 0.5, 0, 1)
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputTypeError(f"{name} must be a number but got {value!r}")
+    if not low <= float(value) <= high:
+        raise InputError(f"{name} must be in [{low}, {high}] but got {value}")
 
 
 def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int | None]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
 
+STANDARD_INPUT = Path("-")
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _JSON_HELP = (
@@ -104,7 +105,7 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
 def _add_classify(classify: argparse.ArgumentParser) -> None:
     add = classify.add_argument
     add("--data", type=Path, required=True, metavar="FILE",
-        help="table with one row per sample: .csv, .jsonl, .parquet or .npz")  # fmt: skip
+        help="table with one row per sample: .csv, .tsv, .jsonl (or .gz of these), .parquet, .npz; or -")  # fmt: skip
     add("--target", required=True, metavar="COLUMN", help="true class, by name")
     source = classify.add_mutually_exclusive_group(required=True)
     source.add_argument("--scores", type=_names, metavar="COLUMN[,COLUMN...]",
@@ -197,9 +198,12 @@ def _check_paths(inputs: Mapping[str, Path], json_file: Path | None, pictures: S
 
     taken: dict[Path, str] = {}
     for option, path in inputs.items():
-        if not path.is_file():
-            what = "is a folder" if path.is_dir() else "is not one" if path.exists() else "does not exist"
-            raise InputError(f"{option} must be a file but {path} {what}")
+        if path == STANDARD_INPUT:
+            _take(taken, option, path)
+            continue
+        if path.is_dir() or not path.exists():
+            got = "is a folder" if path.is_dir() else "does not exist"
+            raise InputError(f"{option} must be a file but {path} {got}")
         if not os.access(path, os.R_OK):
             raise InputError(f"{option} must be readable but {path} is not")
         _take(taken, option, path)

@@ -161,11 +161,11 @@ class Metric(torchmetrics.Metric, Generic[S]):
         With ``dist_sync_on_step`` the value is that of all ranks, and if one of them fails, every rank raises.
         """
         names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
-        kept = {name: getattr(self, name) for name in names}
+        saved = {name: getattr(self, name) for name in names}
         try:
             value, batch = self._value_of_batch(*args, **kwargs)
         finally:
-            for name, attribute in kept.items():
+            for name, attribute in saved.items():
                 setattr(self, name, attribute)
         self._combine(self.metric_state, batch, self._update_count + 1)
         self._forward_cache = value
@@ -266,14 +266,14 @@ class Metric(torchmetrics.Metric, Generic[S]):
         @functools.wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
             self._refuse_synced("update")
-            kept = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
-            rows = {name: len(kept[name]) for name, merge in self._merge.items() if merge == "cat"}
+            saved = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
+            rows = {name: len(saved[name]) for name, merge in self._merge.items() if merge == "cat"}
             try:
                 wrapped(*args, **kwargs)
             except BaseException:
                 for name, length in rows.items():
-                    del kept[name][length:]
-                for name, attribute in kept.items():
+                    del saved[name][length:]
+                for name, attribute in saved.items():
                     setattr(self, name, attribute)
                 raise
             self._merged = None
@@ -342,25 +342,25 @@ class Metric(torchmetrics.Metric, Generic[S]):
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """As in torchmetrics (states are left out until ``persistent(True)``), with the count of updates."""
-        found = super().state_dict(destination, prefix, keep_vars)
+        states = super().state_dict(destination, prefix, keep_vars)
         if any(self._persistent.values()):
-            found[prefix + _UPDATES] = torch.tensor(self._update_count)
-        return found
+            states[prefix + _UPDATES] = torch.tensor(self._update_count)
+        return states
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str], *rest: Any
     ) -> None:
         """Load a whole state of the same configuration, or none of it."""
-        found = {name: state_dict.pop(prefix + name) for name in self._merge if prefix + name in state_dict}
+        tensors = {name: state_dict.pop(prefix + name) for name in self._merge if prefix + name in state_dict}
         updates = int(state_dict.pop(prefix + _UPDATES, 1))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
-        if not found:
+        if not tensors:
             wanted = [prefix + name for name, persistent in self._persistent.items() if persistent]
             missing_keys.extend(wanted if strict else [])
             return
         try:
             self._refuse_synced("load_state_dict")
-            self._combine(self._defaults, self._identity.accept(found, self.error.device), updates)
+            self._combine(self._defaults, self._identity.accept(tensors, self.error.device), updates)
         except ValorError as error:
             rest[-1].append(f"{prefix.rstrip('.') or type(self).__name__}: {error}")
 

@@ -143,7 +143,7 @@ def test_wrong_objects() -> None:
         (Point((1, 2.5)), "POINT (1 2.5)"),
         (MultiPoint([(1, 2), (3, 4)]), "MULTIPOINT ((1 2), (3 4))"),
         (LineString([(1, 2), (3, 4)]), "LINESTRING (1 2, 3 4)"),
-        (MultiLineString([[(1, 2), (3, 4)], [(5, 6), (7, 8)]]), "MULTILINESTRING ((1 2, 3 4), (5 6, 7 8))"),
+        (MultiLineString([[(1, 2), (3, 4)], [(5, 6), (7, 8)]]), "MULTILINESTRING ((1 2, 3 4),(5 6, 7 8))"),
         (Polygon([[(0, 0), (1, 0), (0, 1), (0, 0)]]), "POLYGON ((0 0, 1 0, 0 1, 0 0))"),
     ],
 )
@@ -171,7 +171,7 @@ def test_polygons_and_boxes() -> None:
 def test_wrong_geometry() -> None:
     for make, message in (
         (lambda: Point((1,)), r"Point.value must hold points \(x, y\) but got \(1,\)"),
-        (lambda: Point(("a", 1)), "Point.value must hold numbers but got 'a'"),
+        (lambda: Point(("a", 1)), "Point.value must be a number but got 'a'"),
         (lambda: LineString([(1, 2)]), "LineString.value must have at least 2 points but has 1"),
         (lambda: MultiLineString([[(1, 2)]]), "MultiLineString.value must have at least 2 points but has 1"),
         (lambda: Polygon([]), "Polygon.value must have at least one ring"),
@@ -179,7 +179,10 @@ def test_wrong_geometry() -> None:
         (lambda: Box([*SQUARE, *SQUARE]), "Box.value must be one ring of 5 points"),
         (lambda: Box.from_extrema(4, 4, 0, 1), "xmin must be below xmax but got 4 and 4"),
         (lambda: GeoJSON("Circle", []), "GeoJSON.type must be one of 'Point'.* but got 'Circle'"),
-        (lambda: Point.from_dict({"type": "Polygon"}), "geojson type must be one of 'Point' but got 'Polygon'"),
+        (lambda: MultiLineString([]), "MultiLineString.value must have at least one line but is empty"),
+        (lambda: Point.from_dict({"type": "Polygon"}), "geojson must have the keys type and coordinates but has type"),
+        (lambda: Point.from_dict({"type": "Polygon", "coordinates": SQUARE}), "geojson type must be 'Point' but got"),
+        (lambda: Box([[(0, 0), (9, 0), (15, 9), (5, 9), (0, 0)]]), "Box.value must be a rectangle, upright or rotated"),
         (lambda: Raster(np.ones((2, 2))), "Raster.mask must be two-dimensional bool but got float64"),
         (lambda: Raster(np.ones(2, bool)), r"two-dimensional bool but got bool \[2\]"),
     ):
@@ -195,13 +198,48 @@ def test_rasters() -> None:
     assert not mask[:, 4:].any()
     triangle = [[{"x": 0, "y": 0}, {"x": 4, "y": 0}, {"x": 0, "y": 4}]]  # centres on the slope lie outside
     assert Raster.from_coordinates(triangle, 4, 4).mask.sum(axis=1).tolist() == [3, 2, 1, 0]
-    beyond = Raster.from_geometry(Box.from_extrema(-2, 2, 3, 9), height=4, width=4)
+    beyond = Raster.from_geometry(Box.from_extrema(0, 2, 3, 9), height=4, width=4)
     assert np.argwhere(beyond.mask).tolist() == [[3, 0], [3, 1]]
+    with pytest.raises(InputError, match="coordinates of at least 0 but the geometry has negative ones"):
+        Raster.from_geometry(Box.from_extrema(-2, 2, 3, 9), height=4, width=4)
+
+
+def test_a_raster_of_several_contours_is_their_union() -> None:
+    def rectangle(xmin: int, xmax: int) -> list[dict[str, int]]:
+        return [{"x": x, "y": y} for x, y in ((xmin, 0), (xmax, 0), (xmax, 2), (xmin, 2))]
+
+    both = Raster.from_coordinates([rectangle(0, 3), rectangle(2, 5)], height=2, width=6)
+    assert both.mask.tolist() == [[True] * 5 + [False]] * 2
+    assert not Raster.from_coordinates([], 2, 2).mask.any()
+    assert not Raster.from_coordinates([[{"x": 1, "y": 1}]], 2, 2).mask.any()
+    for wrong in ([[(1, 1), (1, 2), (3, 1)]], [[{"x": 1, "z": 1}]]):
+        with pytest.raises(InputTypeError, match=r"coordinates must hold points \{'x': x, 'y': y\} but got"):
+            Raster.from_coordinates(wrong, 5, 5)  # type: ignore[arg-type]
+
+
+def test_boxes_may_be_rotated_but_not_skewed() -> None:
+    side = 2**0.5 * 5
+    rotated = [(0, side), (side, 0), (0, -side), (-side, 0), (0, side)]
+    assert Box([rotated]).xmin == -side
+    assert Box([[(5.0, 1.0), (11.928, 5.0), (9.928, 8.464), (3.0, 4.464), (5.0, 1.0)]]).ymax == 8.464
+    with pytest.raises(NotImplementedError, match="must be a rectangle"):
+        Box([[(0, 0), (10, 0), (15, 10), (5, 10), (0, 0)]])
+
+
+def test_coordinates_of_geojson_stay_lists() -> None:
+    assert Point.from_dict({"type": "Point", "coordinates": [3.5, -1]}).value == [3.5, -1]
+    assert Point([1, 2]) == Point((1, 2))  # type: ignore[arg-type]
+    assert hash(Point([1, 2])) == hash(Point((1.0, 2.0)))  # type: ignore[arg-type]
+    assert Polygon(SQUARE) != Box(SQUARE)
+    assert Polygon.from_dict(Polygon(SQUARE).to_dict()).value == [[list(point) for point in SQUARE[0]]]
 
 
 def test_rasters_as_text() -> None:
     pytest.importorskip("PIL", reason="Pillow is not installed")
     raster = Raster(np.random.default_rng(0).random((5, 9)) > 0.5)
+    encoded = raster.encode_value()
+    assert list(encoded) == ["mask"]
+    assert Raster.decode_value(encoded["mask"]) == raster
     assert Raster.decode_value(raster.encode_value()) == raster
     assert raster != Raster(~raster.mask)
     assert raster.to_array() is raster.mask

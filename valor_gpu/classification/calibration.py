@@ -153,14 +153,14 @@ def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
     probabilities, target = batch.probabilities(), batch.target.reshape(-1)
     if batch.task.kind == "multiclass":
         confidence = probabilities.amax(1).float()
-        found = top_classes(probabilities).classes[:, 0]
-        correct, classes = found == target, batch.task.classes
+        predicted = top_classes(probabilities).classes[:, 0]
+        correct, classes = predicted == target, batch.task.classes
     else:
         confidence = probabilities[:, 0].to(torch.promote_types(probabilities.dtype, torch.float32))
-        found, classes = torch.zeros_like(target), 2
+        predicted, classes = torch.zeros_like(target), 2
         correct = target == 1
-    found = torch.where((confidence >= 0) & (confidence <= 1), found, -1)
-    read = count_labels(found, target, classes, ignore_index=batch.task.ignore_index, weight=batch.weight)
+    predicted = torch.where((confidence >= 0) & (confidence <= 1), predicted, -1)
+    read = count_labels(predicted, target, classes, ignore_index=batch.task.ignore_index, weight=batch.weight)
     return confidence.contiguous(), correct, read.error
 
 

@@ -130,13 +130,13 @@ class PairMetric(TaskMetric[PairCounts]):
             check_dtype("sample_ids", sample_ids, INT_TYPES)
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))
         counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
-        found, matrix, pending, error = counted(batch)
+        predicted, matrix, pending, error = counted(batch)
         refused = self._refused(error)
         counts = PairCounts(matrix, samples_seen(batch), pending)
         if not self.max_examples:
             self._add(counts, refused)
         else:
-            cells = self._cells_of(found, batch.target)
+            cells = self._cells_of(predicted, batch.target)
             picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
             self._add(PairExamples(matrix, counts.seen, pending, picked), refused)
             if len(self.picked) % _THIN_EVERY == 0:
@@ -147,30 +147,30 @@ class PairMetric(TaskMetric[PairCounts]):
     def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
         top = None if batch.hard else top_classes(batch.preds)
-        found = batch.preds if top is None else top.classes[:, 0]
+        predicted = batch.preds if top is None else top.classes[:, 0]
         task = self.task
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
-        if max(_SMALL * len(found), _FEW_CELLS) < self._cells:
-            error = count_labels(found, batch.target, task.classes, **choices).error
-            matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(found, batch)
+        if max(_SMALL * len(predicted), _FEW_CELLS) < self._cells:
+            error = count_labels(predicted, batch.target, task.classes, **choices).error
+            matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
         else:
-            pairs = count_pairs(found, batch.target, task.classes, **choices)
+            pairs = count_pairs(predicted, batch.target, task.classes, **choices)
             matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
         if top is not None:
             error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
-        return found, matrix, pending, error
+        return predicted, matrix, pending, error
 
     def _none_pending(self) -> Tensor:
         return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)
 
-    def _pending_of(self, found: Tensor, batch: ScoreBatch) -> Tensor:
+    def _pending_of(self, predicted: Tensor, batch: ScoreBatch) -> Tensor:
         """float64 ``[N, 2]``, cell and weight of every sample; 0 and 0 of those that do not count."""
         classes, target = self.task.classes, batch.target.long()
-        counts = (target >= 0) & (target < classes) & (found >= 0) & (found < classes)
+        counts = (target >= 0) & (target < classes) & (predicted >= 0) & (predicted < classes)
         if self.task.ignore_index is not None:
             counts &= target != self.task.ignore_index
         weight = counts.double() if batch.weight is None else torch.where(counts, batch.weight, 0.0)
-        return torch.stack((torch.where(counts, target * classes + found, 0).double(), weight), 1)
+        return torch.stack((torch.where(counts, target * classes + predicted, 0).double(), weight), 1)
 
     def _count_pending(self) -> None:
         """Count what is pending once it is as large as the matrix, so that memory stays that of two."""
@@ -193,10 +193,10 @@ class PairMetric(TaskMetric[PairCounts]):
         scores, least = decided(batch, self.threshold)
         return scores >= least, matrix, self._none_pending(), error
 
-    def _cells_of(self, found: Tensor, target: Tensor) -> Tensor:
+    def _cells_of(self, predicted: Tensor, target: Tensor) -> Tensor:
         """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
         side = self.task.classes if self.task.kind == "multiclass" else 2
-        cells = target.long() * side + found
+        cells = target.long() * side + predicted
         if self.task.kind != "multiclass":
             cells += torch.arange(self.task.classes, device=cells.device) * 4
         if self.task.ignore_index is not None:
@@ -299,12 +299,12 @@ class ConfusionMatrix(PairMetric):
         """
         if not self.max_examples:
             raise InputError("max_examples must be above 0 for examples but is 0")
-        found: dict[tuple[int, ...], list[int]] = {}
+        examples: dict[tuple[int, ...], list[int]] = {}
         with self.synced_state() as state:
             assert isinstance(state, PairExamples)
             for *cell, name in self._example_table(state).tolist():
-                found.setdefault(tuple(cell), []).append(name)
-        return found
+                examples.setdefault(tuple(cell), []).append(name)
+        return examples
 
     def _example_table(self, state: PairExamples) -> NDArray[np.int64]:
         cells, names = shown(state.picked, self.max_examples)

@@ -96,13 +96,13 @@ class CurveMetric(ScoreMetric):
         One curve: float32 ``[T]`` each. Several: lists of them when exact, else ``[C, T]`` each and thresholds ``[T]``.
         """
         curves = self._curves(self.state())
-        found = [[part.float() for part in parts] for parts in zip(*(curve[:2] for curve in curves))]
+        coordinates = [[part.float() for part in parts] for parts in zip(*(curve[:2] for curve in curves))]
         thresholds = [self._shown(curve.thresholds.to(self.score_dtype)) for curve in curves]
         if self._single:
-            return found[0][0], found[1][0], thresholds[0]
+            return coordinates[0][0], coordinates[1][0], thresholds[0]
         if self.exact:
-            return found[0], found[1], thresholds
-        return torch.stack(found[0]), torch.stack(found[1]), thresholds[0]
+            return coordinates[0], coordinates[1], thresholds
+        return torch.stack(coordinates[0]), torch.stack(coordinates[1]), thresholds[0]
 
     def result(self) -> Result:
         """The curves in float64 (arrays, or with several classes one a class), their signature, counts and plot."""
@@ -138,21 +138,24 @@ class CurveMetric(ScoreMetric):
         return [self._curve(one) for one in points]
 
     def _at_thresholds(self, counts: Tensor) -> list[Points]:
-        found = threshold_counts(counts)
+        counts_at = threshold_counts(counts)
         thresholds = self.thresholds.to(counts.device).flip(0)
         return [
-            Points(thresholds, tp.flip(0), fp.flip(0), tp[0] + fn[0], fp[0] + tn[0]) for tp, fp, fn, tn in zip(*found)
+            Points(thresholds, tp.flip(0), fp.flip(0), tp[0] + fn[0], fp[0] + tn[0])
+            for tp, fp, fn, tn in zip(*counts_at)
         ]
 
     def _at_scores(self, state: ScoreRecords, pooled: bool) -> list[Points]:
         ranked = self._ranked(state, pooled)
-        found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.error)
-        thresholds = self._probabilities(state, found.thresholds[:, None])[:, 0] if self._monotone else found.thresholds
-        offsets = found.offsets.tolist()
+        result = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(result.error)
+        thresholds = (
+            self._probabilities(state, result.thresholds[:, None])[:, 0] if self._monotone else result.thresholds
+        )
+        offsets = result.offsets.tolist()
         points = []
         for start, end in pairwise(offsets):
-            tp, fp = found.tp[start:end].double(), found.fp[start:end].double()
+            tp, fp = result.tp[start:end].double(), result.fp[start:end].double()
             points.append(Points(thresholds[start:end], tp, fp, _last(tp), _last(fp)))
         return points
 

@@ -17,14 +17,14 @@ from valor_gpu.ops.labels import first_in_cells
 END, NOTHING = -1, -2
 
 
-def example_rows(cells: Tensor, num_cells: int, most: int, samples: int, ids: Tensor | None) -> Tensor:
+def example_rows(cells: Tensor, num_cells: int, max_examples: int, samples: int, ids: Tensor | None) -> Tensor:
     """The rows of one batch; nothing waits on CUDA.
 
     Args:
         cells: integers ``[E]`` of E elements, an equal number of each sample, in order; outside ``[0, num_cells)``:
             not shown.
         num_cells: how many cells there are.
-        most: k, how many samples of each cell are shown.
+        max_examples: k, how many samples of each cell are shown.
         samples: size of the batch.
         ids: int64 ``[samples]`` names, or None.
 
@@ -36,23 +36,23 @@ def example_rows(cells: Tensor, num_cells: int, most: int, samples: int, ids: Te
     names = element.div(each, rounding_mode="floor")
     names = names if ids is None else ids.long()[names]
     rows = torch.stack((cells.long(), names, torch.full_like(names, ids is None)), 1)
-    return torch.cat((_first(rows, num_cells, most), _end(rows, samples)))
+    return torch.cat((_first(rows, num_cells, max_examples), _end(rows, samples)))
 
 
-def thinned(rows: Tensor, num_cells: int, most: int) -> Tensor:
+def thinned(rows: Tensor, num_cells: int, max_examples: int) -> Tensor:
     """The rows of several batches as those of one, without what will not be shown; nothing waits on CUDA."""
     end = _end(rows, 0)
     end[0, 1] = torch.where(rows[:, 0] == END, rows[:, 1], 0).sum()
-    return torch.cat((_first(_positions(rows), num_cells, most), end))
+    return torch.cat((_first(_positions(rows), num_cells, max_examples), end))
 
 
-def shown(rows: Tensor, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ascending cells ``[M]`` and the names of their samples ``[M]``, at most ``most`` of a cell, in order."""
+def shown(rows: Tensor, max_examples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ascending cells ``[M]`` and the names of their samples ``[M]``, at most ``max_examples`` of a cell, in order."""
     table = _positions(rows).cpu().numpy()
     table = table[table[:, 0] >= 0]
     table = table[np.argsort(table[:, 0], kind="stable")]
     begins = np.searchsorted(table[:, 0], table[:, 0])
-    table = table[np.arange(len(table)) - begins < most]
+    table = table[np.arange(len(table)) - begins < max_examples]
     return table[:, 0], table[:, 1]
 
 
@@ -62,12 +62,12 @@ def _positions(rows: Tensor) -> Tensor:
     return torch.stack((rows[:, 0], rows[:, 1] + before * rows[:, 2], rows[:, 2]), 1)
 
 
-def _first(rows: Tensor, num_cells: int, most: int) -> Tensor:
+def _first(rows: Tensor, num_cells: int, max_examples: int) -> Tensor:
     """The first rows of each cell, in order within it; on CUDA others may remain, with the cell ``NOTHING``."""
     good = (rows[:, 0] >= 0) & (rows[:, 0] < num_cells)
-    if len(rows) > num_cells * most:
-        places = first_in_cells(rows[:, 0].contiguous(), num_cells, most).reshape(-1)
-        rows, good = rows[places.clamp(min=0)], places >= 0
+    if len(rows) > num_cells * max_examples:
+        positions = first_in_cells(rows[:, 0].contiguous(), num_cells, max_examples).reshape(-1)
+        rows, good = rows[positions.clamp(min=0)], positions >= 0
     marked = torch.cat((torch.where(good, rows[:, 0], NOTHING)[:, None], rows[:, 1:]), 1)
     return marked if rows.is_cuda else marked[good]
 

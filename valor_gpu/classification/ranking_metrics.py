@@ -107,10 +107,10 @@ class RankingMetric(ScoreMetric):
             positives, every = counts.sum(-1)
             return RankingValues(*self._binned(counts, state.lightest), positives, every - positives)
         ranked = self._ranked(state, pooled)
-        found = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.error)
-        value = found.values[self._row]
-        return RankingValues(value, value, value, *found.totals.double())
+        result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(result.error)
+        value = result.values[self._row]
+        return RankingValues(value, value, value, *result.totals.double())
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Value, lowest and highest of each class from counts between thresholds."""
@@ -217,5 +217,5 @@ class AveragePrecision(RankingMetric):
     _row, _needs = 1, "positives"
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        found = average_precision(counts, float(lightest))
-        return found.value, found.lowest, found.highest
+        bounded = average_precision(counts, float(lightest))
+        return bounded.value, bounded.lowest, bounded.highest

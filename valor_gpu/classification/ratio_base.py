@@ -104,11 +104,11 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
     if batch.hard and top_k > 1:
         raise InputError(f"preds must be scores with top_k={top_k} but are labels of {batch.preds.dtype}")
     if batch.hard:
-        found = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+        result = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
     else:
-        found = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
-    total = found.counts[TRUE].sum().expand(1, batch.task.classes)
-    return ClassCounts(torch.cat((found.counts, total)).double(), samples_seen(batch)), found.error
+        result = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
+    total = result.counts[TRUE].sum().expand(1, batch.task.classes)
+    return ClassCounts(torch.cat((result.counts, total)).double(), samples_seen(batch)), result.error
 
 
 class RatioMetric(TaskMetric[ClassCounts]):

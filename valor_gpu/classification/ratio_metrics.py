@@ -245,10 +245,10 @@ class BalancedAccuracy(RatioMetric):
         super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **choices)
 
     def _per_class(self, o: Outcomes) -> Tensor:
-        found = ratios.recall(o).value()
+        recalls = ratios.recall(o).value()
         if self.task.kind == "multiclass":
-            return found
-        sides = torch.stack((found, ratios.specificity(o).value()))
+            return recalls
+        sides = torch.stack((recalls, ratios.specificity(o).value()))
         return torch.nanmean(sides, dim=0)
 
     def _value(self, o: Outcomes, empty: float | None) -> Tensor:

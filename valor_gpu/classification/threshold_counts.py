@@ -46,8 +46,8 @@ def count_ratios(counts: CountsAtThresholds) -> dict[str, Tensor]:
     """
     tp, fp, fn, tn = counts
     outcomes = Outcomes(tp, tp + fp, tp + fn, tp + fp + fn + tn)
-    found = {"precision": ratios.precision, "recall": ratios.recall, "accuracy": ratios.agreement}
-    return {name: f(outcomes).value() for name, f in found.items()} | {"f1_score": ratios.f_beta(outcomes).value()}
+    functions = {"precision": ratios.precision, "recall": ratios.recall, "accuracy": ratios.agreement}
+    return {name: f(outcomes).value() for name, f in functions.items()} | {"f1_score": ratios.f_beta(outcomes).value()}
 
 
 class Detailed(NamedTuple):
@@ -85,21 +85,21 @@ def detailed_counts(
 
     Example:
         >>> scores = torch.tensor([[0.75, 0.25], [0.5, 0.25], [0.25, 0.75]])
-        >>> found = detailed_counts(scores, torch.tensor([0, 1, 0]), torch.tensor([0.4, 0.6]).double())
-        >>> dict(zip(KINDS, found.counts[:, 0].tolist()))
+        >>> result = detailed_counts(scores, torch.tensor([0, 1, 0]), torch.tensor([0.4, 0.6]).double())
+        >>> dict(zip(KINDS, result.counts[:, 0].tolist()))
         {'tp/all': [1, 1], 'tn/all': [0, 1], 'fp/misclassifications': [1, 0], 'fn/misclassifications': [1, 1], \
 'fn/no_predictions': [0, 0]}
-        >>> found.examples[:, 0, 0, 0].tolist()
+        >>> result.examples[:, 0, 0, 0].tolist()
         [0, -1, 1, 2, -1]
     """
     if ignore_index is not None and target.ndim == 2:
         scores = torch.where(target == ignore_index, -math.inf, scores)  # no reason for another label to be missed
-    found = score_histogram(scores, target, thresholds, ignore_index=ignore_index)
-    tp, fp, fn, tn = (part.long() for part in threshold_counts(found.histogram))
+    result = score_histogram(scores, target, thresholds, ignore_index=ignore_index)
+    tp, fp, fn, tn = (part.long() for part in threshold_counts(result.histogram))
     best = scores.amax(1, keepdim=True).expand(scores.shape) if len(scores) else scores
     none = threshold_counts(score_histogram(best, target, thresholds, ignore_index=ignore_index).histogram)[2].long()
     counts = torch.stack((tp, tn, fp, fn - none, none))
-    return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), found.error)
+    return Detailed(counts, _examples(scores, target, thresholds, ignore_index, max_examples), result.error)
 
 
 def _examples(
@@ -107,20 +107,20 @@ def _examples(
 ) -> Tensor:
     """int64 ``[5, C, T, k]``."""
     classes = scores.shape[1]
-    truths = read_target(target, classes, ignore_index)
+    labels = read_target(target, classes, ignore_index)
     columns = torch.arange(classes, device=scores.device)
-    kept = truths.kept if target.ndim == 2 else truths.kept[:, None]
-    true = truths.values == 1 if target.ndim == 2 else truths.values[:, None] == columns
+    counted = labels.kept if target.ndim == 2 else labels.kept[:, None]
+    positive = labels.values == 1 if target.ndim == 2 else labels.values[:, None] == columns
     reached = torch.bucketize(scores.double().contiguous(), thresholds.to(scores.device), out_int32=True, right=True)
-    most = reached.amax(1, keepdim=True) if len(reached) else reached
-    found = []
+    max_reached = reached.amax(1, keepdim=True) if len(reached) else reached
+    examples = []
     for t in range(len(thresholds)):
-        missed = torch.where(most > t, _CONFUSED, _NONE)
-        kind = torch.where(reached > t, torch.where(true, _TP, _FP), torch.where(true, missed, _TN))
-        cells = torch.where(kept, kind * classes + columns, -1)
+        missed = torch.where(max_reached > t, _CONFUSED, _NONE)
+        kind = torch.where(reached > t, torch.where(positive, _TP, _FP), torch.where(positive, missed, _TN))
+        cells = torch.where(counted, kind * classes + columns, -1)
         rows = first_in_cells(cells.reshape(-1), len(KINDS) * classes, max_examples)
-        found.append(torch.where(rows < 0, rows, rows // classes).reshape(len(KINDS), classes, max_examples))
-    return torch.stack(found, 2)
+        examples.append(torch.where(rows < 0, rows, rows // classes).reshape(len(KINDS), classes, max_examples))
+    return torch.stack(examples, 2)
 
 
 def valor_curve(counts: CountsAtThresholds, thresholds: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
@@ -202,8 +202,8 @@ class ThresholdCounts(ScoreMetric):
     Example:
         >>> metric = ThresholdCounts(num_classes=2, thresholds=[0.4, 0.6])
         >>> metric.update(torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1, 0]))
-        >>> found = metric.compute()
-        >>> found["tp"].tolist(), found["fn"].tolist(), found["precision"].tolist()
+        >>> result = metric.compute()
+        >>> result["tp"].tolist(), result["fn"].tolist(), result["precision"].tolist()
         ([[1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]], [[0.5, 1.0], [0.5, 0.0]])
         >>> metric.to_valor(["cat", "dog"])["dog"][0.6]
         {'tp': 0, 'fp': 1, 'fn': 1, 'tn': 1, 'precision': 0.0, 'recall': 0.0, 'accuracy': 0.3333333333333333, \
@@ -343,12 +343,12 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     def _detailed(self, state: ScoreRecords) -> Detailed:
         if len(state.weight):
             raise InputError("sample_weight must be left out where examples are counted")
-        found = detailed_counts(
+        result = detailed_counts(
             self._probabilities(state), state.target, self._limits,
             ignore_index=self.task.ignore_index, max_examples=self.max_examples,
         )  # fmt: skip
-        check_ranked(found.error)
-        return found
+        check_ranked(result.error)
+        return result
 
     def _values(self, detailed: Detailed) -> dict[str, Tensor]:
         examples = {f"{kind}/examples": rows for kind, rows in zip(KINDS, detailed.examples)}

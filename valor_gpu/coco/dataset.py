@@ -68,18 +68,18 @@ def _by_id(objects: Iterable[Object]) -> dict[int, Object]:
 
 
 def _image_to_annotations(coco: COCO) -> defaultdict[int, list[Object]]:
-    found: defaultdict[int, list[Object]] = defaultdict(list)
+    annotations: defaultdict[int, list[Object]] = defaultdict(list)
     for annotation in coco.dataset.get("annotations", ()):
-        found[annotation["image_id"]].append(annotation)
-    return found
+        annotations[annotation["image_id"]].append(annotation)
+    return annotations
 
 
 def _category_to_images(coco: COCO) -> defaultdict[int, list[int]]:
-    found: defaultdict[int, list[int]] = defaultdict(list)
+    images: defaultdict[int, list[int]] = defaultdict(list)
     if "categories" in coco.dataset:
         for annotation in coco.dataset.get("annotations", ()):
-            found[annotation["category_id"]].append(annotation["image_id"])
-    return found
+            images[annotation["category_id"]].append(annotation["image_id"])
+    return images
 
 
 def _listed(ids: Ids) -> Any:
@@ -196,12 +196,12 @@ class COCO:
             Ids in order of ``imgIds``, else of the dataset.
         """
         images, categories = _listed(imgIds), _listed(catIds)
-        found: Iterable[Object] = self._of_images(images) if len(images) else self.dataset["annotations"]
+        annotations: Iterable[Object] = self._of_images(images) if len(images) else self.dataset["annotations"]
         if len(categories):
-            found = [a for a in found if a["category_id"] in categories]
+            annotations = [a for a in annotations if a["category_id"] in categories]
         if len(areaRng):
-            found = [a for a in found if areaRng[0] < a["area"] < areaRng[1]]
-        return [a["id"] for a in found if iscrowd is None or a["iscrowd"] == iscrowd]
+            annotations = [a for a in annotations if areaRng[0] < a["area"] < areaRng[1]]
+        return [a["id"] for a in annotations if iscrowd is None or a["iscrowd"] == iscrowd]
 
     def _of_images(self, image_ids: Iterable[int]) -> Iterable[Object]:
         known = self.imgToAnns
@@ -218,11 +218,11 @@ class COCO:
         images, categories = _listed(imgIds), _listed(catIds)
         if len(images) == len(categories) == 0:
             return list(self.imgs) if self._columns is None else list(dict.fromkeys(self._columns.image_ids.tolist()))
-        found = set(images)
+        image_ids = set(images)
         for position, category in enumerate(categories):
             having = set(self.catToImgs[category])
-            found = having if position == 0 and not found else found & having
-        return list(found)
+            image_ids = having if position == 0 and not image_ids else image_ids & having
+        return list(image_ids)
 
     def loadAnns(self, ids: Ids = ()) -> list[Object]:
         """The annotation objects with these ids (one id or several)."""
@@ -259,8 +259,8 @@ class COCO:
         if kind == "bbox":
             annotations = detections(rows)
             where = rows.where.rstrip(": ")
-            found = replace(head, categories=copy.deepcopy(head.categories), annotations=annotations, where=where)
-            results._read_lazily(_Results(self, source), found)
+            columns = replace(head, categories=copy.deepcopy(head.categories), annotations=annotations, where=where)
+            results._read_lazily(_Results(self, source), columns)
         else:
             objects = source.load() if isinstance(source, SourceFile) else source
             results._dataset = dataset_of_results(kind, objects or (), self.dataset)

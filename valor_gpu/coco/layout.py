@@ -63,9 +63,9 @@ class Layout:
 
     def image_positions(self) -> NDArray[np.int64]:
         """int64 ``[I]``: where each of the sorted image ids lies in the layout."""
-        places = np.empty_like(self.images)
-        places[self.images] = np.arange(len(places))
-        return places
+        index = np.empty_like(self.images)
+        index[self.images] = np.arange(len(index))
+        return index
 
 
 def positions(ids: Ids, wanted: Ids) -> NDArray[np.int32]:
@@ -79,9 +79,9 @@ def positions(ids: Ids, wanted: Ids) -> NDArray[np.int32]:
         return np.full(len(ids), -1, np.int32)
     low, span = int(wanted[0]), int(wanted[-1]) - int(wanted[0]) + 1
     if span > _TABLE_BYTES_PER_ROW * len(ids) + _SMALL_TABLE:
-        at = np.searchsorted(wanted, ids)
-        at[at == len(wanted)] = 0
-        return np.where(wanted[at] == ids, at, -1).astype(np.int32)
+        index = np.searchsorted(wanted, ids)
+        index[index == len(wanted)] = 0
+        return np.where(wanted[index] == ids, index, -1).astype(np.int32)
     table = np.full(span + 1, -1, np.int32)
     table[wanted - low] = np.arange(len(wanted), dtype=np.int32)
     if ids.min() >= low and ids.max() <= wanted[-1]:
@@ -111,48 +111,51 @@ def lay_out(
         use_categories: whether categories are kept apart.
         strict: the last annotation of an id stands for all of that id, as in pycocotools.
     """
-    kept = [_kept(side, images, categories, use_categories, strict) for side in (ground_truths, detections)]
-    runs = _runs(kept[1][1])
-    heads = kept[1][1][runs]
+    selected = [_select(side, images, categories, use_categories, strict) for side in (ground_truths, detections)]
+    runs = _runs(selected[1][1])
+    heads = selected[1][1][runs]
     if len(heads) <= len(images) and not np.bincount(heads, minlength=1).max() > 1:
         rest = np.ones(len(images), bool)
         rest[heads] = False
         order = np.concatenate((heads, np.flatnonzero(rest))).astype(np.int64, copy=False)
     else:
         order = np.arange(len(images))
-    places = np.empty(len(images), np.int32)
-    places[order] = np.arange(len(images), dtype=np.int32)
-    sides = [_by_image(columns, *found, places) for columns, found in zip((ground_truths, detections), kept)]
+    image_positions = np.empty(len(images), np.int32)
+    image_positions[order] = np.arange(len(images), dtype=np.int32)
+    sides = [
+        _by_image(columns, *columns_of, image_positions)
+        for columns, columns_of in zip((ground_truths, detections), selected)
+    ]
     return Layout(sides[0], sides[1], order)
 
 
-_Kept = tuple[Rows | None, NDArray[np.int32], NDArray[np.int32]]
+_Selected = tuple[Rows | None, NDArray[np.int32], NDArray[np.int32]]
 
 
-def _kept(columns: Annotations, images: Ids, categories: Ids, use_categories: bool, strict: bool) -> _Kept:
+def _select(columns: Annotations, images: Ids, categories: Ids, use_categories: bool, strict: bool) -> _Selected:
     """(row numbers or None for all, image positions, labels) of the rows to evaluate."""
     known = np.unique(categories)
-    found = _positions_by_runs(columns.image_id, images)
-    names = positions(columns.category_id, known)
+    image_index = _positions_by_runs(columns.image_id, images)
+    labels = positions(columns.category_id, known)
     rows = None
     if strict and _repeats(columns.id):
-        first = np.flatnonzero((found >= 0) & ((names >= 0) | (not use_categories)))
-        rows = columns.last_of_id()[first[stable_order(found[first], len(images))]]
-        found, names = found[rows], names[rows]
-    keep = (found >= 0) & (names >= 0)
+        first = np.flatnonzero((image_index >= 0) & ((labels >= 0) | (not use_categories)))
+        rows = columns.last_of_id()[first[stable_order(image_index[first], len(images))]]
+        image_index, labels = image_index[rows], labels[rows]
+    keep = (image_index >= 0) & (labels >= 0)
     if not keep.all():
         rows = np.flatnonzero(keep) if rows is None else rows[keep]
-        found, names = found[keep], names[keep]
+        image_index, labels = image_index[keep], labels[keep]
     if use_categories:
-        return rows, found, names
-    order = _by_category(names, known, categories)
-    return order if rows is None else rows[order], found[order], np.zeros(len(order), np.int32)
+        return rows, image_index, labels
+    order = _by_category(labels, known, categories)
+    return order if rows is None else rows[order], image_index[order], np.zeros(len(order), np.int32)
 
 
-def _by_category(names: NDArray[np.int32], known: Ids, categories: Ids) -> Rows:
+def _by_category(labels: NDArray[np.int32], known: Ids, categories: Ids) -> Rows:
     """Rows category by category in the order of ``categories``, those of a repeated category repeated."""
-    order = stable_order(names, len(known))
-    bounds = np.searchsorted(names[order], np.arange(len(known) + 1))
+    order = stable_order(labels, len(known))
+    bounds = np.searchsorted(labels[order], np.arange(len(known) + 1))
     blocks = [order[bounds[c] : bounds[c + 1]] for c in positions(categories, known)]
     return np.concatenate([np.zeros(0, np.int64), *blocks])
 
@@ -162,14 +165,14 @@ def _by_image(
     rows: Rows | None,
     images: NDArray[np.int32],
     labels: NDArray[np.int32],
-    places: NDArray[np.int32],
+    image_positions: NDArray[np.int32],
 ) -> Side:
-    """A side whose images follow each other as ``places`` says."""
-    at = places[images]
-    lengths = np.bincount(at, minlength=len(places)).astype(np.int64)
-    if bool((at[1:] >= at[:-1]).all()):
+    """A side whose images follow each other as ``image_positions`` says."""
+    position = image_positions[images]
+    lengths = np.bincount(position, minlength=len(image_positions)).astype(np.int64)
+    if bool((position[1:] >= position[:-1]).all()):
         return Side(columns, rows, labels, lengths)
-    order = stable_order(at, len(places))
+    order = stable_order(position, len(image_positions))
     return Side(columns, order if rows is None else rows.take(order), labels.take(order), lengths)
 
 

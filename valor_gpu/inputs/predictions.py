@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.files import InputFile, Path
 from valor_gpu.inputs.tables import Numbers, Table, column_names, read_table
 
 IGNORED = -1
@@ -70,7 +70,7 @@ def read_predictions(
     """Read a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
 
     Args:
-        path: of the file.
+        path: of the file; ``-`` reads standard input.
         columns: which ones to read.
         labels: names of the classes in the order of the scores. Default: the names of the score columns, after the
             prefix; 0, 1, ... for a column of lists; 0 and 1 for a single column; all that occur where classes are
@@ -78,24 +78,25 @@ def read_predictions(
         ignore: rows with this target are left out.
 
     Raises:
-        InputError: there is no row, a column is missing, a target or prediction is none of the classes, a score is no
-            number, or a weight is not finite or negative; the message has the file, line and column.
+        InputError: there is no row, a column is missing, a target or prediction is none of the classes, a score or
+            weight is not a finite number, or a weight is negative; the message has the file, line and column.
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.jsonl"
+        ...     path = pathlib.Path(folder) / "a.jsonl"
         ...     _ = path.write_text('{"truth": "cat", "guess": "dog"}')
         ...     found = read_predictions(path, Columns("truth", pred="guess"))
         >>> found.names, found.target.tolist(), found.labels.tolist()
         (('cat', 'dog'), [0], [1])
     """
-    scores = _score_columns(path, columns)
+    file = InputFile(path)
+    scores = _score_columns(file, columns)
     texts = [columns.target, *([] if columns.pred is None else [columns.pred])]
     groups = [group for group in (scores, [columns.weight] if columns.weight else []) if group]
-    table = read_table(path, texts, groups)
+    table = read_table(file, texts, groups)
     if not table.texts[0]:
-        raise InputError(f"{path} must have at least one row of predictions but has none")
+        raise InputError(f"{file.name} must have at least one row of predictions but has none")
     matrix = table.numbers[0] if scores else None
     names = _class_names(table, columns, scores, matrix, labels, ignore)
     target = _indices(table, columns.target, table.texts[0], names, ignore)
@@ -105,14 +106,14 @@ def read_predictions(
     return Predictions(names, target, matrix[:, 0] if matrix.shape[1] == 1 else matrix, weight=weight)
 
 
-def _score_columns(path: Path, columns: Columns) -> list[str]:
+def _score_columns(file: InputFile, columns: Columns) -> list[str]:
     if columns.prefix is None:
         return list(columns.scores)
-    known = column_names(path)
+    known = column_names(file)
     others = (columns.target, columns.weight)
     found = [name for name in known if name.startswith(columns.prefix) and name not in others]
     if not found:
-        raise InputError(f"{path} must have columns that begin with {columns.prefix!r} but has {_listed(known)}")
+        raise InputError(f"{file.name} must have columns that begin with {columns.prefix!r} but has {_listed(known)}")
     return found
 
 
@@ -137,7 +138,7 @@ def _class_names(
     else:
         names = tuple(map(str, range(width)))
     if len(set(names)) != len(names) or len(names) < 2:
-        raise InputError(f"{table.path} must have at least two classes of different names but got {_listed(names)}")
+        raise InputError(f"{table.name} must have at least two classes of different names but got {_listed(names)}")
     return names
 
 
@@ -171,10 +172,10 @@ def _indices(
 
 
 def _weights(table: Table, column: str, weight: Numbers) -> Numbers:
-    bad = ~((weight >= 0) & np.isfinite(weight))
+    bad = weight < 0
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
-            f"{table.place(row)}, column {column!r} must hold a finite number from 0 on but got {weight[row]}"
+            f"{table.place(row)}, column {column!r} must hold a number of at least 0 but got {weight[row]}"
         )
     return weight

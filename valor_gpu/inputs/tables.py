@@ -2,359 +2,117 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
-import json
-import math
-import zipfile
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import itemgetter
-from pathlib import Path
-from typing import Any
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import PurePath
 
 import numpy as np
-from numpy.typing import NDArray
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError
+from valor_gpu.inputs._array_tables import NPZ, PARQUET
+from valor_gpu.inputs._table import Format, Numbers, Table, listed
+from valor_gpu.inputs._text_tables import CSV, JSON_LINES, TSV
+from valor_gpu.inputs.files import InputFile
 
-Numbers = NDArray[np.float64]
+__all__ = ["Numbers", "Table", "column_names", "read_table"]
 
+FORMATS = {".csv": CSV, ".tsv": TSV, ".jsonl": JSON_LINES, ".parquet": PARQUET, ".npz": NPZ}
+_PACKED = ("*.csv.gz", "*.tsv.gz", "*.jsonl.gz")
+_MAGIC = ((b"PAR1", PARQUET), (b"PK\x03\x04", NPZ))
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Columns of N rows.
-
-    Attributes:
-        path: of the file.
-        texts: for each text column asked for, N strings: a number without fraction as an integer, a bool as ``0`` or
-            ``1``, what is missing as the empty string.
-        numbers: for each group of number columns asked for, float64 ``[N, M]``: its columns side by side, a column of
-            lists as wide as they are. No NaN.
-        lines: the line in the file of each row; None where a file has no lines.
-    """
-
-    path: Path
-    texts: tuple[list[str], ...]
-    numbers: tuple[Numbers, ...]
-    lines: Sequence[int] | None = None
-
-    def place(self, row: int) -> str:
-        """How a message calls row ``row``, counted from 0."""
-        return _place(self.path, self.lines, row)
+Source = str | os.PathLike[str] | InputFile
 
 
-def _place(path: Path, lines: Sequence[int] | None, row: int) -> str:
-    return f"{path}: row {row} (counted from 0)" if lines is None else f"{path}: line {lines[row]}"
-
-
-@dataclass(frozen=True)
-class _Format:
-    """One kind of file.
-
-    Attributes:
-        names: its column names.
-        read: text columns and groups of number columns, to the table; NaN is still allowed.
-    """
-
-    names: Callable[[Path], list[str]]
-    read: Callable[[Path, Sequence[str], Sequence[Sequence[str]]], Table]
-
-
-def column_names(path: Path) -> list[str]:
+def column_names(source: Source) -> list[str]:
     """Names of the columns: the first line of CSV, the keys of the first line of JSON lines, the arrays of npz.
 
+    Args:
+        source: as for :func:`read_table`.
+
     Raises:
-        InputError: the ending of the name is unknown, or the file is not what it says.
+        InputError: the ending of the name is unknown, or the file is not what its name says.
         MissingExtraError: Parquet without pyarrow.
     """
-    with _damage_told(path):
-        return _format(path).names(path)
+    file = _input_file(source)
+    return _format(file).names(file)
 
 
-def read_table(path: Path, texts: Sequence[str], numbers: Sequence[Sequence[str]] = ()) -> Table:
-    r"""Read columns of a file of predictions.
+def read_table(source: Source, texts: Sequence[str], numbers: Sequence[Sequence[str]] = ()) -> Table:
+    r"""Columns of a file of predictions.
+
+    Numbers are written in ASCII digits with an optional sign, point and exponent, and are finite: ``inf``, ``nan``,
+    ``1_000`` and digits of other scripts are errors.
 
     Args:
-        path: ``.csv`` (comma, first line names), ``.jsonl`` (an object a line), ``.parquet`` or ``.npz`` (an array a
-            column, all of one length).
+        source: path of a ``.csv`` or ``.tsv`` file (the first line names the columns; the separator of CSV is the comma
+            or, if the first line has none, the tab or else the semicolon), ``.jsonl`` (one object per line),
+            ``.parquet`` or ``.npz`` (one array per column, all of one length); ``.csv.gz``, ``.tsv.gz`` or
+            ``.jsonl.gz``; or ``-`` for standard input. What comes from standard input or a pipe without such an ending
+            is npz or Parquet if it begins as these do, JSON lines if it begins with ``{``, and else CSV. An
+            ``InputFile`` can be read several times even if it is a pipe.
         texts: columns to be read as text, such as class names.
         numbers: groups, of at least one column each, to be read as numbers; each group becomes one matrix.
 
     Raises:
-        InputError: a column is missing, a value is no number, or the file is damaged: the message has file, line and
-            column.
+        InputError: a column is missing, a value is not a finite number, or the file is damaged or changes while it is
+            read: the message has the file and, where there is one, the line and column.
         MissingExtraError: Parquet without pyarrow.
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "predictions.csv"
+        ...     path = pathlib.Path(folder) / "predictions.csv"
         ...     _ = path.write_text("truth,p_cat,p_dog\ncat,0.75,0.25\ndog,0.5,0.5\n")
         ...     table = read_table(path, ["truth"], [["p_cat", "p_dog"]])
         >>> table.texts, table.numbers[0].tolist()
         ((['cat', 'dog'],), [[0.75, 0.25], [0.5, 0.5]])
     """
-    known = column_names(path)
-    for name in (*texts, *(name for group in numbers for name in group)):
-        times = known.count(name)
-        if times != 1:
-            has = "no such column" if not times else f"{times} of that name"
-            raise InputError(f"{path} must have one column {name!r} but has {has} among {_listed(known)}")
-    with _damage_told(path):
-        table = _format(path).read(path, texts, numbers)
+    file = _input_file(source)
+    with nullcontext() if file.is_stream else file.unchanged():
+        known = column_names(file)
+        for name in (*texts, *(name for group in numbers for name in group)):
+            times = known.count(name)
+            if times != 1:
+                has = "no such column" if not times else f"{times} of that name"
+                raise InputError(f"{file.name} must have one column {name!r} but has {has} among {listed(known)}")
+        table = _format(file).read(file, texts, numbers)
     for group, matrix in zip(numbers, table.numbers):
-        _refuse_nan(table, group, matrix)
+        _check_finite(table, group, matrix)
     return table
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)} columns)" if len(names) > 12 else ""
-    return f"{', '.join(names[:12])}{more}"
+def _input_file(source: Source) -> InputFile:
+    return source if isinstance(source, InputFile) else InputFile(source)
 
 
-def _refuse_nan(table: Table, group: Sequence[str], matrix: Numbers) -> None:
-    bad = np.isnan(matrix)
+def _check_finite(table: Table, group: Sequence[str], matrix: Numbers) -> None:
+    if not matrix.shape[1] and len(matrix):
+        raise InputError(f"{table.place(0)}, column {group[0]!r} must hold at least one number but holds none")
+    bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         name = f"column {group[column]!r}" if len(group) == matrix.shape[1] else f"column {group[0]!r}, item {column}"
-        raise InputError(f"{table.place(row)}, {name} must hold a number but got nan")
+        raise InputError(f"{table.place(row)}, {name} must hold a finite number but got {matrix[row, column]}")
 
 
-@contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
-    """What readers raise for files that are damaged, as :class:`InputError` with the file."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (UnicodeDecodeError, csv.Error, zipfile.BadZipFile, ValueError, EOFError) as error:
-        raise InputError(f"{path} must be a {path.suffix} file but cannot be read: {error}") from None
-
-
-def _format(path: Path) -> _Format:
-    found = _FORMATS.get(path.suffix.lower())
-    if found is None:
-        raise InputError(f"the table must end in one of {', '.join(_FORMATS)} but got {path}")
+def _format(file: InputFile) -> Format:
+    name = PurePath(file.path.lower())
+    packed = name.suffix == ".gz"
+    found = FORMATS.get(PurePath(name.stem).suffix if packed else name.suffix)
+    if found is None and file.is_stream:
+        return _format_of(file)
+    if found is None or (packed and not found.is_text):
+        endings = ", ".join((*FORMATS, *(ending.removeprefix("*") for ending in _PACKED)))
+        raise InputError(f"the table must end in one of {endings} but got {file.name}")
     return found
 
 
-def _text(value: Any) -> str:
-    """A cell as text, see :class:`Table`."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, (bool, np.bool_)) or (isinstance(value, float) and value.is_integer()):
-        return str(int(value))
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-# ---------------------------------------------------------------------------------------------------------------- CSV
-
-
-def _csv_names(path: Path) -> list[str]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        header = next(csv.reader(file, skipinitialspace=True, strict=True), None)
-    if not header:
-        raise InputError(f"{path} must have the names of its columns in the first line but that is empty")
-    return header
-
-
-def _read_csv(path: Path, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
-    header = _csv_names(path)
-    places = [header.index(name) for name in texts]
-    groups = [[header.index(name) for name in group] for group in numbers]
-    pick = [_picker(group) for group in groups]
-    cells: list[list[str]] = [[] for _ in texts]
-    flat = [array("d") for _ in groups]
-    lines = array("q")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, skipinitialspace=True, strict=True)
-        end = (next(reader), reader.line_num)[1]
-        for row in reader:
-            line, end = end + 1, reader.line_num
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise InputError(f"{path}: line {line} must have {len(header)} cells but has {len(row)}")
-            lines.append(line)
-            for column, place in zip(cells, places):
-                column.append(row[place])
-            for take, values, group in zip(pick, flat, groups):
-                values.extend(_floats(take, row) or _no_number(f"{path}: line {line}", header, row, group))
-    matrices = tuple(_reshaped(values, len(lines), len(group)) for values, group in zip(flat, groups))
-    return Table(path, tuple(cells), matrices, lines)
-
-
-def _floats(take: Callable[[list[str]], Iterable[str]], row: list[str]) -> list[float] | None:
-    try:
-        return [float(cell) for cell in take(row)]
-    except ValueError:
-        return None
-
-
-def _reshaped(values: array[float], rows: int, width: int) -> Numbers:
-    flat = np.frombuffer(values, np.float64) if values else np.empty(0)
-    return flat.reshape(rows, width)
-
-
-def _picker(places: Sequence[int]) -> Callable[[list[str]], Iterable[str]]:
-    if len(places) == 1:
-        return lambda row: (row[places[0]],)
-    return itemgetter(*places)
-
-
-def _no_number(place: str, header: Sequence[str], row: list[str], group: Sequence[int]) -> list[float]:
-    """Raise for the first cell of ``group`` that is no number."""
-    for column in group:
-        if _floats(_picker([column]), row) is None:
-            raise InputError(f"{place}, column {header[column]!r} must hold a number but got {row[column]!r}")
-    return []
-
-
-# --------------------------------------------------------------------------------------------------------- JSON lines
-
-
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of every line that is not blank."""
-    with path.open(encoding="utf-8-sig") as file:
-        for line, text in enumerate(file, 1):
-            if not text.strip():
-                continue
-            try:
-                found = json.loads(text)
-            except json.JSONDecodeError as error:
-                raise InputError(f"{path}: line {line}, character {error.colno}: {error.msg}") from None
-            if not isinstance(found, dict):
-                raise InputError(f"{path}: line {line} must be a JSON object but is {text.strip()[:40]}")
-            yield line, found
-
-
-def _json_names(path: Path) -> list[str]:
-    first = next(_objects(path), None)
-    if first is None:
-        raise InputError(f"{path} must have a JSON object in each line but has no line")
-    return list(first[1])
-
-
-def _read_json_lines(path: Path, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
-    cells: list[list[str]] = [[] for _ in texts]
-    flat = [array("d") for _ in numbers]
-    widths: list[int] = [0 for _ in numbers]
-    lines = array("q")
-    for line, found in _objects(path):
-        place = f"{path}: line {line}"
-        for name in (*texts, *(name for group in numbers for name in group)):
-            if name not in found:
-                raise InputError(f"{place} must have {name!r} but has only {_listed(list(found))}")
-        for column, name in zip(cells, texts):
-            column.append(_scalar(place, name, found[name]))
-        for k, group in enumerate(numbers):
-            values = [number for name in group for number in _cell_numbers(place, name, found[name])]
-            if lines and len(values) != widths[k]:
-                names = ", ".join(map(repr, group))
-                raise InputError(f"{place}, {names} must hold {widths[k]} numbers as before but got {len(values)}")
-            widths[k] = len(values)
-            flat[k].extend(values)
-        lines.append(line)
-    matrices = tuple(_reshaped(values, len(lines), width) for values, width in zip(flat, widths))
-    return Table(path, tuple(cells), matrices, lines)
-
-
-def _scalar(place: str, name: str, value: Any) -> str:
-    if isinstance(value, (list, dict)):
-        raise InputError(f"{place}, {name!r} must be text or a number but got {json.dumps(value)[:40]}")
-    return _text(value)
-
-
-def _cell_numbers(place: str, name: str, value: Any) -> list[float]:
-    """A number, or the numbers of a list."""
-    items = value if isinstance(value, list) else [value]
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, (int, float)):
-            raise InputError(f"{place}, {name!r} must hold numbers but got {json.dumps(item)[:40]}")
-    return items
-
-
-# ------------------------------------------------------------------------------------------------------ Parquet, npz
-
-
-def _parquet(path: Path) -> Any:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtraError("pyarrow", "arrow", f"reading {path}")
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(path)
-
-
-def _parquet_names(path: Path) -> list[str]:
-    with _parquet(path) as file:
-        return list(file.schema_arrow.names)
-
-
-def _read_parquet(path: Path, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
-    wanted = list(dict.fromkeys((*texts, *(name for group in numbers for name in group))))
-    with _parquet(path) as file:
-        found = file.read(columns=wanted)
-    columns = {name: _arrow_array(found.column(name)) for name in wanted}
-    return _from_arrays(path, columns, texts, numbers)
-
-
-def _arrow_array(column: Any) -> NDArray[Any]:
-    """A column, of lists as a matrix; null as NaN or None."""
-    from pyarrow import types
-
-    whole = column.combine_chunks()
-    if types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
-    if types.is_list(whole.type) or types.is_large_list(whole.type) or types.is_fixed_size_list(whole.type):
-        flat = whole.flatten().to_numpy(zero_copy_only=False)
-        lengths = {0 if item is None else item for item in whole.value_lengths().to_pylist()}
-        if len(lengths) > 1:
-            raise ValueError(f"lists of one column must have one length but have {min(lengths)} to {max(lengths)}")
-        return np.asarray(flat.reshape(len(whole), -1) if len(whole) else flat.reshape(0, 1))
-    return np.asarray(whole.to_numpy(zero_copy_only=False))
-
-
-def _npz_names(path: Path) -> list[str]:
-    with np.load(path, allow_pickle=False) as file:
-        return list(file)
-
-
-def _read_npz(path: Path, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
-    with np.load(path, allow_pickle=False) as file:
-        columns = {name: file[name] for name in dict.fromkeys((*texts, *(n for group in numbers for n in group)))}
-    return _from_arrays(path, columns, texts, numbers)
-
-
-def _from_arrays(
-    path: Path, columns: dict[str, NDArray[Any]], texts: Sequence[str], numbers: Sequence[Sequence[str]]
-) -> Table:
-    rows = {len(values) if values.ndim else -1 for values in columns.values()}
-    if len(rows) > 1 or -1 in rows:
-        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in columns.items())
-        raise InputError(f"{path} must have columns of one length but has {shapes}")
-    for name in texts:
-        if columns[name].ndim != 1:
-            raise InputError(f"{path}: {name!r} must have shape [N] but is {list(columns[name].shape)}")
-    cells = tuple([_text(value) for value in columns[name].tolist()] for name in texts)
-    return Table(path, cells, tuple(_matrix(path, {n: columns[n] for n in group}) for group in numbers))
-
-
-def _matrix(path: Path, columns: dict[str, NDArray[Any]]) -> Numbers:
-    for name, values in columns.items():
-        if values.ndim > 2 or values.dtype.kind not in "fiub":
-            raise InputError(
-                f"{path}: {name!r} must hold numbers, [N] or [N, C], but is {values.dtype} {list(values.shape)}"
-            )
-    parts = [values.reshape(len(values), -1 if values.size else 1) for values in columns.values()]
-    return np.asarray(parts[0] if len(parts) == 1 else np.concatenate(parts, 1), np.float64)
-
-
-_FORMATS = {
-    ".csv": _Format(_csv_names, _read_csv),
-    ".jsonl": _Format(_json_names, _read_json_lines),
-    ".parquet": _Format(_parquet_names, _read_parquet),
-    ".npz": _Format(_npz_names, _read_npz),
-}
+def _format_of(file: InputFile) -> Format:
+    """The format of what has no name."""
+    with file.open() as stream:
+        begin = stream.read(4096).removeprefix(b"\xef\xbb\xbf")
+    for magic, found in _MAGIC:
+        if begin.startswith(magic):
+            return found
+    return JSON_LINES if begin.lstrip().startswith(b"{") else CSV

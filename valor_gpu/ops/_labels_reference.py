@@ -8,7 +8,7 @@ from torch import Tensor
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, TARGET, WEIGHT, first_error
 from valor_gpu.ops.targets import bad_weights, read_target
 
-_MOST_BLOCKS, _LEAST_ROWS = 64, 1024
+_MAX_BLOCKS, _MIN_ROWS = 64, 1024
 
 
 def block_rows(rows: int, cells: int) -> int:
@@ -16,7 +16,7 @@ def block_rows(rows: int, cells: int) -> int:
 
     At most 64 blocks, none of fewer rows than a table has cells: tables of blocks never outgrow a column of rows.
     """
-    return max(-(-rows // _MOST_BLOCKS), _LEAST_ROWS, cells)
+    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, cells)
 
 
 def _sum_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:
@@ -45,16 +45,16 @@ def count_top(
     """See :func:`valor_gpu.ops.labels.count_top`."""
     values = scores.double() + 0.0  # -0.0 becomes 0.0
     classes = scores.shape[1]
-    truth = read_target(target, classes, ignore_index)
-    nan = values.isnan() & truth.kept[:, None]
-    errors = [(truth.bad, TARGET), (nan, NAN_SCORE)]
-    used = truth.kept & ~nan.any(1)
+    labels = read_target(target, classes, ignore_index)
+    nan = values.isnan() & labels.kept[:, None]
+    errors = [(labels.bad, TARGET), (nan, NAN_SCORE)]
+    used = labels.kept & ~nan.any(1)
     if weight is not None:
-        errors.append((bad_weights(weight) & truth.kept, WEIGHT))
+        errors.append((bad_weights(weight) & labels.kept, WEIGHT))
         used &= ~bad_weights(weight)
     top = values.sort(dim=1, descending=True, stable=True).indices[:, :k]
-    predicted = torch.where((top == truth.values[:, None]).any(1), truth.values, top[:, 0])
-    return _counts(predicted, truth.values, used, classes, weight), first_error(errors)
+    predicted = torch.where((top == labels.values[:, None]).any(1), labels.values, top[:, 0])
+    return _counts(predicted, labels.values, used, classes, weight), first_error(errors)
 
 
 def top_classes(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -70,14 +70,14 @@ def _pairs(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Predicted and true classes, the rows that count, and the first error."""
-    truth, predicted = read_target(target, num_classes, ignore_index), preds.long()
-    bad = ((predicted < 0) | (predicted >= num_classes)) & truth.kept
-    errors = [(truth.bad, TARGET), (bad, PREDICTION)]
-    used = truth.kept & ~bad
+    labels, predicted = read_target(target, num_classes, ignore_index), preds.long()
+    bad = ((predicted < 0) | (predicted >= num_classes)) & labels.kept
+    errors = [(labels.bad, TARGET), (bad, PREDICTION)]
+    used = labels.kept & ~bad
     if weight is not None:
-        errors.append((bad_weights(weight) & truth.kept, WEIGHT))
+        errors.append((bad_weights(weight) & labels.kept, WEIGHT))
         used &= ~bad_weights(weight)
-    return predicted, truth.values, used, first_error(errors)
+    return predicted, labels.values, used, first_error(errors)
 
 
 def count_labels(

@@ -57,17 +57,19 @@ def _key_dtype(scores: Tensor) -> torch.dtype:
 def _look_up(words: bytes, scores: Tensor) -> None:
     """Sort the positives, one a row, then let every score find its place among those of its class."""
     rows, classes = scores.shape
-    found = scores.new_empty(rows, dtype=torch.int32)
+    class_of_positive = scores.new_empty(rows, dtype=torch.int32)
     keys = scores.new_empty(rows, dtype=_key_dtype(scores))
     with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_rank_list_cuda", "pppp")(words, found.data_ptr(), keys.data_ptr(), stream)
+        native.function("valor_cuda", "valor_rank_list_cuda", "pppp")(
+            words, class_of_positive.data_ptr(), keys.data_ptr(), stream
+        )
         keys, order = keys.sort()
-        found, by_class = found[order].sort(stable=True)
+        class_of_positive, by_class = class_of_positive[order].sort(stable=True)
         keys = keys[by_class]
         first = scores.new_empty(classes + 1, dtype=torch.int64)
         counts = scores.new_zeros((2, rows), dtype=torch.int32)
         native.function("valor_cuda", "valor_rank_places_cuda", "ppppppp")(
-            words, found.data_ptr(), keys.data_ptr(), first.data_ptr(), counts[0].data_ptr(),
+            words, class_of_positive.data_ptr(), keys.data_ptr(), first.data_ptr(), counts[0].data_ptr(),
             counts[1].data_ptr(), stream,
         )  # fmt: skip
 
@@ -80,8 +82,8 @@ def _sort(words: bytes, scores: Tensor, column: int, width: int) -> None:
         native.function("valor_cuda", "valor_rank_keys_cuda", "pqqpp")(words, column, width, keys.data_ptr(), stream)
         keys, order = keys.sort(stable=True)
         tp, fp = (keys.new_empty(shape, dtype=torch.int64) for _ in range(2))
-        places = keys.new_empty(shape, dtype=torch.int32)
+        positions = keys.new_empty(shape, dtype=torch.int32)
         native.function("valor_cuda", "valor_rank_columns_cuda", "pqqpppppp")(
             words, column, width, keys.data_ptr(), order.data_ptr(), tp.data_ptr(), fp.data_ptr(),
-            places.data_ptr(), stream,
+            positions.data_ptr(), stream,
         )  # fmt: skip

@@ -25,7 +25,7 @@ LANES = 256
 """Parts of a sum; kLanes in csrc/core/ranks.h."""
 
 
-_MOST_ROWS = 1 << 31  # kernels keep a row and its side in 32 bits
+_MAX_ROWS = 1 << 31  # kernels keep a row and its side in 32 bits
 
 
 class AurocAndAp(NamedTuple):
@@ -86,10 +86,10 @@ def auroc_and_ap(
 
     Example:
         >>> scores = torch.tensor([[0.9], [0.8], [0.8], [0.1]])
-        >>> found = auroc_and_ap(scores, torch.tensor([[1], [1], [0], [0]]))
-        >>> found.values[:, 0].tolist()
+        >>> result = auroc_and_ap(scores, torch.tensor([[1], [1], [0], [0]]))
+        >>> result.values[:, 0].tolist()
         [0.875, 0.8333333333333333]
-        >>> found.totals.tolist()
+        >>> result.totals.tolist()
         [[2], [2]]
     """
     _check(scores, target, weight)
@@ -117,8 +117,8 @@ def rank_curves(
 
     Example:
         >>> scores = torch.tensor([[0.75], [0.5], [0.5], [0.25]])
-        >>> found = rank_curves(scores, torch.tensor([[1], [1], [0], [0]]))
-        >>> found.thresholds.tolist(), found.tp.tolist(), found.fp.tolist()
+        >>> result = rank_curves(scores, torch.tensor([[1], [1], [0], [0]]))
+        >>> result.thresholds.tolist(), result.tp.tolist(), result.fp.tolist()
         ([0.75, 0.5, 0.25], [1, 2, 2], [0, 1, 2])
     """
     _check(scores, target, weight)
@@ -127,7 +127,7 @@ def rank_curves(
 
 def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
     targets.check_scores(scores)
-    if scores.shape[0] >= _MOST_ROWS:
+    if scores.shape[0] >= _MAX_ROWS:
         raise InputError(f"scores must have fewer than 2^31 rows but has {scores.shape[0]}")
     targets.check_target(target, scores)
     targets.check_weight(weight, ("scores", scores))
@@ -210,27 +210,27 @@ def _classes(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[list[_Ranked], Tensor]:
     """Every class, ranked, and the error code."""
-    truths = targets.read_target(target, scores.shape[1], ignore_index)
-    kept = truths.kept if target.ndim == 2 else truths.kept[:, None].expand(scores.shape)
+    labels = targets.read_target(target, scores.shape[1], ignore_index)
+    counted_elements = labels.kept if target.ndim == 2 else labels.kept[:, None].expand(scores.shape)
     nan = scores.isnan()
-    masks = [(truths.bad, TARGET), (nan & kept, NAN_SCORE)]
+    masks = [(labels.bad, TARGET), (nan & counted_elements, NAN_SCORE)]
     if weight is not None:
-        counted = truths.kept.any(1) if target.ndim == 2 else truths.kept
+        counted = labels.kept.any(1) if target.ndim == 2 else labels.kept
         masks.append((targets.bad_weights(weight) & counted, WEIGHT))
-    found = []
+    ranked = []
     for c in range(scores.shape[1]):
-        rows = kept[:, c] & ~nan[:, c]
-        positive = truths.values[:, c] == 1 if target.ndim == 2 else truths.values == c
-        found.append(_rank(scores[rows, c], positive[rows], None if weight is None else weight[rows]))
-    return found, first_error(masks)
+        rows = counted_elements[:, c] & ~nan[:, c]
+        positive = labels.values[:, c] == 1 if target.ndim == 2 else labels.values == c
+        ranked.append(_rank(scores[rows, c], positive[rows], None if weight is None else weight[rows]))
+    return ranked, first_error(masks)
 
 
 def _auroc_and_ap_reference(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     ranked, error = _classes(scores, target, ignore_index, weight)
-    found = [_values_of(one) for one in ranked]
-    values, totals = (torch.stack([torch.stack(pair[i]) for pair in found], 1) for i in (0, 1))
+    results = [_values_of(column) for column in ranked]
+    values, totals = (torch.stack([torch.stack(pair[i]) for pair in results], 1) for i in (0, 1))
     return values, totals, error
 
 
@@ -246,11 +246,12 @@ def _curves_reference(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     ranked, error = _classes(scores, target, ignore_index, weight)
-    points = [one.last.unique_consecutive() for one in ranked]
+    points = [column.last.unique_consecutive() for column in ranked]
     thresholds, tp, fp = (
-        torch.cat([getattr(one, name)[at] for one, at in zip(ranked, points)]) for name in ("scores", "tp", "fp")
+        torch.cat([getattr(column, name)[index] for column, index in zip(ranked, points)])
+        for name in ("scores", "tp", "fp")
     )
-    ends = torch.tensor([0, *(len(at) for at in points)], device=scores.device).cumsum(0)
+    ends = torch.tensor([0, *(len(index) for index in points)], device=scores.device).cumsum(0)
     return thresholds, tp, fp, ends, error
 
 
@@ -298,7 +299,7 @@ def _curves_cpu(
     sums = torch.int64 if weight is None else torch.float64
     room = scores.new_empty((width, rows)), *(scores.new_empty((width, rows), dtype=sums) for _ in range(2))
     counts, errors = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), NO_ERROR)
-    found: list[list[Tensor]] = [[], [], []]
+    columns: list[list[Tensor]] = [[], [], []]
     for call, column in enumerate(range(0, classes, width)):
         size = min(width, classes - column)
         native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
@@ -306,9 +307,9 @@ def _curves_cpu(
             errors[call:].data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         ends = counts[column : column + size].tolist()
-        for parts, part in zip(found, room):
+        for parts, part in zip(columns, room):
             parts.append(torch.cat([part[j, :end] for j, end in enumerate(ends)]))
-    thresholds, tp, fp = (torch.cat(parts) for parts in found)
+    thresholds, tp, fp = (torch.cat(parts) for parts in columns)
     offsets = torch.cat((counts.new_zeros(1), counts)).cumsum(0)
     return thresholds, tp, fp, offsets, errors.min()
 

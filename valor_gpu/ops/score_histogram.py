@@ -22,7 +22,7 @@ from valor_gpu.ops.targets import bad_weights, check_scores, check_target, check
 POSITIVES, ALL = 0, 1
 """Rows of the histogram."""
 
-_MOST_BLOCKS, _LEAST_ROWS, _ROWS_A_BUCKET = 64, 1024, 40
+_MAX_BLOCKS, _MIN_ROWS, _ROWS_PER_BUCKET = 64, 1024, 40
 
 
 class ScoreHistogram(NamedTuple):
@@ -82,7 +82,7 @@ def block_rows(rows: int, thresholds: int) -> int:
 
     The tables of all blocks take at most 0.4 bytes an element of the scores, or one table.
     """
-    return max(-(-rows // _MOST_BLOCKS), _LEAST_ROWS, _ROWS_A_BUCKET * (thresholds + 1))
+    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, _ROWS_PER_BUCKET * (thresholds + 1))
 
 
 def _check_thresholds(thresholds: Tensor) -> None:
@@ -98,15 +98,17 @@ def _score_histogram_reference(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     values, (rows, classes) = scores.double(), scores.shape
-    truth = read_target(target, classes, ignore_index)
-    kept = truth.kept if target.ndim == 2 else truth.kept[:, None].expand(rows, classes)
+    labels = read_target(target, classes, ignore_index)
+    counted = labels.kept if target.ndim == 2 else labels.kept[:, None].expand(rows, classes)
     hot = (
-        torch.arange(classes, device=target.device) == truth.values[:, None] if target.ndim == 1 else truth.values == 1
+        torch.arange(classes, device=target.device) == labels.values[:, None]
+        if target.ndim == 1
+        else labels.values == 1
     )
-    nan = values.isnan() & kept
-    used, errors = kept & ~nan, [(truth.bad, TARGET), (nan, NAN_SCORE)]
+    nan = values.isnan() & counted
+    used, errors = counted & ~nan, [(labels.bad, TARGET), (nan, NAN_SCORE)]
     if weight is not None:
-        wrong = bad_weights(weight)[:, None] & kept
+        wrong = bad_weights(weight)[:, None] & counted
         used, errors = used & ~wrong, [*errors, (wrong, WEIGHT)]
     buckets = torch.searchsorted(thresholds.to(scores.device), values.contiguous(), right=True)
     size = len(thresholds) + 1

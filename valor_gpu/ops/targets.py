@@ -37,11 +37,11 @@ def check_target(target: Tensor, scores: Tensor, *, per_element: bool | None = N
         scores: what it must fit.
         per_element: the only form that is allowed; None allows both.
     """
-    found = target.ndim == 2 if per_element is None else per_element
-    check_shape("target", target, tuple(scores.shape) if found else (scores.shape[0],))
+    elementwise = target.ndim == 2 if per_element is None else per_element
+    check_shape("target", target, tuple(scores.shape) if elementwise else (scores.shape[0],))
     check_dtype("target", target, INT_TYPES)
     check_same_device(("scores", "target"), (scores, target))
-    return found
+    return elementwise
 
 
 def check_weight(weight: Tensor | None, like: tuple[str, Tensor]) -> None:

@@ -94,8 +94,8 @@ def average_precision(histogram: Tensor, least_weight: float = 0.0) -> BinnedPre
         ``average_precision_score``.
 
     Example:
-        >>> found = average_precision(torch.tensor([[0, 2, 0, 2], [2, 4, 0, 2]]), least_weight=1)
-        >>> [round(float(number), 4) for number in found]
+        >>> bounded = average_precision(torch.tensor([[0, 2, 0, 2], [2, 4, 0, 2]]), least_weight=1)
+        >>> [round(float(number), 4) for number in bounded]
         [0.8333, 0.8161, 1.0]
     """
     p, n = _sides(histogram)

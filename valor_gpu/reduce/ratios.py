@@ -148,8 +148,8 @@ def cohen_kappa(matrix: Tensor, power: int = 0) -> Ratio:
         observed = matrix.sum() - matrix.trace()
         expected = (true * (predicted.sum() - predicted)).sum() / samples
     else:
-        place = torch.arange(len(matrix), dtype=matrix.dtype, device=matrix.device)
-        distance = (place[:, None] - place).abs_().pow_(power)
+        index = torch.arange(len(matrix), dtype=matrix.dtype, device=matrix.device)
+        distance = (index[:, None] - index).abs_().pow_(power)
         observed = (distance * matrix).sum()
         expected = true @ distance @ predicted / samples
     return Ratio(expected - observed, expected)
@@ -199,11 +199,11 @@ def average_ratio(
     no_weight, empty = (0.0, zero_division) if empty is None else (empty, empty)
     if average == "micro":
         return ratio(outcomes.pooled()).value(empty)
-    found = ratio(outcomes)
-    scores = found.value(zero_division)
+    result = ratio(outcomes)
+    scores = result.value(zero_division)
     if average in ("none", None):
         return scores
     weights = outcomes.true if average == "weighted" else counted.to(scores.dtype)
-    exists = ((found.denominator != 0) & (weights > 0)).any()
+    exists = ((result.denominator != 0) & (weights > 0)).any()
     weightless = torch.where(weights.sum() > 0, empty, no_weight)
     return torch.where(exists, mean(scores, weights), weightless)

@@ -152,17 +152,17 @@ def _edit_reference(first: Text, second: Text) -> int:
 
 def _marked(sentence: Text, other: Text) -> set[int]:
     """Positions on the common subsequence that the table gives from its last corner back."""
-    table, found = _common_table(sentence, other), set()
+    table, positions = _common_table(sentence, other), set()
     i, j = len(sentence), len(other)
     while i and j:
         if sentence[i - 1] == other[j - 1]:
             i, j = i - 1, j - 1
-            found.add(i)
+            positions.add(i)
         elif table[i, j - 1] > table[i - 1, j]:
             j -= 1
         else:
             i -= 1
-    return found
+    return positions
 
 
 def _union_reference(sentences: TokenizedRows, first: int, last: int, first_other: int, last_other: int) -> int:

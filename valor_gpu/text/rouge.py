@@ -52,8 +52,8 @@ def rouge_scores(
     Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
 
     Example:
-        >>> found = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
-        >>> found["rouge1"].recall, found["rougeL"].fmeasure.round(3)
+        >>> scores = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
+        >>> scores["rouge1"].recall, scores["rougeL"].fmeasure.round(3)
         (array([0.5]), array([0.667]))
     """
     kinds = [(kind, rouge_size(kind)) for kind in rouge_types]
@@ -61,14 +61,14 @@ def rouge_scores(
     tokenizer = _stems if use_stemmer else "alphanumeric"
     counted = tokenize_rows(texts, rows, tokenizer)
     grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
-    found = {}
+    scores = {}
     for kind, n in kinds:
         if n:
-            found[kind] = scores_of(counted, grams.matches[:, n - 1], n)
+            scores[kind] = scores_of(counted, grams.matches[:, n - 1], n)
         else:
             common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, counted, tokenizer)
-            found[kind] = scores_of(counted, common, 1)
-    return found
+            scores[kind] = scores_of(counted, common, 1)
+    return scores
 
 
 def rouge_size(kind: str) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.valor import enums, exceptions, filters, managers, metrics, schemas
+    from valor_gpu.valor import detection, enums, exceptions, filters, geometry, managers, metrics, schemas
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
+    from valor_gpu.valor.detection import ValorDetectionManager, evaluate_detection
     from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
     from valor_gpu.valor.filters import Filter
     from valor_gpu.valor.geometry import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Polygon,
         Raster,
     )
+    from valor_gpu.valor.labels import Label
     from valor_gpu.valor.managers import ValorClassificationManager
     from valor_gpu.valor.metrics import (
         AccuracyMetric,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
         mAPMetricAveragedOverIOUs,
         mARMetric,
     )
-    from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Label, Prediction
+    from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
     from valor_gpu.valor.text import evaluate_text_generation
     from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
 
@@ -78,13 +80,17 @@ __all__ = [
     "Raster",
     "RecallMetric",
     "ValorClassificationManager",
+    "ValorDetectionManager",
     "ValorTextGenerationStreamingManager",
+    "detection",
     "enums",
     "evaluate_classification",
     "evaluate_classification_slices",
+    "evaluate_detection",
     "evaluate_text_generation",
     "exceptions",
     "filters",
+    "geometry",
     "mAPMetric",
     "mAPMetricAveragedOverIOUs",
     "mARMetric",
@@ -95,9 +101,21 @@ __all__ = [
 
 _PLACES = {
     "classification": ("evaluate_classification", "evaluate_classification_slices"),
+    "detection": ("ValorDetectionManager", "detection", "evaluate_detection"),
     "evaluation": ("Evaluation", "EvaluationParameters"),
     "filters": ("Filter", "filters"),
-    "geometry": ("Box", "GeoJSON", "LineString", "MultiLineString", "MultiPoint", "Point", "Polygon", "Raster"),
+    "geometry": (
+        "Box",
+        "GeoJSON",
+        "LineString",
+        "MultiLineString",
+        "MultiPoint",
+        "Point",
+        "Polygon",
+        "Raster",
+        "geometry",
+    ),
+    "labels": ("Label",),
     "managers": ("ValorClassificationManager", "managers"),
     "metrics": (
         "APMetric",
@@ -117,7 +135,7 @@ _PLACES = {
         "mARMetric",
         "metrics",
     ),
-    "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Label", "Prediction", "schemas"),
+    "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Prediction", "schemas"),
     "enums": ("enums",),
     "exceptions": ("exceptions",),
     "text": ("evaluate_text_generation",),

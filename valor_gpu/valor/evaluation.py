@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from valor_gpu.checks import check_int, check_number, check_type
+from valor_gpu.errors import InputError
 from valor_gpu.valor import enums
+from valor_gpu.valor.labels import Label
 
-if TYPE_CHECKING:
-    from valor_gpu.valor.schemas import Label
+_NONE = type(None)
 
 
 @dataclass
 class EvaluationParameters:
-    """The choices of an evaluation; those of other tasks stay at their defaults."""
+    """The choices of an evaluation; those of other tasks stay at their defaults.
+
+    Args:
+        label_map: labels that count as another label.
+        metrics_to_return: members of :class:`~valor_gpu.valor.enums.MetricType`, or their names.
+        iou_thresholds_to_compute: IoU thresholds of detection.
+        iou_thresholds_to_return: those of them that are shown.
+        convert_annotations_to_type: the geometry that detection compares.
+        recall_score_threshold: score from which a prediction counts for average recall.
+        pr_curve_iou_threshold: IoU from which a pair counts in curves of detection.
+        pr_curve_max_examples: datums shown for each kind of observation, at least 0.
+        llm_api_params: which judge was asked.
+        metric_params: choices by metric.
+
+    Raises:
+        InputTypeError: a choice of a wrong type.
+        InputError: a number out of its range, or a name that no metric has.
+    """
 
     label_map: dict[Label, Label] | None = None
     metrics_to_return: list[enums.MetricType] | None = None
@@ -26,6 +46,23 @@ class EvaluationParameters:
     pr_curve_max_examples: int = 1
     llm_api_params: dict[str, str | int | dict[str, Any]] | None = None
     metric_params: dict[str, dict[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_labels(self.label_map)
+        check_type("metrics_to_return", self.metrics_to_return, (list, _NONE))
+        for metric in self.metrics_to_return or ():
+            _check_member("metrics_to_return", metric, enums.MetricType)
+        for name in ("iou_thresholds_to_compute", "iou_thresholds_to_return"):
+            check_type(name, getattr(self, name), (list, _NONE))
+            for threshold in getattr(self, name) or ():
+                check_number(name, threshold, 0, 1)
+        if self.convert_annotations_to_type is not None:
+            _check_member("convert_annotations_to_type", self.convert_annotations_to_type, enums.AnnotationType)
+        check_number("recall_score_threshold", self.recall_score_threshold, 0, 1)
+        check_number("pr_curve_iou_threshold", self.pr_curve_iou_threshold, 0, 1)
+        check_int("pr_curve_max_examples", self.pr_curve_max_examples)
+        for name in ("llm_api_params", "metric_params"):
+            check_type(name, getattr(self, name), (Mapping, _NONE))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: labels as ``[key, value]``, the label map as pairs of these, metric types as strings."""
@@ -39,6 +76,21 @@ class EvaluationParameters:
         return values
 
 
+def _check_labels(label_map: object) -> None:
+    check_type("label_map", label_map, (dict, _NONE))
+    assert label_map is None or isinstance(label_map, dict)
+    for pair in (label_map or {}).items():
+        for label in pair:
+            check_type("label_map", label, Label)
+
+
+def _check_member(name: str, value: object, kind: type[enums.MetricType] | type[enums.AnnotationType]) -> None:
+    """Raise unless ``value`` is a member of an enumeration or the name of one."""
+    check_type(name, value, str)
+    if value not in {member.value for member in kind}:
+        raise InputError(f"{name} must be of {kind.__name__} but got {value!r}")
+
+
 @dataclass
 class Evaluation:
     """The metrics of an evaluation, each a dict with ``type``, ``value`` and what it belongs to.
@@ -46,11 +98,14 @@ class Evaluation:
     Attributes:
         parameters: what was asked for.
         metrics: dicts with ``type``, ``value`` and, as the metric has them, ``label`` and ``parameters``.
-        confusion_matrices: one dict a label key: ``label_key`` and ``entries`` of prediction, groundtruth and count.
+        confusion_matrices: one dict per label key: ``label_key`` and ``entries`` of prediction, groundtruth and count.
         ignored_pred_labels: labels of predictions that no ground truth has.
         missing_pred_labels: labels of ground truths that no prediction has.
         meta: numbers of ``labels``, ``datums`` and ``annotations``, the ``duration`` in seconds, and ``reasons``: why a
             value is None.
+
+    Raises:
+        InputTypeError: a field of a wrong type.
     """
 
     parameters: EvaluationParameters
@@ -59,6 +114,16 @@ class Evaluation:
     ignored_pred_labels: list[tuple[str, str]] | None = None
     missing_pred_labels: list[tuple[str, str]] | None = None
     meta: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_type("Evaluation.parameters", self.parameters, EvaluationParameters)
+        check_type("Evaluation.metrics", self.metrics, list)
+        for name in ("confusion_matrices", "ignored_pred_labels", "missing_pred_labels"):
+            check_type(f"Evaluation.{name}", getattr(self, name), (list, _NONE))
+        for name, entries in (("metrics", self.metrics), ("confusion_matrices", self.confusion_matrices)):
+            for entry in entries or ():
+                check_type(f"Evaluation.{name}", entry, dict)
+        check_type("Evaluation.meta", self.meta, (dict, _NONE))
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation as a dict of plain values."""

@@ -1,4 +1,4 @@
-"""The exceptions of valor_core."""
+"""The exceptions of valor_core, and the one for what is not implemented."""
 
 from __future__ import annotations
 
@@ -13,4 +13,8 @@ class InvalidLLMResponseError(ValorError):
 
 
 class MismatchingTextGenerationDatumError(InputError):
-    """Datums of one uid have different texts."""
+    """Datums of one uid have different texts or metadata."""
+
+
+class NotSupportedError(InputError, NotImplementedError):
+    """Something of valor_core that this package does not have."""

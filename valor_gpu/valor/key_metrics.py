@@ -15,9 +15,9 @@ from valor_gpu.valor.curves import KeyCurves, curve_values, detailed_values
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.hard import HardCounts, count_hard
 from valor_gpu.valor.keys import KeyRows
+from valor_gpu.valor.labels import Label
 from valor_gpu.valor.request import Request
 from valor_gpu.valor.roc import AREAS
-from valor_gpu.valor.schemas import Label
 
 
 class KeyMetrics:

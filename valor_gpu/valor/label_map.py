@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.valor.schemas import Label
+from valor_gpu.valor.labels import Label
 
 Pair = tuple[str, str]
 LabelMap = Mapping[Label, Label] | Sequence[Any] | None

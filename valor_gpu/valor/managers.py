@@ -8,6 +8,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.valor.columns import Columns, join_columns, read_columns
+from valor_gpu.valor.detection import ValorDetectionManager
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
@@ -15,7 +16,7 @@ from valor_gpu.valor.request import DEFAULT_METRICS, Request, make_request
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
 
-__all__ = ["ValorClassificationManager", "ValorTextGenerationStreamingManager"]
+__all__ = ["ValorClassificationManager", "ValorDetectionManager", "ValorTextGenerationStreamingManager"]
 
 
 @dataclass

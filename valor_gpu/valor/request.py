@@ -10,8 +10,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import EvaluationParameters
 from valor_gpu.valor.label_map import LabelMap, read_label_map
+from valor_gpu.valor.labels import Label
 from valor_gpu.valor.rules import Rules, rules_of
-from valor_gpu.valor.schemas import Label
 
 DEFAULT_METRICS = (
     MetricType.Accuracy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_choice, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor.enums import TaskType
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
@@ -19,6 +19,7 @@ from valor_gpu.valor.geometry import (
     Polygon,
     Raster,
 )
+from valor_gpu.valor.labels import Label
 
 __all__ = [
     "Annotation",
@@ -47,10 +48,13 @@ class Embedding:
     value: list[int] | list[float] | None = None
 
     def __post_init__(self) -> None:
-        if self.value is not None:
-            check_type("Embedding.value", self.value, list)
-            if not self.value:
-                raise InputError("Embedding.value must hold at least one number but is empty")
+        if self.value is None:
+            return
+        check_type("Embedding.value", self.value, list)
+        if not self.value:
+            raise InputError("Embedding.value must hold at least one number but is empty")
+        for number in self.value:
+            check_number("Embedding.value", number)
 
 
 @dataclass
@@ -73,28 +77,17 @@ class Datum:
         check_type("Datum.metadata", self.metadata, (dict, type(None)))
 
 
-@dataclass(unsafe_hash=True)
-class Label:
-    """A key, a value of that key and, in predictions, a score.
-
-    Example:
-        >>> Label("animal", "cat") == Label("animal", "cat", score=0.5)
-        False
-    """
-
-    key: str
-    value: str
-    score: float | None = None
-
-    def __post_init__(self) -> None:
-        if type(self.key) is not str or type(self.value) is not str:
-            check_type("Label.key", self.key, str)
-            check_type("Label.value", self.value, str)
-        if self.score is not None and type(self.score) is not float:
-            self.score = float(self.score)
-
-
-_ANNOTATION_TYPES = (("metadata", dict), ("bounding_box", Box), ("polygon", Polygon), ("raster", Raster))
+_NONE = type(None)
+_ANNOTATION_TYPES: tuple[tuple[str, type], ...] = (
+    ("metadata", dict),
+    ("bounding_box", Box),
+    ("polygon", Polygon),
+    ("raster", Raster),
+    ("embedding", Embedding),
+    ("is_instance", bool),
+    ("text", str),
+)
+_TASKS = tuple(task.value for task in TaskType)
 
 
 @dataclass
@@ -104,11 +97,20 @@ class Annotation:
     Args:
         labels: of several keys, in predictions with scores.
         metadata: what is known about it, for filters.
-        bounding_box, polygon, raster: the place, for detection and segmentation.
+        bounding_box: the place as a rectangle.
+        polygon: the place as a polygon.
+        raster: the place as a mask.
         embedding: a vector.
         is_instance: whether the place is one object.
-        implied_task_types: values of :class:`~valor_gpu.valor.enums.TaskType`; they follow from the other fields.
-        text, context_list: the answer and its sources, in tasks of text.
+        implied_task_types: the tasks that the annotation belongs to, values of
+            :class:`~valor_gpu.valor.enums.TaskType`. None: they follow from the other fields. An evaluation reads the
+            annotations of its task and no other.
+        text: the answer, in tasks of text.
+        context_list: the sources of the answer, in tasks of text.
+
+    Raises:
+        InputTypeError: a field of a wrong type.
+        InputError: a task that does not exist.
     """
 
     labels: list[Label] | None = None
@@ -123,27 +125,46 @@ class Annotation:
     context_list: list[str] | None = None
 
     def __post_init__(self) -> None:
-        check_type("Annotation.labels", self.labels, (list, type(None)))
+        check_type("Annotation.labels", self.labels, (list, _NONE))
         for label in self.labels or ():
             if type(label) is not Label:  # by far the most objects: no call for each
                 check_type("Annotation.labels", label, Label)
         for name, kind in _ANNOTATION_TYPES:
-            if getattr(self, name) is not None:
-                check_type(f"Annotation.{name}", getattr(self, name), (kind, type(None)))
+            value = getattr(self, name)
+            if value is not None:
+                check_type(f"Annotation.{name}", value, (kind, _NONE))
+        self._check_texts("context_list", self.context_list)
         if self.implied_task_types is None:
             self.implied_task_types = [self._task().value]
+            return
+        self._check_texts("implied_task_types", self.implied_task_types)
+        for task in self.implied_task_types:
+            check_choice("Annotation.implied_task_types", task, _TASKS)
+
+    def _check_texts(self, name: str, texts: object) -> None:
+        check_type(f"Annotation.{name}", texts, (list, _NONE))
+        assert texts is None or isinstance(texts, list)
+        for text in texts or ():
+            check_type(f"Annotation.{name}", text, str)
 
     def _task(self) -> TaskType:
-        placed = self.bounding_box is not None or self.polygon is not None or self.raster is not None
-        if self.text is not None or self.context_list is not None:
-            return TaskType.TEXT_GENERATION
+        """The task of the fields that are set; SKIP where they fit none."""
+        geometries = (self.bounding_box, self.polygon, self.raster)
+        placed = any(geometry is not None for geometry in geometries)
+        written = self.text is not None or self.context_list is not None
+        embedded = self.embedding is not None
         if not self.labels:
-            return TaskType.EMBEDDING if self.embedding is not None else TaskType.EMPTY
+            kinds = {(False, False): TaskType.EMPTY, (True, False): TaskType.TEXT_GENERATION,
+                     (False, True): TaskType.EMBEDDING}  # fmt: skip
+            return TaskType.SKIP if placed else kinds.get((written, embedded), TaskType.SKIP)
+        if written or embedded:
+            return TaskType.SKIP
         if not placed:
             return TaskType.CLASSIFICATION
         if self.is_instance:
             return TaskType.OBJECT_DETECTION
-        return TaskType.SEMANTIC_SEGMENTATION if self.raster is not None else TaskType.SKIP
+        only_raster = self.raster is not None and self.bounding_box is None and self.polygon is None
+        return TaskType.SEMANTIC_SEGMENTATION if only_raster else TaskType.SKIP
 
 
 def _check_members(name: str, datum: object, annotations: object) -> None:
