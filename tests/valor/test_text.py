@@ -246,19 +246,32 @@ def test_a_cache_spares_the_second_run(tmp_path: Path) -> None:
         ({"metrics_to_return": ["Accuracy"]}, "metrics_to_return must be one of .* but got 'Accuracy'"),
         ({"metrics_to_return": []}, "metrics_to_return must name at least one metric but is empty"),
         ({"metrics_to_return": "BLEU"}, "metrics_to_return must be a list of metrics but got str"),
-        ({"groundtruths": []}, "groundtruths must be given for AnswerCorrectness, BLEU, .* but there are none"),
-        ({"metric_params": {"ROUGE": {}}}, "metric_params must be one of 'BLEU', 'Coherence' but got 'ROUGE'"),
-        ({"metric_params": {"BLEU": {"weight": [1]}}}, r"metric_params\['BLEU'\] must be one of 'weights' but got"),
+        ({"groundtruths": []}, "groundtruths must be given for BLEU but there are none"),
+        (
+            {"metric_params": {"ROUGE": {}}},
+            r"must be of metrics_to_return \(BLEU, Coh.*\) but has 'ROUGE'",
+        ),
+        (
+            {"metric_params": {"BLEU": {"weight": [1]}}},
+            r"\['BLEU'\] must have keys among 'weights' but has",
+        ),
+        ({"metric_params": {"Coherence": {"low": 1}}}, r"metric_params\['Coherence'\] must be empty but has 'low'"),
+        ({"metric_params": {"BLEU": {"weights": None}}}, r"\['weights'\] must be list or tuple but got NoneType"),
+        ({"metric_params": "abc"}, "metric_params must be Mapping but got str"),
         ({"metric_params": {"BLEU": [1]}}, r"metric_params\['BLEU'\] must be Mapping but got list"),
         ({"metric_params": {"BLEU": {"weights": [0.5]}}}, "weights must be numbers .* sum to 1"),
         ({"judge": None}, "a judge is needed: give judge=, or llm_api_params with either 'client' or 'api_url'"),
         ({"judge": 3}, "judge must be a Judge or a callable but got int"),
-        ({"judge": None, "llm_api_params": {"client": "mock"}}, r"llm_api_params\['client'\] must be one of"),
+        ({"judge": None, "llm_api_params": {"client": "monk"}}, r"llm_api_params\['client'\] must be one of .*'mock'"),
         ({"llm_api_params": {"client": "openai"}}, "judge must be given without client in llm_api_params"),
-        ({"llm_api_params": {"model": "x"}}, "llm_api_params must be one of .* but got 'model'"),
-        ({"llm_api_params": {"retries": -1}}, r"llm_api_params\['retries'\] must be an int of at least 0 but got -1"),
+        ({"llm_api_params": {"model": "x"}}, "llm_api_params must have keys among .* but has 'model'"),
+        ({"llm_api_params": {"retries": -1}}, r"llm_api_params\['retries'\] must be at least 0 but got -1"),
+        ({"llm_api_params": {"retries": "3"}}, r"llm_api_params\['retries'\] must be int but got str"),
+        ({"llm_api_params": "openai"}, "llm_api_params must be Mapping or NoneType but got str"),
         ({"llm_api_params": {"retries": 1, "data": {"seed": 1}}}, "no retries with a seed"),
         ({"llm_api_params": {"api_key": "sk-secret"}}, "as 'api_key_env' but holds an 'api_key'$"),
+        ({"predictions": []}, "predictions must hold at least one Prediction but is empty"),
+        ({"predictions": asked_about("?", "a")}, "predictions must be list or tuple but got Prediction"),
         ({"predictions": ["text"]}, "predictions must be Prediction but got str"),
         ({"groundtruths": ["text"]}, "groundtruths must be GroundTruth but got str"),
         ({"predictions": [asked_about("?", None, ["c"])]}, "Coherence needs response but a prediction of datum 'q1'"),
@@ -307,7 +320,7 @@ def test_judges_by_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
         judge_of({"api_url": "http://127.0.0.1:1/v1"})
     with pytest.raises(InputError, match="a judge is needed"):
         judge_of({"api_url": "http://127.0.0.1:1/v1", "client": "openai"})
-    with pytest.raises(InputError, match=r"llm_api_params\['data'\] must be one of 'model', 'seed' but got 'top_p'"):
+    with pytest.raises(InputError, match=r"\['data'\] must have keys among 'model', 'seed' but has 'top_p'"):
         judge_of({"client": "mistral", "data": {"top_p": 1}})
 
 
@@ -358,7 +371,7 @@ def test_the_manager_keeps_a_row_an_answer() -> None:
         "datum_text": ["A?", "B?"],
         "datum_metadata": [None, {"n": 1}],
         "prediction_text": ["a", "b"],
-        "context_list": [["c"], None],
+        "prediction_context_list": [["c"], None],
         "prediction_metadata": [None, {"m": 2}],
         "Coherence": [4.0, None],
         "Coherence_status": ["success", "error"],
@@ -379,7 +392,7 @@ def test_the_manager_goes_on_from_earlier_results() -> None:
     assert earlier.columns()["Coherence"] == [4.0]
     assert manager(joint_df={}).columns()["Coherence"] == []
     with pytest.raises(
-        InputError, match=r"joint_df must have the columns .* but lacks datum_metadata, .* Bias_status$"
+        InputError, match=r"joint_df must have the columns .* but lacks datum_metadata, .* Bias and has besides none"
     ):
         manager(joint_df={"datum_uid": [], "datum_text": []})
 
@@ -402,7 +415,7 @@ def test_the_manager_refuses() -> None:
             ValorTextGenerationStreamingManager([name], judge=Script())
     with pytest.raises(InputError, match="a judge is needed"):
         ValorTextGenerationStreamingManager(["Coherence"])
-    with pytest.raises(InputError, match=r"metric_params\['Coherence'\] must be one of"):
+    with pytest.raises(InputError, match=r"metric_params\['Coherence'\] must be empty but has 'low'"):
         ValorTextGenerationStreamingManager(["Coherence"], None, {"Coherence": {"low": 0}}, judge=Script())
     for name in TRUTH_FREE:
         assert ValorTextGenerationStreamingManager([name], judge=Script()).metrics_to_return == [MetricType(name)]

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.valor import detection, enums, exceptions, filters, geometry, managers, metrics, schemas
+    from valor_gpu.valor import (
+        classification,
+        detection,
+        enums,
+        exceptions,
+        filters,
+        geometry,
+        managers,
+        metrics,
+        schemas,
+        text_generation,
+    )
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
     from valor_gpu.valor.detection import ValorDetectionManager, evaluate_detection
     from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
@@ -46,7 +57,7 @@ if TYPE_CHECKING:
         mARMetric,
     )
     from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
-    from valor_gpu.valor.text import evaluate_text_generation
+    from valor_gpu.valor.text_generation import evaluate_text_generation
     from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
 
 __all__ = [
@@ -82,6 +93,7 @@ __all__ = [
     "ValorClassificationManager",
     "ValorDetectionManager",
     "ValorTextGenerationStreamingManager",
+    "classification",
     "detection",
     "enums",
     "evaluate_classification",
@@ -97,10 +109,11 @@ __all__ = [
     "managers",
     "metrics",
     "schemas",
+    "text_generation",
 ]
 
 _PLACES = {
-    "classification": ("evaluate_classification", "evaluate_classification_slices"),
+    "classification": ("classification", "evaluate_classification", "evaluate_classification_slices"),
     "detection": ("ValorDetectionManager", "detection", "evaluate_detection"),
     "evaluation": ("Evaluation", "EvaluationParameters"),
     "filters": ("Filter", "filters"),
@@ -138,7 +151,7 @@ _PLACES = {
     "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Prediction", "schemas"),
     "enums": ("enums",),
     "exceptions": ("exceptions",),
-    "text": ("evaluate_text_generation",),
+    "text_generation": ("evaluate_text_generation", "text_generation"),
     "text_manager": ("ValorTextGenerationStreamingManager",),
 }
 

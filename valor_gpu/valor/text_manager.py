@@ -1,27 +1,32 @@
-"""Answers judged as they come: no ground truths, one row of results an answer."""
+"""Answers judged as they come: no ground truths, one row of results per answer."""
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.text.judged.prompts import Prompts
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
-from valor_gpu.valor.text import NAMES, WITH_TRUTH, check_metrics, check_same_question, evaluate_text_generation
-from valor_gpu.valor.text_judge import judge_of
+from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
+from valor_gpu.valor.text_choices import NAMES, WITH_TRUTH, check_metrics
+from valor_gpu.valor.text_generation import evaluate_plan, make_plan
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from valor_gpu.valor.schemas import Prediction
 
-_COLUMNS = ("datum_uid", "datum_text", "datum_metadata", "prediction_text", "context_list", "prediction_metadata")
+_COLUMNS = ("datum_uid", "datum_text", "datum_metadata", "prediction_text", "prediction_context_list")
+_METADATA = "prediction_metadata"
+_EMPTY_COLUMNS = ("prediction_id", "prediction_annotation_id")  # valor_core has them and leaves them empty
+
+_About = tuple[str | None, dict[str, Any] | None]
 
 
 class ValorTextGenerationStreamingManager:
@@ -30,10 +35,10 @@ class ValorTextGenerationStreamingManager:
     Args:
         metrics_to_return: of AnswerRelevance, Bias, Coherence, ContextRelevance, Faithfulness, Hallucination,
             SummaryCoherence, Toxicity: those that need no ground truth.
-        llm_api_params: which judge, as :func:`~valor_gpu.valor.text.evaluate_text_generation` takes it.
-        metric_params: likewise.
-        joint_df: what :meth:`get_results` of an earlier manager gave, to go on from; a frame of pandas or the mapping
-            of :meth:`columns`.
+        llm_api_params: which judge, as :func:`~valor_gpu.valor.text_generation.evaluate_text_generation` takes it.
+        metric_params: choices by metric, as there.
+        joint_df: what :meth:`get_results` of an earlier manager, also of valor_core, gave, to go on from: a frame of
+            pandas or the mapping of :meth:`columns`. Columns of the status and of the prediction's metadata may lack.
         judge: a judge or a callable instead of ``llm_api_params``.
         compat: None, or the release whose rules apply.
         prompts: the user's own.
@@ -53,9 +58,9 @@ class ValorTextGenerationStreamingManager:
         >>> manager = ValorTextGenerationStreamingManager(["Coherence"], judge=lambda messages: "5")
         >>> answer = Prediction(Datum("q1", text="Why?"), [Annotation(text="It rained. So we stayed.")])
         >>> manager.add_and_evaluate_prediction([answer]).metrics[0]["value"]
-        5.0
+        5
         >>> manager.columns()["Coherence"], manager.columns()["Coherence_status"]
-        ([5.0], ['success'])
+        ([5], ['success'])
     """
 
     _locked = False
@@ -78,15 +83,20 @@ class ValorTextGenerationStreamingManager:
         self.llm_api_params = llm_api_params
         self.metric_params = metric_params or {}
         self.datum_uids: set[str] = set()
-        self._choices = {"llm_api_params": llm_api_params, "metric_params": metric_params, "judge": judge,
-                         "compat": compat, "prompts": prompts, "limits": limits, "cache": cache}  # fmt: skip
-        judge_of(llm_api_params, judge)
-        evaluate_text_generation([], self._names, **self._choices)  # choices that cannot be are told now
-        self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, *self._result_columns())}
-        self._questions: dict[str | None, str] = {}
+        self._plan = make_plan(self._names, llm_api_params, metric_params, judge, compat, prompts, None, limits)
+        self._cache = cache
+        self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, _METADATA, *self._result_columns())}
+        self._known: dict[str, _About] = {}
         if joint_df is not None:
             self._go_on_from(joint_df)
         self._locked = True
+
+    def __repr__(self) -> str:
+        answers = len(self._columns["datum_uid"])
+        return (
+            f"{type(self).__name__}({', '.join(self._names)}; judge={self._plan.judge!r}; "
+            f"{answers} answers to {len(self.datum_uids)} datums)"
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._locked:
@@ -97,50 +107,78 @@ class ValorTextGenerationStreamingManager:
         return [column for name in self._names for column in (name, f"{name}_status")]
 
     def _go_on_from(self, earlier: Any) -> None:
-        missing = [name for name in self._columns if name not in earlier]
-        if missing and len(earlier):
+        """Take over the rows of an earlier manager.
+
+        Raises:
+            InputError: columns that are missing or unknown, or a row without uid or without text and contexts.
+            MismatchingTextGenerationDatumError: one uid with two texts or metadata.
+        """
+        names = [str(name) for name in earlier]
+        if not names:
+            return
+        lacking = [name for name in (*_COLUMNS, *self._names) if name not in names]
+        unknown = [name for name in names if name not in self._columns and name not in _EMPTY_COLUMNS]
+        if lacking or unknown:
             raise InputError(
-                f"joint_df must have the columns {', '.join(self._columns)} but lacks {', '.join(missing)}"
+                f"joint_df must have the columns {', '.join((*_COLUMNS, *self._names))} but lacks "
+                f"{', '.join(lacking) or 'none'} and has besides {', '.join(unknown) or 'none'}"
             )
-        if not missing:
-            for name, column in self._columns.items():
-                column.extend(None if value != value else value for value in earlier[name])  # NaN of pandas
-        for uid, text in zip(self._columns["datum_uid"], self._columns["datum_text"]):
-            self.datum_uids.add(uid)
-            if text is not None:
-                self._questions.setdefault(uid, text)
+        # NaN is what pandas has for None.
+        columns: dict[str, list[Any]] = {name: [_or_none(value) for value in earlier[name]] for name in names}
+        rows = len(columns["datum_uid"])
+        for name in self._columns:
+            if name in columns and len(columns[name]) != rows:
+                raise InputError(f"joint_df must have {rows} rows in every column but {name} has {len(columns[name])}")
+        for metric in self._names:
+            status = ["error" if value is None else "success" for value in columns[metric]]
+            columns.setdefault(f"{metric}_status", status)
+        columns.setdefault(_METADATA, [None] * rows)
+        for row, (uid, text, metadata, answer, contexts) in enumerate(zip(*(columns[name] for name in _COLUMNS))):
+            if not isinstance(uid, str):
+                raise InputError(f"joint_df must have a datum_uid in every row but row {row} has {uid!r}")
+            if answer is None and contexts is None:
+                raise InputError(f"joint_df must have a text or contexts in every row but row {row} has none")
+            _check_about(self._known, uid, (text, metadata))
+        self.datum_uids.update(self._known)
+        for name, column in self._columns.items():
+            column.extend(columns[name])
 
     def add_and_evaluate_prediction(self, predictions: Sequence[Prediction]) -> Evaluation:
         """Judge some answers and keep their results.
 
         Args:
-            predictions: answers to questions. A question may come again, with further answers.
+            predictions: a list of answers to questions. A question may come again, with further answers.
 
         Raises:
-            InputError: data that cannot be evaluated; nothing is asked or kept then.
-            MismatchingTextGenerationDatumError: a uid that was added before has another text.
+            InputTypeError: no list of predictions.
+            InputError: data that cannot be evaluated, or an empty list; nothing is asked or kept then.
+            MismatchingTextGenerationDatumError: a uid that was added before has another text or other metadata.
         """
-        added = list(predictions)
-        questions = copy.copy(self._questions)
-        for prediction in added:
-            check_same_question(prediction.datum, questions)
-        evaluation = evaluate_text_generation(added, self._names, **self._choices)
-        self._questions.update(questions)
-        self._keep(added, evaluation)
+        from valor_gpu.valor.schemas import Prediction
+
+        check_type("predictions", predictions, (list, tuple))
+        known = dict(self._known)
+        for prediction in predictions:
+            check_type("predictions", prediction, Prediction)
+            datum = prediction.datum
+            if datum.uid is not None:
+                _check_about(known, datum.uid, (datum.text, datum.metadata))
+        evaluation = evaluate_plan(self._plan, predictions, cache=self._cache)
+        self._known.update(known)
+        self._keep(predictions, evaluation)
         return evaluation
 
     def _keep(self, predictions: Sequence[Prediction], evaluation: Evaluation) -> None:
-        found = iter(evaluation.metrics)
+        metrics = iter(evaluation.metrics)
         for prediction in predictions:
             datum = prediction.datum
             if datum.uid is not None:
                 self.datum_uids.add(datum.uid)
             for annotation in prediction.annotations:
-                about = (datum.uid, datum.text, datum.metadata, annotation.text, annotation.context_list,
-                         annotation.metadata)  # fmt: skip
-                row = dict(zip(_COLUMNS, about))
+                about = (datum.uid, datum.text, datum.metadata, annotation.text, annotation.context_list)
+                row: dict[str, Any] = {**dict(zip(_COLUMNS, about)), _METADATA: annotation.metadata}
                 for name in self._names:
-                    metric = next(found)
+                    metric = next(metrics)
                     row |= {name: metric["value"], f"{name}_status": metric["status"]}
                 for name, value in row.items():
                     self._columns[name].append(value)
@@ -150,7 +188,7 @@ class ValorTextGenerationStreamingManager:
         return {name: list(column) for name, column in self._columns.items()}
 
     def get_results(self) -> pd.DataFrame:
-        """Results as a frame of pandas, a row an answer; :meth:`columns` needs no pandas.
+        """Results as a frame of pandas, one row per answer; :meth:`columns` needs no pandas.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -165,3 +203,15 @@ class ValorTextGenerationStreamingManager:
     def joint_df(self) -> pd.DataFrame:
         """As :meth:`get_results`."""
         return self.get_results()
+
+
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value
+
+
+def _check_about(known: dict[str, _About], uid: str, about: _About) -> None:
+    """Remember text and metadata of a datum; raise when its uid had others."""
+    earlier = known.setdefault(uid, about)
+    for name, before, now in zip(("text", "metadata"), earlier, about):
+        if before != now:
+            raise MismatchingTextGenerationDatumError(f"datums of uid {uid!r} must have one {name} but have several")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.checks import check_choice, check_type
+from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
@@ -23,29 +23,21 @@ from valor_gpu.text.judged.rules import TextRow, text_rules
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
+from valor_gpu.valor.text_choices import COMPARISONS, NAMES, WITH_TRUTH, check_metrics, check_params
 from valor_gpu.valor.text_judge import judge_of, retries_of
 
 if TYPE_CHECKING:
     from valor_gpu.valor.schemas import Datum, GroundTruth, Prediction
 
-ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-BLEU_WEIGHTS = (0.25, 0.25, 0.25, 0.25)
-COMPARISONS = ("BLEU", "ROUGE")
-WITH_TRUTH = frozenset({"AnswerCorrectness", "BLEU", "ContextPrecision", "ContextRecall", "ROUGE"})
-NAMES = (*METRICS, *COMPARISONS)
 _CONTEXT = ("context_list",)
 _BOTH = ("prediction", "context_list")
+_RATINGS = ("Coherence", "SummaryCoherence")
 _SHOWN = {
     "ContextPrecision": _CONTEXT,
     "ContextRecall": _CONTEXT,
     "ContextRelevance": _CONTEXT,
     "Faithfulness": _BOTH,
     "Hallucination": _BOTH,
-}
-_PARAMS = {
-    "BLEU": {"weights"},
-    "ROUGE": {"rouge_types", "use_stemmer", "rouge_use_stemmer"},
-    "ContextPrecision": {"combine"},
 }
 
 
@@ -140,99 +132,129 @@ def evaluate_text_generation(
         >>> for metric in evaluation.metrics:  # doctest: +ELLIPSIS
         ...     print(metric["type"], metric["status"], metric["value"])
         ROUGE success {'rouge1': 0.666..., 'rouge2': 0.571..., 'rougeL': 0.666..., 'rougeLsum': 0.666...}
-        Coherence success 4.0
+        Coherence success 4
     """
-    begun = time.perf_counter()
+    plan = make_plan(metrics_to_return, llm_api_params, metric_params, judge, compat, prompts, raise_on_empty, limits)
+    return evaluate_plan(plan, predictions, groundtruths, cache, cluster, prices, progress)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of an evaluation of generated text, checked.
+
+    Attributes:
+        parameters: as the evaluation shows them.
+        names: metrics, in the order in which they are shown.
+        choices: of each metric.
+        judged: the metrics that ask the judge.
+        judge: the judge; None without judged metrics.
+        compat: the release whose rules apply.
+        strict: an answer without contexts or correct answers is an error.
+        limits: how the judge may be asked.
+    """
+
+    parameters: EvaluationParameters
+    names: list[str]
+    choices: dict[str, dict[str, Any]]
+    judged: list[PromptedMetric]
+    judge: Any
+    compat: str | None
+    strict: bool
+    limits: Limits
+
+    @property
+    def compared(self) -> list[str]:
+        """The metrics that ask no judge."""
+        return [name for name in self.names if name in COMPARISONS]
+
+
+def make_plan(
+    metrics_to_return: Sequence[MetricType | str],
+    llm_api_params: Mapping[str, Any] | None = None,
+    metric_params: Mapping[str, Mapping[str, Any]] | None = None,
+    judge: Any = None,
+    compat: str | None = None,
+    prompts: Prompts | str | os.PathLike[str] | None = None,
+    raise_on_empty: bool | None = None,
+    limits: Limits | None = None,
+) -> Plan:
+    """Check choices once; the arguments are those of :func:`evaluate_text_generation`.
+
+    Raises:
+        InputError: a choice that cannot be.
+    """
     names = check_metrics(metrics_to_return, NAMES)
-    choices = _check_params(metric_params, names)
-    answers = read_answers(predictions, groundtruths, bool(WITH_TRUTH.intersection(names)), cluster)
-    strict = text_rules(compat).raise_on_empty if raise_on_empty is None else raise_on_empty
-    asking = limits or Limits(repairs=text_rules(compat).repairs)
+    choices = check_params(metric_params, names)
+    rules = text_rules(compat)
+    strict = rules.raise_on_empty if raise_on_empty is None else raise_on_empty
+    asking = limits or Limits(repairs=rules.repairs)
     if retries := retries_of(llm_api_params):
         asking = replace(asking, reasks=retries)
     judged = [METRICS[name](prompts, compat, strict, **choices[name]) for name in names if name in METRICS]
-    compared = [name for name in names if name in COMPARISONS]
-    _check_answers(answers, judged, compared, strict)
-    columns = {name: _comparison(name, answers, choices[name]) for name in compared}
-    run = None
-    if judged:
-        asked = judge_of(llm_api_params, judge)
-        rows, clusters = [answer.row for answer in answers], [answer.cluster for answer in answers]
-        run = evaluate_texts(rows, judged, asked, compat=compat, limits=asking, cache=cache, clusters=clusters,
-                          prices=prices, progress=progress)  # fmt: skip
-        columns |= {name: [_of_judgement(row[0]) for row in run.judgements[name]] for name in run.judgements}
     parameters = EvaluationParameters(
         metrics_to_return=[MetricType(name) for name in names],
         llm_api_params=None if llm_api_params is None else dict(llm_api_params),
         metric_params=None if metric_params is None else {str(key): dict(one) for key, one in metric_params.items()},
     )
-    return _evaluation(parameters, answers, {name: columns[name] for name in names}, run, time.perf_counter() - begun)
+    asked = judge_of(llm_api_params, judge, prompts) if judged else None
+    return Plan(parameters, names, choices, judged, asked, compat, strict, asking)
 
 
-def check_metrics(metrics: Iterable[MetricType | str], allowed: Sequence[str]) -> list[str]:
-    """Names of metrics, each once.
-
-    Raises:
-        InputError: one that is not allowed, or none.
-    """
-    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
-        raise InputError(f"metrics_to_return must be a list of metrics but got {type(metrics).__name__}")
-    names = list(dict.fromkeys(metric.value if isinstance(metric, MetricType) else metric for metric in metrics))
-    for name in names:
-        check_choice("metrics_to_return", name, sorted(allowed))
-    if not names:
-        raise InputError("metrics_to_return must name at least one metric but is empty")
-    return names
-
-
-def _check_params(params: Mapping[str, Mapping[str, Any]] | None, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Choices of each metric."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
-    check_type("metric_params", params or {}, Mapping)
-    for key, given in (params or {}).items():
-        name = key.value if isinstance(key, MetricType) else key
-        check_choice("metric_params", name, names)
-        check_type(f"metric_params[{name!r}]", given, Mapping)
-        for choice in given:
-            check_choice(f"metric_params[{name!r}]", choice, sorted(_PARAMS.get(name, ())))
-        found[name] = dict(given)
-    if "ROUGE" in found:
-        found["ROUGE"] = _rouge_params(found["ROUGE"])
-    if "BLEU" in found:
-        found["BLEU"] = {"weights": list(found["BLEU"].get("weights", BLEU_WEIGHTS))}
-    return found
-
-
-def _rouge_params(given: Mapping[str, Any]) -> dict[str, Any]:
-    stemmers = {given[key] for key in ("use_stemmer", "rouge_use_stemmer") if key in given}
-    if len(stemmers) > 1:
-        raise InputError("use_stemmer and rouge_use_stemmer must not differ")
-    use_stemmer = stemmers.pop() if stemmers else False
-    check_type("use_stemmer", use_stemmer, bool)
-    kinds = [str(getattr(kind, "value", kind)) for kind in given.get("rouge_types", ROUGE_TYPES)]
-    for kind in kinds:
-        check_choice("rouge_types", kind, ROUGE_TYPES)
-    return {"rouge_types": kinds, "use_stemmer": use_stemmer}
+def evaluate_plan(
+    plan: Plan,
+    predictions: Sequence[Prediction],
+    groundtruths: Sequence[GroundTruth] = (),
+    cache: JudgeCache | str | None = None,
+    cluster: str | None = None,
+    prices: Prices | None = None,
+    progress: Callable[[Progress], object] | bool = False,
+) -> Evaluation:
+    """Evaluate answers as planned; the other arguments are those of :func:`evaluate_text_generation`."""
+    begun = time.perf_counter()
+    answers = read_answers(predictions, groundtruths, sorted(WITH_TRUTH.intersection(plan.names)), cluster)
+    _check_answers(answers, plan.judged, plan.compared, plan.strict)
+    columns = {name: _comparison(name, answers, plan.choices[name]) for name in plan.compared}
+    run = None
+    if plan.judged:
+        rows, clusters = [answer.row for answer in answers], [answer.cluster for answer in answers]
+        run = evaluate_texts(rows, plan.judged, plan.judge, compat=plan.compat, limits=plan.limits, cache=cache,
+                             clusters=clusters, prices=prices, progress=progress)  # fmt: skip
+        columns |= {name: [_of_judgement(row[0], name) for row in run.judgements[name]] for name in run.judgements}
+    columns = {name: columns[name] for name in plan.names}
+    return _evaluation(plan.parameters, answers, columns, run, time.perf_counter() - begun)
 
 
 def read_answers(
-    predictions: Sequence[Prediction], groundtruths: Sequence[GroundTruth], with_truth: bool, cluster: str | None
+    predictions: Sequence[Prediction],
+    groundtruths: Sequence[GroundTruth],
+    with_truth: Sequence[str],
+    cluster: str | None,
 ) -> list[Answer]:
-    """One answer an annotation of ``predictions``, with the correct answers to its question.
+    """One answer per annotation of ``predictions``, with the correct answers to its question.
+
+    Args:
+        predictions: answers; at least one.
+        groundtruths: correct answers.
+        with_truth: the metrics asked for that need ground truths.
+        cluster: key of the metadata that says which answers belong together.
 
     Raises:
-        InputError: objects that cannot be, or metrics that need ground truths and have none at all.
+        InputError: objects that cannot be, no predictions, or metrics that need ground truths and have none at all.
         MismatchingTextGenerationDatumError: datums of one uid have different texts.
     """
     from valor_gpu.valor.schemas import GroundTruth, Prediction
 
+    for name, objects in (("predictions", predictions), ("groundtruths", groundtruths)):
+        check_type(name, objects, (list, tuple))
+    if not predictions:
+        raise InputError("predictions must hold at least one Prediction but is empty")
     if with_truth and not groundtruths:
-        raise InputError(f"groundtruths must be given for {', '.join(sorted(WITH_TRUTH))} but there are none")
+        raise InputError(f"groundtruths must be given for {', '.join(with_truth)} but there are none")
     questions: dict[str | None, str] = {}
     truths: dict[str | None, list[str]] = {}
     for truth in groundtruths:
         check_type("groundtruths", truth, GroundTruth)
-        check_same_question(truth.datum, questions)
+        _check_same_question(truth.datum, questions)
         for annotation in truth.annotations:
             if annotation.text is None:
                 raise InputError(f"groundtruths must have texts but one of datum {truth.datum.uid!r} has none")
@@ -241,7 +263,7 @@ def read_answers(
     for prediction in predictions:
         check_type("predictions", prediction, Prediction)
         datum = prediction.datum
-        check_same_question(datum, questions)
+        _check_same_question(datum, questions)
         group = ("datum", datum.uid) if cluster is None else (cluster, _cluster_of(datum, cluster))
         for annotation in prediction.annotations:
             row = TextRow(datum.text, annotation.text, truths.get(datum.uid, ()), annotation.context_list)
@@ -249,7 +271,7 @@ def read_answers(
     return answers
 
 
-def check_same_question(datum: Datum, questions: dict[str | None, str]) -> None:
+def _check_same_question(datum: Datum, questions: dict[str | None, str]) -> None:
     """Remember a datum's text; raise when its uid had another."""
     if datum.uid is None or datum.text is None:
         return
@@ -307,9 +329,11 @@ def _compared(
     yield from ({kind: column[at] for kind, column in columns.items()} for at in range(len(texts)))
 
 
-def _of_judgement(judgement: Judgement) -> Found:
+def _of_judgement(judgement: Judgement, metric: str) -> Found:
     if judgement.ok:
-        return Found(float(judgement.value))
+        value = float(judgement.value)
+        # Ratings are whole numbers in valor_core; a judge that weighs ratings by probability gives others.
+        return Found(int(value) if metric in _RATINGS and value.is_integer() else value)
     reply = None if judgement.reply is None else judgement.reply.text
     return Found(None, {}, {"status": str(judgement.status), "error": judgement.error, "reply": reply})
 
