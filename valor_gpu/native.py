@@ -1,7 +1,7 @@
 """Loads the two native libraries by ctypes. No torch: host text kernels use them too.
 
-Every C function returns an int32 status, 0 for success. Pointers are plain integers (``tensor.data_ptr()``,
-``array.ctypes.data``); ctypes releases the GIL during the call.
+Every C function returns an int32 status, 0 for success, and lets no C++ exception out (csrc/cpu/guard.h). Pointers
+are plain integers (``tensor.data_ptr()``, ``array.ctypes.data``); ctypes releases the GIL during the call.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ABI_VERSION = 1
 _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
+_OUT_OF_MEMORY = -1  # Status in csrc/cpu/guard.h
 
 Function = Callable[..., int]
 
@@ -98,9 +99,14 @@ def _status_text(library: ctypes.CDLL, status: int) -> str:
     return f": {library.valor_status_text(ctypes.c_int32(status)).decode()}"
 
 
+def _op_name(symbol: str) -> str:
+    """``box_iou`` of ``valor_box_iou_cpu``."""
+    return symbol.removeprefix("valor_").removesuffix("_cpu").removesuffix("_cuda")
+
+
 @functools.cache
 def function(library: str, symbol: str, signature: str) -> Function:
-    """A C function, checked: raises :class:`NativeError` when it returns a status other than 0.
+    """A C function that raises :class:`NativeError` on a status other than 0, MemoryError where memory ran out.
 
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
@@ -117,6 +123,8 @@ def function(library: str, symbol: str, signature: str) -> Function:
     entry.restype = ctypes.c_int32
 
     def check(status: int, *_: object) -> int:
+        if status == _OUT_OF_MEMORY:
+            raise MemoryError(f"{_op_name(symbol)} needs more memory than there is")
         if status != 0:
             raise NativeError(f"{symbol} failed with status {status}{_status_text(loaded, status)}")
         return status

@@ -57,7 +57,7 @@ constexpr int32_t kLeftOut = -1;  // in place of a predicted class, by count_top
 struct PairRows {
   const void* preds;
   int64_t preds_type;     // an IntType
-  int64_t may_leave_out;  // whether kLeftOut stands among preds, of rows whose problem is known
+  int64_t may_leave_out;  // whether kLeftOut stands among preds, of rows whose error is known
   const double* weight;   // null: every row weighs 1
   int64_t rows;
   Target target;
@@ -65,23 +65,23 @@ struct PairRows {
 
 struct Pair {
   int64_t true_class, predicted;
-  int64_t problem;  // kFine, or a word of this row
+  int64_t error;  // kNoError, or a word of this row
   bool counts;
 };
 
 // What a row says, from the value of its target and its prediction.
 VALOR_HD Pair judge_pair(const PairRows& rows, int64_t row, int64_t true_class, int64_t predicted) {
-  Pair pair{true_class, predicted, kFine, false};
+  Pair pair{true_class, predicted, kNoError, false};
   if (rows.target.ignores(true_class)) return pair;
   const uint64_t classes = static_cast<uint64_t>(rows.target.classes);
   if (static_cast<uint64_t>(true_class) >= classes)
-    pair.problem = value_problem(row, 0, kTarget);
+    pair.error = value_error(row, 0, kTarget);
   else if (rows.weight && !good_weight(rows.weight[row]))
-    pair.problem = value_problem(row, 0, kWeight);
+    pair.error = value_error(row, 0, kWeight);
   else if (static_cast<uint64_t>(predicted) < classes)
     pair.counts = true;
   else if (!(rows.may_leave_out && predicted == kLeftOut))
-    pair.problem = value_problem(row, 0, kPrediction);
+    pair.error = value_error(row, 0, kPrediction);
   return pair;
 }
 

@@ -1,6 +1,6 @@
-// What matching gets and gives: the images of a batch, the choices of a run, the row tables, and problems.
+// What matching gets and gives: the images of a batch, the choices of a run, the row tables, and errors.
 #pragma once
-#include "platform.h"
+#include "error_codes.h"
 
 namespace valor {
 
@@ -61,30 +61,10 @@ struct Rule {
 enum Option : int64_t {
   kAgnostic = 1,      // one cell an image, whatever the labels
   kHashed = 2,        // fill the hashes of the images table
-  kCheckScores = 4,   // a NaN score is a problem
+  kCheckScores = 4,   // a NaN score is an error
   kUserInput = 8,     // crowd flags are 0 or 1, and an area that is not positive means the area of the box
   kWantMatches = 16,  // note which ground truth each lane matched
 };
-
-// What is wrong with a row. A problem packs (image in batch, row, code) so that the smallest is the first.
-enum Problem : int64_t {
-  kFine = INT64_MAX,
-  kNoProblem = 0,
-  kBox = 1,
-  kScore = 2,
-  kLabel = 3,
-  kTrueBox = 4,
-  kTrueLabel = 5,
-  kTrueArea = 6,
-  kTrueFlag = 7,
-  kCount = 8,
-  kTrueCount = 9,
-};
-constexpr int kRowBits = 28, kCodeBits = 4;
-VALOR_HD int64_t problem_at(int64_t image, int64_t row, int64_t code) {
-  const int64_t last_row = (int64_t{1} << kRowBits) - 1;
-  return ((image << kRowBits | (row < last_row ? row : last_row)) << kCodeBits) | code;
-}
 
 constexpr int kPaddingBucket = 255;
 constexpr int kImageColumns = 6;
@@ -106,15 +86,15 @@ struct Output {
   }
 };
 
-// Reads the row counts of an image, which lie in memory if the batch is padded; the first problem with them.
+// Reads the row counts of an image, which lie in memory if the batch is padded; the first error with them.
 VALOR_HD int64_t count_rows(const Segment& segment, int64_t image, int64_t& detections, int64_t& truths) {
   detections =
       segment.count_address ? *reinterpret_cast<const int64_t*>(segment.count_address) : segment.detections;
   truths = segment.true_count_address ? *reinterpret_cast<const int64_t*>(segment.true_count_address)
                                       : segment.truths;
-  if (detections < 0 || detections > segment.detections) return problem_at(image, 0, kCount);
-  if (truths < 0 || truths > segment.truths) return problem_at(image, 0, kTrueCount);
-  return kFine;
+  if (detections < 0 || detections > segment.detections) return box_error(image, 0, kCount);
+  if (truths < 0 || truths > segment.truths) return box_error(image, 0, kTrueCount);
+  return kNoError;
 }
 
 }  // namespace valor

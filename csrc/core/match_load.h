@@ -38,7 +38,7 @@ struct LoadedDetection {
   Box box;
   double score;
   int64_t label;
-  int64_t problem;  // a code, 0 when fine
+  int64_t error;  // a code, 0 when fine
 };
 
 VALOR_HD LoadedDetection load_detection(const Rule& rule, const Segment& segment, int64_t row) {
@@ -50,7 +50,7 @@ VALOR_HD LoadedDetection load_detection(const Rule& rule, const Segment& segment
   d.label =
       load_int(reinterpret_cast<const void*>(segment.labels), row, static_cast<IntType>(rule.label_type));
   const bool bad_score = (rule.options & kCheckScores) && d.score != d.score;
-  d.problem = !finite(d.box) ? kBox : bad_score ? kScore : !fits_int32(d.label) ? kLabel : kNoProblem;
+  d.error = !finite(d.box) ? kBox : bad_score ? kScore : !fits_int32(d.label) ? kLabel : kGoodRow;
   return d;
 }
 
@@ -58,7 +58,7 @@ struct LoadedTruth {
   Box box;
   int64_t label, flags;
   double area;
-  int64_t problem;
+  int64_t error;
 };
 
 // User input (kUserInput) has crowd flags of 0 or 1 and, as in torchmetrics, an area that is not positive
@@ -82,11 +82,11 @@ VALOR_HD LoadedTruth load_truth(const Rule& rule, const Segment& segment, int64_
     if (given > 0.0 || !(rule.options & kUserInput)) t.area = given;
   }
   const bool bad_flag = (rule.options & kUserInput) && (t.flags < 0 || t.flags > 1);
-  t.problem = !finite(t.box)         ? kTrueBox
-              : !fits_int32(t.label) ? kTrueLabel
-              : bad_area             ? kTrueArea
-              : bad_flag             ? kTrueFlag
-                                     : kNoProblem;
+  t.error = !finite(t.box)         ? kTrueBox
+            : !fits_int32(t.label) ? kTrueLabel
+            : bad_area             ? kTrueArea
+            : bad_flag             ? kTrueFlag
+                                   : kGoodRow;
   return t;
 }
 

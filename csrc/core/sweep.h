@@ -117,14 +117,14 @@ struct SweepTask {
 
   VALOR_HD bool good_row(int64_t row) const { return !weight || good_weight(weight[row]); }
 
-  // What is wrong with one element; kFine if nothing is.
-  VALOR_HD int64_t problem(int64_t row, int64_t column) const {
+  // What is wrong with one element; kNoError if nothing is.
+  VALOR_HD int64_t error(int64_t row, int64_t column) const {
     const Truth truth = target.at(row, column);
-    if (truth == kIgnored) return kFine;
-    if (truth == kBadTruth) return value_problem(row, column, kTarget);
+    if (truth == kIgnored) return kNoError;
+    if (truth == kBadTruth) return value_error(row, column, kTarget);
     const double score = load_float64(scores, row * target.classes + column, static_cast<FloatType>(type));
-    if (score != score) return value_problem(row, column, kNanScore);
-    return good_row(row) ? kFine : value_problem(row, column, kWeight);
+    if (score != score) return value_error(row, column, kNanScore);
+    return good_row(row) ? kNoError : value_error(row, column, kWeight);
   }
 };
 

@@ -1,25 +1,10 @@
 // What the ops of classification share: reading a target, leaving out what is ignored, and words for the
 // first bad value.
 #pragma once
+#include "error_codes.h"
 #include "load.h"
 
 namespace valor {
-
-// Codes of what may be wrong with a value; `valor_gpu/ops/error_codes.py` has the messages.
-enum ValueProblem : int64_t {
-  kTarget = 1,      // out of range, and not the index to ignore
-  kNanScore = 2,    // a score is NaN
-  kWeight = 3,      // a weight is not finite, or negative
-  kPrediction = 4,  // a predicted class is out of range
-};
-constexpr int64_t kFine = INT64_MAX;
-constexpr int64_t kLastProblemRow = (int64_t{1} << 27) - 1;  // later rows are told as this one
-
-// Row, column and code in one word, so that the smallest is the first in reading order.
-VALOR_HD int64_t value_problem(int64_t row, int64_t column, ValueProblem code) {
-  const int64_t told = row < kLastProblemRow ? row : kLastProblemRow;
-  return (told << 32 | column) << 4 | code;
-}
 
 VALOR_HD bool good_weight(double weight) {
   return weight >= 0.0 && weight - weight == 0.0;  // inf - inf is nan

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../core/ragged.h"
+#include "guard.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -55,19 +56,20 @@ void iou_rows(const BoxPairs& task, int64_t segment, int64_t begin, int64_t end)
 VALOR_API int32_t valor_box_iou_cpu(const void* boxes1, const void* boxes2, int32_t type1, int32_t type2,
                                     int32_t format, const uint8_t* crowd, const int64_t* offsets,
                                     int64_t segments, double* out, int64_t threads) {
-  using namespace valor;
-  const BoxPairs task = BoxPairs::of(boxes1, boxes2, type1, type2, format, crowd, offsets, segments, out);
-  const int64_t rows = task.rows1()[segments];
-  if (rows == 0) return 0;
-  auto body = [&task](int64_t begin, int64_t end) {
-    for (int64_t s = segment_of(task.rows1(), task.segments, begin); begin < end; ++s) {
-      const int64_t stop = std::min(end, task.rows1()[s + 1]);
-      iou_rows(task, s, begin, stop);
-      begin = stop;
-    }
-  };
-  // About 32,768 pairs a chunk, and at least 4 rows to share a tile.
-  const int64_t columns = task.pairs()[segments] / rows + 1;
-  parallel_for(rows, std::clamp<int64_t>(32768 / columns, 4, 4096), static_cast<int>(threads), body);
-  return 0;
+  return valor::guarded([&] {
+    using namespace valor;
+    const BoxPairs task = BoxPairs::of(boxes1, boxes2, type1, type2, format, crowd, offsets, segments, out);
+    const int64_t rows = task.rows1()[segments];
+    if (rows == 0) return;
+    auto body = [&task](int64_t begin, int64_t end) {
+      for (int64_t s = segment_of(task.rows1(), task.segments, begin); begin < end; ++s) {
+        const int64_t stop = std::min(end, task.rows1()[s + 1]);
+        iou_rows(task, s, begin, stop);
+        begin = stop;
+      }
+    };
+    // About 32,768 pairs a chunk, and at least 4 rows to share a tile.
+    const int64_t columns = task.pairs()[segments] / rows + 1;
+    parallel_for(rows, std::clamp<int64_t>(32768 / columns, 4, 4096), static_cast<int>(threads), body);
+  });
 }

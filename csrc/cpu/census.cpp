@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "../core/curves.h"
+#include "guard.h"
 
 namespace valor {
 namespace {
@@ -50,25 +51,26 @@ VALOR_API int32_t valor_census_cpu(const uint8_t* detections, int64_t num_detect
                                    const uint8_t* truths, int64_t num_truths, int64_t truth_bytes,
                                    int64_t num_areas, int64_t capacity, int64_t* labels, int64_t* num_labels,
                                    int64_t* totals) {
-  using namespace valor;
-  Labels seen;
-  std::fill(totals, totals + 3, 0);
-  for (int64_t i = 0; i < num_detections; ++i) {
-    const uint8_t* row = detections + i * detection_bytes;
-    if (record_bucket(row) == kPaddingBucket) continue;
-    ++totals[0];
-    seen.note(record_label(row));
-  }
-  for (int64_t j = 0; j < num_truths; ++j) {
-    const uint8_t* row = truths + j * truth_bytes;
-    const auto bit = [&](int64_t b) { return row[4 + b / 8] >> (b % 8) & 1; };
-    if (!bit(num_areas)) continue;
-    ++totals[1];
-    totals[2] += bit(num_areas + 1);
-    seen.note(label_at(row));
-  }
-  const std::vector<int32_t> found = seen.ascending();
-  *num_labels = static_cast<int64_t>(found.size());
-  for (int64_t k = 0; k < std::min<int64_t>(*num_labels, capacity); ++k) labels[k] = found[k];
-  return 0;
+  return valor::guarded([&] {
+    using namespace valor;
+    Labels seen;
+    std::fill(totals, totals + 3, 0);
+    for (int64_t i = 0; i < num_detections; ++i) {
+      const uint8_t* row = detections + i * detection_bytes;
+      if (record_bucket(row) == kPaddingBucket) continue;
+      ++totals[0];
+      seen.note(record_label(row));
+    }
+    for (int64_t j = 0; j < num_truths; ++j) {
+      const uint8_t* row = truths + j * truth_bytes;
+      const auto bit = [&](int64_t b) { return row[4 + b / 8] >> (b % 8) & 1; };
+      if (!bit(num_areas)) continue;
+      ++totals[1];
+      totals[2] += bit(num_areas + 1);
+      seen.note(label_at(row));
+    }
+    const std::vector<int32_t> found = seen.ascending();
+    *num_labels = static_cast<int64_t>(found.size());
+    for (int64_t k = 0; k < std::min<int64_t>(*num_labels, capacity); ++k) labels[k] = found[k];
+  });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "guard.h"
 #include "pool.h"
 #include "radix.h"
 
@@ -263,59 +264,61 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
                                           const int64_t* starts, const int64_t* lengths, int64_t num_images,
                                           const int64_t* labels, int64_t num_classes, int64_t agnostic,
                                           int64_t* order, int64_t* offsets, int64_t threads) {
-  using namespace valor;
-  const ClassIndex index(labels, num_classes);
-  int64_t total = 0;
-  for (int64_t i = 0; i < num_images; ++i) total += lengths[i];
-  std::vector<int32_t> classes(total);
-  std::fill(offsets, offsets + num_classes + 1, 0);
-  for (int64_t i = 0, at = 0; i < num_images; ++i) {
-    const uint8_t* row = records + starts[i] * row_bytes;
-    for (int64_t j = 0; j < lengths[i]; ++j, ++at, row += row_bytes) {
-      const int32_t k = record_bucket(row) >= num_limits ? -1 : agnostic ? 0 : index.of(record_label(row));
-      classes[at] = k;
-      if (k >= 0) ++offsets[k + 1];
-    }
-  }
-  for (int64_t k = 0; k < num_classes; ++k) offsets[k + 1] += offsets[k];
-  std::vector<int64_t> next(offsets, offsets + num_classes);
-  for (int64_t i = 0, at = 0; i < num_images; ++i)
-    for (int64_t j = 0; j < lengths[i]; ++j, ++at)
-      if (classes[at] >= 0) order[next[classes[at]]++] = starts[i] + j;
-  auto body = [&](int64_t begin, int64_t end) {
-    std::vector<Keyed> items, spare;  // of one class: fresh memory costs more than the sort
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t size = offsets[k + 1] - offsets[k];
-      int64_t* rows = order + offsets[k];
-      items.resize(std::max<size_t>(items.size(), size));
-      spare.resize(items.size());
-      for (int64_t i = 0; i < size; ++i) {
-        if (i + 16 < size) __builtin_prefetch(records + rows[i + 16] * row_bytes);
-        items[i] = Keyed{descending_key(record_score(records + rows[i] * row_bytes)), rows[i]};
+  return valor::guarded([&] {
+    using namespace valor;
+    const ClassIndex index(labels, num_classes);
+    int64_t total = 0;
+    for (int64_t i = 0; i < num_images; ++i) total += lengths[i];
+    std::vector<int32_t> classes(total);
+    std::fill(offsets, offsets + num_classes + 1, 0);
+    for (int64_t i = 0, at = 0; i < num_images; ++i) {
+      const uint8_t* row = records + starts[i] * row_bytes;
+      for (int64_t j = 0; j < lengths[i]; ++j, ++at, row += row_bytes) {
+        const int32_t k = record_bucket(row) >= num_limits ? -1 : agnostic ? 0 : index.of(record_label(row));
+        classes[at] = k;
+        if (k >= 0) ++offsets[k + 1];
       }
-      radix_sort(items.data(), spare.data(), size, [](const Keyed& item) { return item.key; });
-      for (int64_t i = 0; i < size; ++i) rows[i] = items[i].row;
     }
-  };
-  parallel_for(num_classes, 1, static_cast<int>(threads), body);
-  return 0;
+    for (int64_t k = 0; k < num_classes; ++k) offsets[k + 1] += offsets[k];
+    std::vector<int64_t> next(offsets, offsets + num_classes);
+    for (int64_t i = 0, at = 0; i < num_images; ++i)
+      for (int64_t j = 0; j < lengths[i]; ++j, ++at)
+        if (classes[at] >= 0) order[next[classes[at]]++] = starts[i] + j;
+    auto body = [&](int64_t begin, int64_t end) {
+      std::vector<Keyed> items, spare;  // of one class: fresh memory costs more than the sort
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t size = offsets[k + 1] - offsets[k];
+        int64_t* rows = order + offsets[k];
+        items.resize(std::max<size_t>(items.size(), size));
+        spare.resize(items.size());
+        for (int64_t i = 0; i < size; ++i) {
+          if (i + 16 < size) __builtin_prefetch(records + rows[i + 16] * row_bytes);
+          items[i] = Keyed{descending_key(record_score(records + rows[i] * row_bytes)), rows[i]};
+        }
+        radix_sort(items.data(), spare.data(), size, [](const Keyed& item) { return item.key; });
+        for (int64_t i = 0; i < size; ++i) rows[i] = items[i].row;
+      }
+    };
+    parallel_for(num_classes, 1, static_cast<int>(threads), body);
+  });
 }
 
 // Adds up counts [K, A], zero at first, of the area bits of ground-truth rows whose label is wanted.
 VALOR_API int32_t valor_count_truths_cpu(const uint8_t* truths, int64_t rows, int64_t row_bytes,
                                          const int64_t* labels, int64_t num_classes, int64_t num_areas,
                                          int64_t agnostic, int64_t* counts) {
-  using namespace valor;
-  const ClassIndex index(labels, num_classes);
-  for (int64_t i = 0; i < rows; ++i) {
-    const uint8_t* row = truths + i * row_bytes;
-    int32_t label;
-    memcpy(&label, row, 4);
-    const int32_t k = agnostic ? 0 : index.of(label);
-    if (k < 0) continue;
-    for (int64_t a = 0; a < num_areas; ++a) counts[k * num_areas + a] += row[4 + a / 8] >> (a % 8) & 1;
-  }
-  return 0;
+  return valor::guarded([&] {
+    using namespace valor;
+    const ClassIndex index(labels, num_classes);
+    for (int64_t i = 0; i < rows; ++i) {
+      const uint8_t* row = truths + i * row_bytes;
+      int32_t label;
+      memcpy(&label, row, 4);
+      const int32_t k = agnostic ? 0 : index.of(label);
+      if (k < 0) continue;
+      for (int64_t a = 0; a < num_areas; ++a) counts[k * num_areas + a] += row[4 + a / 8] >> (a % 8) & 1;
+    }
+  });
 }
 
 // Fills precision [T, R, K, A, M or 1] (and scores, when full) and recall [T, K, A, M], all preset to -1 by
@@ -326,20 +329,21 @@ VALOR_API int32_t valor_precision_recall_cpu(const uint8_t* records, const int64
                                              const int64_t* grid_places, int64_t full, int64_t ties,
                                              double* precision, double* recall, double* scores,
                                              int64_t threads) {
-  using namespace valor;
-  const CurveShape shape{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
-  const Accumulation run{shape,       records,   order,
-                         offsets,     positives, recall_grid,
-                         grid_places, full != 0, static_cast<TieOrder>(ties),
-                         precision,   recall,    scores};
-  auto body = [&](int64_t begin, int64_t end) {
-    ClassCurve curve(run);
-    for (int64_t k = begin; k < end; ++k) {
-      bool any = false;
-      for (int64_t a = 0; a < shape.areas; ++a) any |= positives[k * shape.areas + a] > 0;
-      if (any) curve.run(k);
-    }
-  };
-  parallel_for(shape.classes, 1, static_cast<int>(threads), body);
-  return 0;
+  return valor::guarded([&] {
+    using namespace valor;
+    const CurveShape shape{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
+    const Accumulation run{shape,       records,   order,
+                           offsets,     positives, recall_grid,
+                           grid_places, full != 0, static_cast<TieOrder>(ties),
+                           precision,   recall,    scores};
+    auto body = [&](int64_t begin, int64_t end) {
+      ClassCurve curve(run);
+      for (int64_t k = begin; k < end; ++k) {
+        bool any = false;
+        for (int64_t a = 0; a < shape.areas; ++a) any |= positives[k * shape.areas + a] > 0;
+        if (any) curve.run(k);
+      }
+    };
+    parallel_for(shape.classes, 1, static_cast<int>(threads), body);
+  });
 }

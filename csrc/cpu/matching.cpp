@@ -2,9 +2,9 @@
 #include "../core/matching.h"
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
+#include "guard.h"
 #include "pool.h"
 
 namespace valor {
@@ -66,17 +66,17 @@ class Image {
   Image(const Rule& rule, const Segment& segment, const Output& out, Scratch& scratch)
       : rule_(rule), segment_(segment), out_(out), s_(scratch) {}
 
-  // The code and row of the first problem, kFine when there is none.
+  // The code and row of the first error, kNoError when there is none.
   int64_t run(int64_t index) {
-    int64_t problem = count_rows(segment_, index, detections_, truths_);
-    if (problem == kFine) problem = std::min(load_detections(index), load_truths(index));
-    if (problem != kFine) return problem;
+    int64_t error = count_rows(segment_, index, detections_, truths_);
+    if (error == kNoError) error = std::min(load_detections(index), load_truths(index));
+    if (error != kNoError) return error;
     order_by_score();
     group_truths();
     write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash_, record_hash_);
     const double lowest = lowest_threshold(rule_);
     for (int64_t first = 0; first < rule_.lanes(); first += 64) match(Chunk::at(rule_, first), lowest);
-    return kFine;
+    return kNoError;
   }
 
  private:
@@ -87,11 +87,11 @@ class Image {
     for (int64_t i = 0; i < detections_; ++i) {
       LoadedDetection& d = s_.detections[i];
       d = load_detection(rule_, segment_, i);
-      if (d.problem) return problem_at(index, i, d.problem);
+      if (d.error) return box_error(index, i, d.error);
       if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
     }
     for (int64_t i = detections_; i < segment_.detections; ++i) write_padding(rule_, detection_row(i));
-    return kFine;
+    return kNoError;
   }
 
   int64_t load_truths(int64_t index) {
@@ -99,12 +99,12 @@ class Image {
     for (int64_t j = 0; j < segment_.truths; ++j) {
       LoadedTruth& t = s_.truths[j];
       t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
-      if (t.problem) return problem_at(index, j, t.problem);
+      if (t.error) return box_error(index, j, t.error);
       write_truth(rule_, out_.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area, j < truths_);
       if ((rule_.options & kHashed) && j < truths_)
         truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
     }
-    return kFine;
+    return kNoError;
   }
 
   // Models mostly hand over detections in score order: look before sorting.
@@ -228,27 +228,25 @@ Segment segment_of(const FlatBatch& batch, const std::vector<int64_t>& firsts, i
 }  // namespace
 }  // namespace valor
 
-// Matches a batch. `problem` receives kFine, or the first problem as problem_at packs it.
+// Matches a batch. `error` receives kNoError, or the first error as box_error packs it.
 VALOR_API int32_t valor_match_boxes_cpu(const void* batch_words, int64_t num_images, const void* rule_words,
                                         uint8_t* detections, uint8_t* truths, int64_t* images,
-                                        int32_t* matches, int64_t* problem, int64_t threads) {
-  using namespace valor;
-  const FlatBatch& batch = *static_cast<const FlatBatch*>(batch_words);
-  const Rule& rule = *static_cast<const Rule*>(rule_words);
-  const Output out{detections, truths, images, (rule.options & kWantMatches) ? matches : nullptr};
-  const std::vector<int64_t> firsts = first_rows(batch, num_images);
-  std::atomic<int64_t> first{kFine};
-  auto body = [&](int64_t begin, int64_t end) {
-    thread_local Scratch scratch;
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t found = Image(rule, segment_of(batch, firsts, num_images, i), out, scratch).run(i);
-      int64_t seen = first.load();
-      while (found < seen && !first.compare_exchange_weak(seen, found)) {
+                                        int32_t* matches, int64_t* error, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    const FlatBatch& batch = *static_cast<const FlatBatch*>(batch_words);
+    const Rule& rule = *static_cast<const Rule*>(rule_words);
+    const Output out{detections, truths, images, (rule.options & kWantMatches) ? matches : nullptr};
+    const std::vector<int64_t> firsts = first_rows(batch, num_images);
+    FirstError first;
+    auto body = [&](int64_t begin, int64_t end) {
+      thread_local Scratch scratch;
+      for (int64_t i = begin; i < end; ++i) {
+        first.note(Image(rule, segment_of(batch, firsts, num_images, i), out, scratch).run(i));
       }
-    }
-  };
-  const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, num_images / 16));
-  parallel_for(num_images, grain, static_cast<int>(threads), body);
-  *problem = first.load();
-  return 0;
+    };
+    const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, num_images / 16));
+    parallel_for(num_images, grain, static_cast<int>(threads), body);
+    *error = first.code();
+  });
 }

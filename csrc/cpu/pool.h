@@ -10,9 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -25,14 +26,16 @@ class Pool {
   static Pool& instance() {
     static std::once_flag once;
     std::call_once(once, [] {
-      current() = new Pool;
-      // A forked child has none of the parent's threads: it starts with an empty pool.
-      pthread_atfork(nullptr, nullptr, [] { current() = new Pool; });
+      current() = new (room()) Pool;
+      // A forked child has none of the parent's threads: it starts with an empty pool, in the same place
+      // since memory may be out.
+      pthread_atfork(nullptr, nullptr, [] { current() = new (room()) Pool; });
     });
     return *current();
   }
 
-  // Runs body over [0, count) in chunks of `grain`, on at most `threads` threads.
+  // Runs body over [0, count) in chunks of `grain`, on at most `threads` threads. What a body throws on any
+  // of them ends the loop and is thrown here.
   void run(int64_t count, int64_t grain, int threads, Body body, void* context) {
     const int64_t chunks = (count + grain - 1) / grain;
     const int helpers = static_cast<int>(std::min<int64_t>(threads, chunks)) - 1;
@@ -45,17 +48,24 @@ class Pool {
     loop->work();
     withdraw(loop);
     loop->wait();
+    if (loop->failure) std::rethrow_exception(loop->failure);
   }
 
  private:
   struct Loop {
     Loop(int64_t count, int64_t grain, Body body, void* context)
         : count(count), grain(grain), body(body), context(context) {}
-    void work() {
-      for (;;) {
-        const int64_t begin = next.fetch_add(grain);
-        if (begin >= count) return;
-        body(context, begin, std::min(begin + grain, count));
+    void work() noexcept {
+      try {
+        for (;;) {
+          const int64_t begin = next.fetch_add(grain);
+          if (begin >= count) return;
+          body(context, begin, std::min(begin + grain, count));
+        }
+      } catch (...) {
+        next = count;  // nobody begins another chunk
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!failure) failure = std::current_exception();
       }
     }
     void wait() {
@@ -68,11 +78,17 @@ class Pool {
     std::atomic<int64_t> next{0};
     std::mutex mutex;
     std::condition_variable idle;
-    int active = 0;  // helpers inside work(), guarded by mutex
-    int wanted = 0;  // helpers that may still join, guarded by the pool's mutex
+    int active = 0;              // helpers inside work(), guarded by mutex
+    std::exception_ptr failure;  // the first that a body threw, guarded by mutex
+    int wanted = 0;              // helpers that may still join, guarded by the pool's mutex
   };
 
   static constexpr std::chrono::microseconds kSpin{200};
+
+  static void* room() {
+    alignas(Pool) static unsigned char bytes[sizeof(Pool)];  // never destroyed: helpers wait in it to the end
+    return bytes;
+  }
 
   static Pool*& current() {
     static Pool* pool = nullptr;
@@ -86,7 +102,7 @@ class Pool {
     waiting_.store(loops_.size(), std::memory_order_release);
     try {
       for (; started_ < helpers; ++started_) std::thread(&Pool::serve, this).detach();
-    } catch (const std::system_error&) {  // no thread to be had: the caller works alone
+    } catch (const std::exception&) {  // no thread, or no memory for one: the caller works alone
     }
     if (asleep_ > 0) wake_.notify_all();
   }

@@ -1,6 +1,7 @@
 // CPU driver of exact curves: the distinct scores of every class and what is at or above each.
 #include <memory>
 
+#include "guard.h"
 #include "pool.h"
 #include "rank_items.h"
 #include "rank_tiles.h"
@@ -15,7 +16,7 @@ constexpr int64_t kTileBytes = 32 << 20;  // of elements that a thread holds at 
 struct CurvesRun {
   const RankInput& input;
   const RowClasses& classes;
-  FirstProblem& problem;
+  FirstError& error;
   int64_t column;
   void *thresholds, *tp, *fp;  // [width, rows]
   int64_t* counts;             // [width]
@@ -27,7 +28,7 @@ class CurvesWorker {
   using Key = typename Order::Key;
 
   explicit CurvesWorker(const CurvesRun& run)
-      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.problem)) {}
+      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.error)) {}
 
   // Columns [begin, end) of the run.
   void run(int64_t begin, int64_t end) {
@@ -73,19 +74,21 @@ class CurvesWorker {
 // Writes the points of `width` columns from `column` on, and how many each has. `words`: RankInput;
 // `thresholds` are of the dtype of the scores, `tp` and `fp` of int64_t, or of double with weights.
 VALOR_API int32_t valor_rank_curves_cpu(const void* words, int64_t column, int64_t width, void* thresholds,
-                                        void* tp, void* fp, int64_t* counts, int64_t* problem,
+                                        void* tp, void* fp, int64_t* counts, int64_t* error,
                                         int64_t threads) {
-  using namespace valor;
-  const RankInput& input = *static_cast<const RankInput*>(words);
-  FirstProblem first;
-  check_weights(input, first);
-  const RowClasses classes(input, first);
-  const CurvesRun run{input, classes, first, column, thresholds, tp, fp, counts};
-  with_order(input.type, [&](auto order) {
-    auto body = [&](int64_t begin, int64_t end) { CurvesWorker<decltype(order)>(run).run(begin, end); };
-    const int64_t grain = std::max<int64_t>(1, std::min(kMostColumns, width / std::max<int64_t>(1, threads)));
-    parallel_for(width, grain, static_cast<int>(threads), body);
+  return valor::guarded([&] {
+    using namespace valor;
+    const RankInput& input = *static_cast<const RankInput*>(words);
+    FirstError first;
+    check_weights(input, first);
+    const RowClasses classes(input, first);
+    const CurvesRun run{input, classes, first, column, thresholds, tp, fp, counts};
+    with_order(input.type, [&](auto order) {
+      auto body = [&](int64_t begin, int64_t end) { CurvesWorker<decltype(order)>(run).run(begin, end); };
+      const int64_t grain =
+          std::max<int64_t>(1, std::min(kMostColumns, width / std::max<int64_t>(1, threads)));
+      parallel_for(width, grain, static_cast<int>(threads), body);
+    });
+    *error = first.code();
   });
-  *problem = first.word();
-  return 0;
 }

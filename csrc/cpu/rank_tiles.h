@@ -1,25 +1,10 @@
 // Reads scores and targets some columns at a time: contiguous keys of each column, for the ops that rank.
 #pragma once
-#include <atomic>
 #include <vector>
 
 #include "../core/ranks.h"
 
 namespace valor {
-
-// The smallest problem word that any thread has met.
-class FirstProblem {
- public:
-  void note(int64_t word) {
-    int64_t seen = first_.load(std::memory_order_relaxed);
-    while (word < seen && !first_.compare_exchange_weak(seen, word)) {
-    }
-  }
-  int64_t word() const { return first_.load(); }
-
- private:
-  std::atomic<int64_t> first_{kFine};
-};
 
 // Arguments of an op that ranks; fields are 64-bit words, packed by valor_gpu/ops/ranks.py.
 struct RankInput {
@@ -37,13 +22,13 @@ struct RowClasses {
   std::vector<int32_t> rows;   // grouped by class, ascending in each
   std::vector<int64_t> first;  // [classes + 1] places in `rows`
 
-  RowClasses(const RankInput& input, FirstProblem& problem) {
+  RowClasses(const RankInput& input, FirstError& error) {
     const Target& target = input.target;
     if (target.per_element) return;
     of.resize(input.rows), first.assign(target.classes + 1, 0);
     for (int64_t r = 0; r < input.rows; ++r) {
       const int64_t c = target.row_class(r);
-      if (c == kBadRow) problem.note(value_problem(r, 0, kTarget));
+      if (c == kBadRow) error.note(value_error(r, 0, kTarget));
       of[r] = c < 0 ? -1 : static_cast<int32_t>(c);
       if (c >= 0) ++first[c + 1];
     }
@@ -64,10 +49,9 @@ inline bool row_counts(const Target& target, int64_t row) {
   return false;
 }
 
-inline void check_weights(const RankInput& input, FirstProblem& problem) {
+inline void check_weights(const RankInput& input, FirstError& error) {
   for (int64_t r = 0; input.weight && r < input.rows; ++r)
-    if (!good_weight(input.weight[r]) && row_counts(input.target, r))
-      problem.note(value_problem(r, 0, kWeight));
+    if (!good_weight(input.weight[r]) && row_counts(input.target, r)) error.note(value_error(r, 0, kWeight));
 }
 
 // A block of rows and columns, turned around.
@@ -78,8 +62,8 @@ class Tile {
   using Key = typename Order::Key;
   static constexpr int64_t kRows = 512, kColumns = 32;
 
-  Tile(const RankInput& input, const RowClasses& classes, FirstProblem& problem)
-      : input_(input), classes_(classes), problem_(problem) {}
+  Tile(const RankInput& input, const RowClasses& classes, FirstError& error)
+      : input_(input), classes_(classes), error_(error) {}
 
   // Keys of column c0 + j of `count` rows from `row`; 0 for what is left out.
   const Key* keys(int64_t j) const { return keys_[j]; }
@@ -133,7 +117,7 @@ class Tile {
   void read_elements(int64_t row, int64_t count, int64_t column, int64_t j) {
     for (int64_t i = 0; i < count; ++i) {
       const Truth truth = input_.target.at(row + i, column);
-      if (truth == kBadTruth) problem_.note(value_problem(row + i, column, kTarget));
+      if (truth == kBadTruth) error_.note(value_error(row + i, column, kTarget));
       if (truth != kPositive && truth != kNegative) keys_[j][i] = 0;
       positive_[j][i] = truth == kPositive;
     }
@@ -142,14 +126,14 @@ class Tile {
   void leave_out_nan(int64_t row, int64_t count, int64_t column, int64_t j) {
     for (int64_t i = 0; i < count; ++i) {
       if (!Order::is_nan(raw_[j][i]) || keys_[j][i] == 0) continue;
-      problem_.note(value_problem(row + i, column, kNanScore));
+      error_.note(value_error(row + i, column, kNanScore));
       keys_[j][i] = 0;
     }
   }
 
   const RankInput& input_;
   const RowClasses& classes_;
-  FirstProblem& problem_;
+  FirstError& error_;
   Raw raw_[kColumns][kRows + kPad];
   Key keys_[kColumns][kRows + kPad];
   uint8_t positive_[kColumns][kRows];

@@ -2,6 +2,7 @@
 // element looks its place among them up, so that each score is read once and never moved.
 #include <memory>
 
+#include "guard.h"
 #include "pool.h"
 #include "radix.h"
 #include "rank_columns.h"
@@ -24,7 +25,7 @@ struct Task {
 struct AreasRun {
   const RankInput& input;
   const RowClasses& classes;
-  FirstProblem& problem;
+  FirstError& error;
   double* areas;  // [2, C]
   void* totals;   // [2, C] of int64_t, or of double with weights
 
@@ -45,7 +46,7 @@ class AreasWorker {
   using Key = typename Order::Key;
 
   explicit AreasWorker(const AreasRun& run)
-      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.problem)) {}
+      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.error)) {}
 
   void run(const Task& task) {
     if (run_.input.weight)
@@ -187,16 +188,17 @@ void find_areas(const AreasRun& run, int threads) {
 }  // namespace
 }  // namespace valor
 
-// Fills `areas` [2, C], `totals` [2, C] (int64_t, or double with weights) and `problem`; see RankInput.
-VALOR_API int32_t valor_rank_areas_cpu(const void* words, double* areas, void* totals, int64_t* problem,
+// Fills `areas` [2, C], `totals` [2, C] (int64_t, or double with weights) and `error`; see RankInput.
+VALOR_API int32_t valor_rank_areas_cpu(const void* words, double* areas, void* totals, int64_t* error,
                                        int64_t threads) {
-  using namespace valor;
-  const RankInput& input = *static_cast<const RankInput*>(words);
-  FirstProblem first;
-  check_weights(input, first);
-  const RowClasses classes(input, first);
-  const AreasRun run{input, classes, first, areas, totals};
-  with_order(input.type, [&](auto order) { find_areas<decltype(order)>(run, static_cast<int>(threads)); });
-  *problem = first.word();
-  return 0;
+  return valor::guarded([&] {
+    using namespace valor;
+    const RankInput& input = *static_cast<const RankInput*>(words);
+    FirstError first;
+    check_weights(input, first);
+    const RowClasses classes(input, first);
+    const AreasRun run{input, classes, first, areas, totals};
+    with_order(input.type, [&](auto order) { find_areas<decltype(order)>(run, static_cast<int>(threads)); });
+    *error = first.code();
+  });
 }

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "guard.h"
 #include "pool.h"
 #include "simd.h"
 
@@ -109,7 +110,7 @@ VALOR_CLONES bool place_elements(const Target& target, const Places& to, int64_t
 
 struct Output {
   void* histogram;  // [2, classes, thresholds + 1], int64 or with weights double; zero before
-  std::atomic<int64_t>* problem;
+  FirstError* error;
   int64_t block;  // rows whose weights are summed on their own
 };
 
@@ -139,7 +140,7 @@ class Tile {
     for (int64_t row = begin; row < end; row += rows_) strip(row, std::min(rows_, end - row));
   }
 
-  // Adds the counts to the histogram and looks for a problem if there is one.
+  // Adds the counts to the histogram and looks for a error if there is one.
   void flush(int64_t begin, int64_t end) {
     using Total = std::conditional_t<kWeighted, double, int64_t>;
     const int64_t buckets = slots_ - 1;
@@ -178,7 +179,7 @@ class Tile {
   }
 
   void fetch(int64_t row) const {
-    const int64_t size = task_.type == kFloat64 ? 8 : task_.type == kFloat32 ? 4 : 2;
+    const int64_t size = float_bytes(static_cast<FloatType>(task_.type));
     const char* at = static_cast<const char*>(task_.scores) + (row * classes() + column_) * size;
     if (row < task_.rows)
       for (int64_t byte = 0; byte < width_ * size; byte += kLine) __builtin_prefetch(at + byte);
@@ -234,11 +235,9 @@ class Tile {
   void report(int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end; ++row)
       for (int64_t c = column_; c < column_ + width_; ++c) {
-        const int64_t found = task_.problem(row, c);
-        if (found == kFine) continue;
-        int64_t least = out_.problem->load();
-        while (found < least && !out_.problem->compare_exchange_weak(least, found)) {
-        }
+        const int64_t found = task_.error(row, c);
+        if (found == kNoError) continue;
+        out_.error->note(found);
         return;
       }
   }
@@ -339,15 +338,16 @@ void sweep(const SweepTask& task, const double* thresholds, int64_t count_thresh
 // over blocks of so many rows.
 VALOR_API int32_t valor_sweep_cpu(const void* scores, int64_t type, int64_t rows, const void* target,
                                   const double* thresholds, int64_t count, const double* weight,
-                                  int64_t block, void* histogram, int64_t* problem, int64_t threads) {
-  using namespace valor;
-  std::atomic<int64_t> first{kFine};
-  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-  const Output out = {histogram, &first, block};
-  if (type == kFloat64)
-    sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
-  else
-    sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
-  *problem = first.load();
-  return 0;
+                                  int64_t block, void* histogram, int64_t* error, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    FirstError first;
+    const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
+    const Output out = {histogram, &first, block};
+    if (type == kFloat64)
+      sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
+    else
+      sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
+    *error = first.code();
+  });
 }

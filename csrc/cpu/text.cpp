@@ -2,6 +2,7 @@
 #include "../core/text.h"
 
 #include "../core/platform.h"
+#include "guard.h"
 #include "pool.h"
 
 namespace valor {
@@ -44,19 +45,18 @@ Scratch& scratch() {
 }
 
 template <class Row>
-int32_t for_each_row(int64_t count, int64_t threads, Row row) {
+void for_each_row(int64_t count, int64_t threads, Row row) {
   auto body = [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) row(r, scratch());
   };
   parallel_for(count, 16, static_cast<int>(threads), body);
-  return 0;
 }
 
 // Fills out [references] with measure(buffers, whose positions are the prediction's, its size, a reference).
 template <class Measure>
-int32_t for_each_reference(const Batch& batch, int64_t num_rows, int64_t* out, int64_t threads,
-                           Measure measure) {
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+void for_each_reference(const Batch& batch, int64_t num_rows, int64_t* out, int64_t threads,
+                        Measure measure) {
+  for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
     const Words first = batch.text(batch.rows[r]);
     s.positions.set(first);
     for (int64_t t = batch.rows[r] + 1; t < batch.rows[r + 1]; ++t)
@@ -112,35 +112,39 @@ void count_matches(int64_t references, int32_t distinct, int64_t stride, int64_t
 VALOR_API int32_t valor_text_words_cpu(const uint8_t* text, const int64_t* offsets, const int64_t* rows,
                                        int64_t num_rows, int64_t splitter, int32_t* ids, int64_t* lengths,
                                        int64_t threads) {
-  using namespace valor;
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-    const int64_t begin = offsets[rows[r]], size = offsets[rows[r + 1]] - begin;
-    s.lower.assign(text + begin, text + begin + size);
-    if (splitter == kRuns)
-      for (uint8_t& c : s.lower) c |= (c >= 'A' && c <= 'Z') ? 32 : 0;
-    s.words.clear(size + 1);
-    for (int64_t t = rows[r]; t < rows[r + 1]; ++t) {
-      const uint8_t* from = s.lower.data() + (offsets[t] - begin);
-      int32_t* out = ids + offsets[t];
-      split_text(from, offsets[t + 1] - offsets[t], static_cast<Splitter>(splitter),
-                 [&](int64_t first, int64_t end) {
-                   *out++ = s.words.of(
-                       {reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
-                 });
-      lengths[t] = out - (ids + offsets[t]);
-    }
+  return valor::guarded([&] {
+    using namespace valor;
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      const int64_t begin = offsets[rows[r]], size = offsets[rows[r + 1]] - begin;
+      s.lower.assign(text + begin, text + begin + size);
+      if (splitter == kRuns)
+        for (uint8_t& c : s.lower) c |= (c >= 'A' && c <= 'Z') ? 32 : 0;
+      s.words.clear(size + 1);
+      for (int64_t t = rows[r]; t < rows[r + 1]; ++t) {
+        const uint8_t* from = s.lower.data() + (offsets[t] - begin);
+        int32_t* out = ids + offsets[t];
+        split_text(from, offsets[t + 1] - offsets[t], static_cast<Splitter>(splitter),
+                   [&](int64_t first, int64_t end) {
+                     *out++ = s.words.of(
+                         {reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
+                   });
+        lengths[t] = out - (ids + offsets[t]);
+      }
+    });
   });
 }
 
 // Turns ids of a whole batch into those of each row: 0, 1, ... in the order of their first use.
 VALOR_API int32_t valor_text_renumber_cpu(int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                           const int64_t* rows, int64_t num_rows, int64_t threads) {
-  using namespace valor;
-  const Batch batch{ids, starts, lengths, rows};
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-    s.grams.clear(batch.words_of(r) + 1);
-    for (int64_t t = rows[r]; t < rows[r + 1]; ++t)
-      for (int64_t i = starts[t]; i < starts[t] + lengths[t]; ++i) ids[i] = s.grams.of(ids[i]);
+  return valor::guarded([&] {
+    using namespace valor;
+    const Batch batch{ids, starts, lengths, rows};
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      s.grams.clear(batch.words_of(r) + 1);
+      for (int64_t t = rows[r]; t < rows[r + 1]; ++t)
+        for (int64_t i = starts[t]; i < starts[t] + lengths[t]; ++i) ids[i] = s.grams.of(ids[i]);
+    });
   });
 }
 
@@ -149,37 +153,43 @@ VALOR_API int32_t valor_text_renumber_cpu(int32_t* ids, const int64_t* starts, c
 VALOR_API int32_t valor_text_ngrams_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                         const int64_t* rows, int64_t num_rows, int64_t most, int64_t* matches,
                                         int64_t* clipped, int64_t threads) {
-  using namespace valor;
-  const Batch batch{ids, starts, lengths, rows};
-  return for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-    const int64_t references = rows[r + 1] - rows[r] - 1;
-    for (int64_t n = 1; n <= most; ++n) {
-      lengthen(batch, r, n, s);
-      const int32_t distinct = n == 1 ? batch.ids_of(r) : s.grams.used();
-      count_matches(references, distinct, most, matches + (rows[r] - r) * most + n - 1,
-                    clipped + r * most + n - 1, s);
-    }
+  return valor::guarded([&] {
+    using namespace valor;
+    const Batch batch{ids, starts, lengths, rows};
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      const int64_t references = rows[r + 1] - rows[r] - 1;
+      for (int64_t n = 1; n <= most; ++n) {
+        lengthen(batch, r, n, s);
+        const int32_t distinct = n == 1 ? batch.ids_of(r) : s.grams.used();
+        count_matches(references, distinct, most, matches + (rows[r] - r) * most + n - 1,
+                      clipped + r * most + n - 1, s);
+      }
+    });
   });
 }
 
 // Length of the longest common subsequence of the prediction and each reference.
 VALOR_API int32_t valor_text_lcs_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                      const int64_t* rows, int64_t num_rows, int64_t* out, int64_t threads) {
-  using namespace valor;
-  return for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
-                            [](Scratch& s, int64_t size, const Words& reference) {
-                              return lcs_length(s.positions, size, reference, s.open);
-                            });
+  return valor::guarded([&] {
+    using namespace valor;
+    for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
+                       [](Scratch& s, int64_t size, const Words& reference) {
+                         return lcs_length(s.positions, size, reference, s.open);
+                       });
+  });
 }
 
 // Edit distance of the prediction and each reference.
 VALOR_API int32_t valor_text_edits_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                        const int64_t* rows, int64_t num_rows, int64_t* out, int64_t threads) {
-  using namespace valor;
-  return for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
-                            [](Scratch& s, int64_t size, const Words& reference) {
-                              return edit_distance(s.positions, size, reference, s.open, s.other);
-                            });
+  return valor::guarded([&] {
+    using namespace valor;
+    for_each_reference({ids, starts, lengths, rows}, num_rows, out, threads,
+                       [](Scratch& s, int64_t size, const Words& reference) {
+                         return edit_distance(s.positions, size, reference, s.open, s.other);
+                       });
+  });
 }
 
 // Words of the reference that the union of common subsequences with the sentences of the prediction covers,
@@ -188,30 +198,33 @@ VALOR_API int32_t valor_text_edits_cpu(const int32_t* ids, const int64_t* starts
 VALOR_API int32_t valor_text_union_lcs_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
                                            const int64_t* pairs, int64_t count, int64_t* out,
                                            int64_t threads) {
-  using namespace valor;
-  const Batch batch{ids, starts, lengths, nullptr};
-  return for_each_row(count, threads, [&](int64_t p, Scratch& s) {
-    const int64_t* range = pairs + 4 * p;
-    int32_t distinct = 0;
-    for (const int64_t* side : {range, range + 2})
-      for (int64_t t = side[0]; t < side[1]; ++t)
-        for (int64_t i = 0; i < lengths[t]; ++i) distinct = std::max(distinct, batch.text(t).ids[i] + 1);
-    s.count.assign(distinct, 0);
-    s.predicted.assign(distinct, 0);
-    for (int64_t t = range[0]; t < range[1]; ++t)
-      for (int64_t i = 0; i < lengths[t]; ++i) ++s.count[batch.text(t).ids[i]];
-    for (int64_t t = range[2]; t < range[3]; ++t)
-      for (int64_t i = 0; i < lengths[t]; ++i) ++s.predicted[batch.text(t).ids[i]];
-    out[p] = 0;
-    for (int64_t t = range[0]; t < range[1]; ++t) {
-      const Words sentence = batch.text(t);
-      s.marked.assign(sentence.size, 0);
-      for (int64_t other = range[2]; other < range[3]; ++other)
-        mark_common(sentence, batch.text(other), s.table, s.marked);
-      for (int64_t i = 0; i < sentence.size; ++i) {
-        const int32_t id = sentence.ids[i];
-        if (s.marked[i] && s.count[id] > 0 && s.predicted[id] > 0) --s.count[id], --s.predicted[id], ++out[p];
+  return valor::guarded([&] {
+    using namespace valor;
+    const Batch batch{ids, starts, lengths, nullptr};
+    for_each_row(count, threads, [&](int64_t p, Scratch& s) {
+      const int64_t* range = pairs + 4 * p;
+      int32_t distinct = 0;
+      for (const int64_t* side : {range, range + 2})
+        for (int64_t t = side[0]; t < side[1]; ++t)
+          for (int64_t i = 0; i < lengths[t]; ++i) distinct = std::max(distinct, batch.text(t).ids[i] + 1);
+      s.count.assign(distinct, 0);
+      s.predicted.assign(distinct, 0);
+      for (int64_t t = range[0]; t < range[1]; ++t)
+        for (int64_t i = 0; i < lengths[t]; ++i) ++s.count[batch.text(t).ids[i]];
+      for (int64_t t = range[2]; t < range[3]; ++t)
+        for (int64_t i = 0; i < lengths[t]; ++i) ++s.predicted[batch.text(t).ids[i]];
+      out[p] = 0;
+      for (int64_t t = range[0]; t < range[1]; ++t) {
+        const Words sentence = batch.text(t);
+        s.marked.assign(sentence.size, 0);
+        for (int64_t other = range[2]; other < range[3]; ++other)
+          mark_common(sentence, batch.text(other), s.table, s.marked);
+        for (int64_t i = 0; i < sentence.size; ++i) {
+          const int32_t id = sentence.ids[i];
+          if (s.marked[i] && s.count[id] > 0 && s.predicted[id] > 0)
+            --s.count[id], --s.predicted[id], ++out[p];
+        }
       }
-    }
+    });
   });
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../core/labels.h"
+#include "guard.h"
 #include "rows.h"
 #include "simd.h"
 
@@ -15,7 +16,7 @@ constexpr int64_t kShortRow = 24;         // columns up to which rows are taken 
 constexpr int64_t kInsertion = 32;        // largest scores that are kept in order while a row is read
 
 int64_t grain_of(const Scores& scores) {
-  const int64_t width = scores.type == kFloat64 ? 8 : scores.type == kFloat32 ? 4 : 2;
+  const int64_t width = float_bytes(static_cast<FloatType>(scores.type));
   return std::max<int64_t>(1, kChunkBytes / (width * scores.classes));
 }
 
@@ -90,18 +91,17 @@ VALOR_INLINE int32_t predict_long(const typename Bits::Word* row, int64_t count,
 template <class Bits>
 VALOR_INLINE int64_t predict_rows(const Scores& scores, const Target* target, int64_t k, int64_t begin,
                                   int64_t end, int32_t* predicted) {
-  int64_t problem = kFine;
+  int64_t error = kNoError;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t true_class = target ? target->row_class(i) : 0;
     predicted[i] = kLeftOut;
-    if (true_class == kBadRow) problem = std::min(problem, value_problem(i, 0, kTarget));
+    if (true_class == kBadRow) error = std::min(error, value_error(i, 0, kTarget));
     if (true_class < 0) continue;
     const typename Bits::Word* row = scores.row<Bits>(i);
     predicted[i] = predict_long<Bits>(row, scores.classes, true_class, k);
-    if (predicted[i] == kLeftOut)
-      problem = std::min(problem, value_problem(i, first_nan<Bits>(row), kNanScore));
+    if (predicted[i] == kLeftOut) error = std::min(error, value_error(i, first_nan<Bits>(row), kNanScore));
   }
-  return problem;
+  return error;
 }
 
 // Some short rows side by side, a lane each. Which score is larger cannot be foreseen: there is no branch.
@@ -144,7 +144,7 @@ VALOR_INLINE int64_t predict_short(const Scores& scores, const Target* target, i
                                    int64_t end, int32_t* predicted) {
   constexpr int64_t kLanes = ShortRows<Bits>::kLanes;
   ShortRows<Bits> lanes;
-  int64_t problem = kFine, truths[kLanes];
+  int64_t error = kNoError, truths[kLanes];
   for (int64_t tile = begin; tile < end; tile += kLanes) {
     const int64_t size = std::min(kLanes, end - tile);
     const typename Bits::Word* rows = scores.row<Bits>(tile);
@@ -156,13 +156,12 @@ VALOR_INLINE int64_t predict_short(const Scores& scores, const Target* target, i
     for (int64_t j = 0; j < size; ++j) {
       const int32_t found = lanes.predicted(j, k);
       predicted[tile + j] = truths[j] < 0 ? kLeftOut : found;
-      if (truths[j] == kBadRow) problem = std::min(problem, value_problem(tile + j, 0, kTarget));
+      if (truths[j] == kBadRow) error = std::min(error, value_error(tile + j, 0, kTarget));
       if (truths[j] >= 0 && found == kLeftOut)
-        problem =
-            std::min(problem, value_problem(tile + j, first_nan<Bits>(rows + j * scores.classes), kNanScore));
+        error = std::min(error, value_error(tile + j, first_nan<Bits>(rows + j * scores.classes), kNanScore));
     }
   }
-  return problem;
+  return error;
 }
 
 // The k largest of a row, a block of columns at a time: a block whose largest key does not reach is passed
@@ -202,21 +201,21 @@ void sort_largest(const typename Bits::Word* row, int64_t count, int64_t k, int3
 
 template <class Bits>
 VALOR_INLINE int64_t top_rows(const Scores& scores, int64_t k, int64_t begin, int64_t end, int32_t* classes) {
-  int64_t problem = kFine;
+  int64_t error = kNoError;
   for (int64_t i = begin; i < end; ++i) {
     const typename Bits::Word* row = scores.row<Bits>(i);
     typename Bits::Word best;
     int32_t* out = classes + i * k;
     if (!largest_key<Bits>(row, scores.classes, best)) {
       std::fill(out, out + k, kLeftOut);
-      problem = std::min(problem, value_problem(i, first_nan<Bits>(row), kNanScore));
+      error = std::min(error, value_error(i, first_nan<Bits>(row), kNanScore));
     } else if (k <= kInsertion) {
       keep_largest<Bits>(row, scores.classes, k, out);
     } else {
       sort_largest<Bits>(row, scores.classes, k, out);
     }
   }
-  return problem;
+  return error;
 }
 
 // Processor-specific clones of templates: one function a float type. To predict without a target and with k =
@@ -240,31 +239,33 @@ VALOR_ROWS_OF(Float64Bits)
 }  // namespace
 }  // namespace valor
 
-// Writes the class that each row predicts, kLeftOut for rows that do not count, and lowers `problem`.
+// Writes the class that each row predicts, kLeftOut for rows that do not count, and lowers `error`.
 VALOR_API int32_t valor_predict_top_cpu(const void* scores, int64_t type, int64_t rows,
                                         const void* target_words, int64_t k, int32_t* predicted,
-                                        int64_t* problem, int64_t threads) {
-  using namespace valor;
-  const Target& target = *static_cast<const Target*>(target_words);
-  const Scores of{scores, type, rows, target.classes};
-  with_bits(type, [&](auto bits) {
-    over_rows(rows, grain_of(of), threads, problem, [&](int64_t begin, int64_t end) {
-      return predict(bits, of, &target, k, begin, end, predicted);
+                                        int64_t* error, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    const Target& target = *static_cast<const Target*>(target_words);
+    const Scores of{scores, type, rows, target.classes};
+    with_bits(type, [&](auto bits) {
+      over_rows(rows, grain_of(of), threads, error, [&](int64_t begin, int64_t end) {
+        return predict(bits, of, &target, k, begin, end, predicted);
+      });
     });
   });
-  return 0;
 }
 
 // classes: [rows, k].
 VALOR_API int32_t valor_top_classes_cpu(const void* scores, int64_t type, int64_t rows, int64_t columns,
-                                        int64_t k, int32_t* classes, int64_t* problem, int64_t threads) {
-  using namespace valor;
-  const Scores of{scores, type, rows, columns};
-  with_bits(type, [&](auto bits) {
-    over_rows(rows, grain_of(of), threads, problem, [&](int64_t begin, int64_t end) {
-      return k == 1 ? predict(bits, of, nullptr, 0, begin, end, classes)
-                    : top(bits, of, k, begin, end, classes);
+                                        int64_t k, int32_t* classes, int64_t* error, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    const Scores of{scores, type, rows, columns};
+    with_bits(type, [&](auto bits) {
+      over_rows(rows, grain_of(of), threads, error, [&](int64_t begin, int64_t end) {
+        return k == 1 ? predict(bits, of, nullptr, 0, begin, end, classes)
+                      : top(bits, of, k, begin, end, classes);
+      });
     });
   });
-  return 0;
 }

@@ -13,8 +13,8 @@ constexpr int64_t kMostBlocks = 1024;
 constexpr int64_t kWideGrid = 1 << 20;  // blocks of a loop over rows without shared memory
 constexpr int32_t kNone = INT32_MAX;    // in place of a column
 
-__device__ void lower(int64_t* problem, int64_t found) {
-  if (found != kFine) atomicMin(reinterpret_cast<long long*>(problem), static_cast<long long>(found));
+__device__ void lower(int64_t* error, int64_t found) {
+  if (found != kNoError) atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(found));
 }
 
 unsigned blocks_of(int64_t count, int64_t a_block, int64_t most) {
@@ -62,7 +62,7 @@ struct TopTask {
   int64_t k;
   int lanes;
   int32_t* out;
-  int64_t* problem;
+  int64_t* error;
 
   __device__ int64_t row() const {
     return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / lanes;
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(kThreads) predict_kernel(const __grid_constant
   const bool counts = true_class >= 0 && largest.nan == kNone;
   const int32_t found = rank < task.k ? static_cast<int32_t>(true_class) : largest.column;
   task.out[i] = counts ? found : kLeftOut;
-  if (true_class == kBadRow) lower(task.problem, value_problem(i, 0, kTarget));
-  if (true_class >= 0 && !counts) lower(task.problem, value_problem(i, largest.nan, kNanScore));
+  if (true_class == kBadRow) lower(task.error, value_error(i, 0, kTarget));
+  if (true_class >= 0 && !counts) lower(task.error, value_error(i, largest.nan, kNanScore));
 }
 
 // Each round finds the largest that comes after the one before.
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) top_kernel(const __grid_constant__ T
     largest.join(task.lanes);
     if (round == 0 && largest.nan != kNone) {
       wrong = true;
-      if (task.lane() == 0) lower(task.problem, value_problem(i, largest.nan, kNanScore));
+      if (task.lane() == 0) lower(task.error, value_error(i, largest.nan, kNanScore));
     }
     if (there && task.lane() == 0) task.out[i * task.k + round] = wrong ? kLeftOut : largest.column;
     before = largest;
@@ -126,7 +126,7 @@ struct PairTask {
   int64_t block_rows;
   double* partial;  // a table for each block of rows; the output itself where there is one block
   void* table;
-  int64_t* problem;
+  int64_t* error;
 
   __device__ Pair pair(int64_t row) const {
     return judge_pair(rows, row, rows.target.value(row),
@@ -141,11 +141,11 @@ __global__ void __launch_bounds__(kThreads) count_kernel(const __grid_constant__
   unsigned long long* table = static_cast<unsigned long long*>(task.table);
   for (int64_t cell = threadIdx.x; Shared && cell < cells.size(); cell += kThreads) own[cell] = 0;
   __syncthreads();
-  int64_t problem = kFine;
+  int64_t error = kNoError;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < task.rows.rows; i += step) {
     const Pair pair = task.pair(i);
-    if (pair.problem < problem) problem = pair.problem;
+    if (pair.error < error) error = pair.error;
     if (!pair.counts) continue;
     cells.add(pair, [&](int64_t cell, bool counts) {
       if (!counts) return;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) count_kernel(const __grid_constant__
         atomicAdd(table + cell, 1ull);
     });
   }
-  lower(task.problem, problem);
+  lower(task.error, error);
   __syncthreads();
   for (int64_t cell = threadIdx.x; Shared && cell < cells.size(); cell += kThreads)
     if (own[cell]) atomicAdd(table + cell, static_cast<unsigned long long>(own[cell]));
@@ -167,9 +167,9 @@ struct Tile {
   double weight[kThreads];
 
   __device__ void load(const PairTask& task, int64_t row, int64_t end) {
-    Pair pair{-1, -1, kFine, false};
+    Pair pair{-1, -1, kNoError, false};
     if (row < end) pair = task.pair(row);
-    lower(task.problem, pair.problem);
+    lower(task.error, pair.error);
     true_class[threadIdx.x] = pair.counts ? static_cast<int32_t>(pair.true_class) : -1;
     predicted[threadIdx.x] = pair.counts ? static_cast<int32_t>(pair.predicted) : -1;
     weight[threadIdx.x] = pair.counts ? task.rows.weight[row] : 0.0;
@@ -250,13 +250,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Cells, class Sums>
-int32_t tabulate(const void* pair_words, int64_t block_rows, double* partial, void* table, int64_t* problem,
+int32_t tabulate(const void* pair_words, int64_t block_rows, double* partial, void* table, int64_t* error,
                  void* stream) {
   const PairRows& rows = *static_cast<const PairRows*>(pair_words);
   if (rows.rows == 0) return 0;
   const Cells cells{rows.target.classes};
   const int64_t size = cells.size(), shared = size * static_cast<int64_t>(sizeof(uint32_t));
-  PairTask task{rows, block_rows, partial, table, problem};
+  PairTask task{rows, block_rows, partial, table, error};
   if (!rows.weight && shared <= kSharedBytes)
     return VALOR_LAUNCH((count_kernel<Cells, true>),
                         blocks_of(rows.rows, kThreads * kRowsPerThread, kMostBlocks), kThreads, shared,
@@ -304,16 +304,16 @@ unsigned row_blocks(const TopTask& task) {
 }  // namespace
 }  // namespace valor
 
-// Writes the class that each row predicts, kLeftOut for rows that do not count, and lowers `problem`. On the
+// Writes the class that each row predicts, kLeftOut for rows that do not count, and lowers `error`. On the
 // host: target_words, a Target.
 VALOR_API int32_t valor_predict_top_cuda(const void* scores, int64_t type, int64_t rows,
                                          const void* target_words, int64_t k, int32_t* predicted,
-                                         int64_t* problem, void* stream) {
+                                         int64_t* error, void* stream) {
   using namespace valor;
   if (rows == 0) return 0;
   const Target& target = *static_cast<const Target*>(target_words);
   const TopTask task{
-      {scores, type, rows, target.classes}, target, k, lanes_of(target.classes), predicted, problem};
+      {scores, type, rows, target.classes}, target, k, lanes_of(target.classes), predicted, error};
   return with_bits(type, [&](auto bits) {
     return VALOR_LAUNCH(predict_kernel<decltype(bits)>, row_blocks(task), kThreads, 0, stream, task);
   });
@@ -321,28 +321,28 @@ VALOR_API int32_t valor_predict_top_cuda(const void* scores, int64_t type, int64
 
 // classes: [rows, k].
 VALOR_API int32_t valor_top_classes_cuda(const void* scores, int64_t type, int64_t rows, int64_t columns,
-                                         int64_t k, int32_t* classes, int64_t* problem, void* stream) {
+                                         int64_t k, int32_t* classes, int64_t* error, void* stream) {
   using namespace valor;
   if (rows == 0) return 0;
-  const TopTask task{{scores, type, rows, columns}, {}, k, lanes_of(columns), classes, problem};
+  const TopTask task{{scores, type, rows, columns}, {}, k, lanes_of(columns), classes, error};
   return with_bits(type, [&](auto bits) {
     return VALOR_LAUNCH(top_kernel<decltype(bits)>, row_blocks(task), kThreads, 0, stream, task);
   });
 }
 
-// Fills counts [3, C], which are 0, int64 or with weights float64, and lowers `problem`. partial: with
+// Fills counts [3, C], which are 0, int64 or with weights float64, and lowers `error`. partial: with
 // weights and several blocks of rows as many tables. On the host: pair_words, a PairRows.
 VALOR_API int32_t valor_count_labels_cuda(const void* pair_words, int64_t block_rows, double* partial,
-                                          void* counts, int64_t* problem, void* stream) {
+                                          void* counts, int64_t* error, void* stream) {
   using namespace valor;
-  return tabulate<ClassCells, ClassSums>(pair_words, block_rows, partial, counts, problem, stream);
+  return tabulate<ClassCells, ClassSums>(pair_words, block_rows, partial, counts, error, stream);
 }
 
 // Likewise matrix [C, C]; partial must be 0 as well.
 VALOR_API int32_t valor_count_pairs_cuda(const void* pair_words, int64_t block_rows, double* partial,
-                                         void* matrix, int64_t* problem, void* stream) {
+                                         void* matrix, int64_t* error, void* stream) {
   using namespace valor;
-  return tabulate<PairCells, PairSums>(pair_words, block_rows, partial, matrix, problem, stream);
+  return tabulate<PairCells, PairSums>(pair_words, block_rows, partial, matrix, error, stream);
 }
 
 // Fills first [num_cells, k], which holds INT64_MAX.

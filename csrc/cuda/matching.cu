@@ -18,7 +18,7 @@ constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
 struct MatchTask {
   Rule rule;  // addresses of numbers are 0 where `numbers` holds them
   Output out;
-  int64_t* problem;
+  int64_t* error;
   unsigned char* workspace;
   int64_t shared_bytes;
   int64_t images;
@@ -130,18 +130,18 @@ class ImageWarp {
 
   // False when a row cannot be matched: the image then counts as empty.
   __device__ __forceinline__ bool load(int64_t image) {
-    int64_t detections, truths, problem = count_rows(segment_, image, detections, truths);
+    int64_t detections, truths, error = count_rows(segment_, image, detections, truths);
     detections_ = static_cast<int32_t>(detections);
     truths_ = static_cast<int32_t>(truths);
-    if (problem == kFine) {
+    if (error == kNoError) {
       const int64_t first = load_detections(image), second = load_truths(image);
-      problem = first < second ? first : second;
+      error = first < second ? first : second;
     }
-    if (problem != kFine)
-      atomicMin(reinterpret_cast<long long*>(task_.problem), static_cast<long long>(problem));
+    if (error != kNoError)
+      atomicMin(reinterpret_cast<long long*>(task_.error), static_cast<long long>(error));
     record_hash_ = warp_.sum(record_hash_);
     truth_hash_ = warp_.sum(truth_hash_);
-    return warp_.ballot(problem != kFine) == 0;
+    return warp_.ballot(error != kNoError) == 0;
   }
 
   __device__ __forceinline__ void clear() {
@@ -151,30 +151,30 @@ class ImageWarp {
       write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), 0, 0, 0.0, false);
   }
 
-  // The first problem of this lane's rows; likewise below.
+  // The first error of this lane's rows; likewise below.
   __device__ __forceinline__ int64_t load_detections(int64_t image) {
-    int64_t problem = kFine;
+    int64_t error = kNoError;
     for (int32_t i = warp_.lane(); i < detections_; i += 32) {
       const LoadedDetection d = load_detection(rule_, segment_, i);
-      if (d.problem && problem == kFine) problem = problem_at(image, i, d.problem);
+      if (d.error && error == kNoError) error = box_error(image, i, d.error);
       if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
       s_.detections()[i] = Ranked{descending_key(d.score), cell_label(d.label), i};
     }
-    return problem;
+    return error;
   }
 
   __device__ __forceinline__ int64_t load_truths(int64_t image) {
-    int64_t problem = kFine;
+    int64_t error = kNoError;
     for (int32_t j = warp_.lane(); j < segment_.truths; j += 32) {
       const LoadedTruth t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
-      if (t.problem && problem == kFine) problem = problem_at(image, j, t.problem);
+      if (t.error && error == kNoError) error = box_error(image, j, t.error);
       write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area,
                   j < truths_);
       if (j >= truths_) continue;
       if (rule_.options & kHashed) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
       s_.taken()[j] = truth_key(cell_label(t.label), j);
     }
-    return problem;
+    return error;
   }
 
   __device__ __forceinline__ int32_t cell_label(int64_t label) const {
@@ -373,19 +373,19 @@ bool measure(MatchTask& task, const int64_t* segments, int64_t workspace_bytes) 
 
 // Matches a batch. `segments` (see core/matching.h) and the numbers that `rule_words` points to lie on the
 // host; more than 16 images, or more than 64 numbers, need copies of theirs on the device, else null.
-// `problem` holds kFine and receives the first problem, whose image counts as empty. `workspace` has 16 bytes
+// `error` holds kNoError and receives the first error, whose image counts as empty. `workspace` has 16 bytes
 // a detection and 72 a ground truth.
 VALOR_API int32_t valor_match_boxes_cuda(const int64_t* segments, const int64_t* device_segments,
                                          int64_t num_images, const void* rule_words,
                                          const int64_t* device_numbers, uint8_t* detections, uint8_t* truths,
-                                         int64_t* images, int32_t* matches, int64_t* problem, void* workspace,
+                                         int64_t* images, int32_t* matches, int64_t* error, void* workspace,
                                          int64_t workspace_bytes, void* stream) {
   using namespace valor;
   if (num_images == 0) return 0;
   MatchTask task = {};
   task.rule = *static_cast<const Rule*>(rule_words);
   task.out = Output{detections, truths, images, (task.rule.options & kWantMatches) ? matches : nullptr};
-  task.problem = problem;
+  task.error = error;
   task.workspace = static_cast<unsigned char*>(workspace);
   task.images = num_images;
   task.table = device_segments;

@@ -30,15 +30,15 @@ __global__ void __launch_bounds__(kThreads)
     const Truth truth = task.target.at(row, column);
     const bool counts = truth == kPositive || truth == kNegative;
     Key key = Order::kLeftOut;
-    if (truth == kBadTruth) note(task, value_problem(row, task.target.per_element ? column : 0, kTarget));
+    if (truth == kBadTruth) note(task, value_error(row, task.target.per_element ? column : 0, kTarget));
     if (counts) {
       const auto raw = Order::raw(task, row, column);
       key = Order::key(raw);
-      if (Order::is_nan(raw)) note(task, value_problem(row, column, kNanScore));
+      if (Order::is_nan(raw)) note(task, value_error(row, column, kNanScore));
     }
     if (task.weight) {
       const double weight = task.weight[row];
-      if (counts && !good_weight(weight)) note(task, value_problem(row, 0, kWeight));
+      if (counts && !good_weight(weight)) note(task, value_error(row, 0, kWeight));
       if (!(weight > 0.0)) key = Order::kLeftOut;
     }
     tile[y][x] = ~key;

@@ -14,9 +14,9 @@ struct RankTask {
   int64_t type, rows;
   const double* weight;  // [rows] or null
   Target target;
-  double* areas;     // [2, C]
-  void* totals;      // [2, C] of int64_t, or of double with weights
-  int64_t* problem;  // holds kFine
+  double* areas;   // [2, C]
+  void* totals;    // [2, C] of int64_t, or of double with weights
+  int64_t* error;  // holds kNoError
 };
 
 // Keys as torch sorts them: signed. The least stands for what is left out.
@@ -37,7 +37,7 @@ struct SignedOrder {
 
 // Tells of a bad value.
 __device__ __forceinline__ void note(const RankTask& task, int64_t word) {
-  atomicMin(reinterpret_cast<long long*>(task.problem), static_cast<long long>(word));
+  atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(word));
 }
 
 // Sum over the block, the upper half of the lanes into the lower; every thread gets it.

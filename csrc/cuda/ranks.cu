@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= task.rows) return;
   const int64_t c = task.target.row_class(row);
-  if (c == kBadRow) note(task, value_problem(row, 0, kTarget));
+  if (c == kBadRow) note(task, value_error(row, 0, kTarget));
   classes[row] = static_cast<int32_t>(c < 0 ? task.target.classes : c);
   keys[row] = c < 0 ? Order::kLeftOut : Order::key(Order::raw(task, row, c));
 }
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t c = task.target.row_class(row);
       if (c < 0) continue;
       const auto raw = Order::raw(task, row, column);
-      if (Order::is_nan(raw)) note(task, value_problem(row, column, kNanScore));
+      if (Order::is_nan(raw)) note(task, value_error(row, column, kNanScore));
       if (c == column) continue;
       const Key key = Order::key(raw);
       const uint32_t place =

@@ -20,7 +20,7 @@ using Word = unsigned long long;
 
 struct Counted {
   int64_t* histogram;  // [2, classes, thresholds + 1], zero before
-  int64_t* problem;
+  int64_t* error;
 };
 
 // How blocks divide the elements, and what they keep in shared memory.
@@ -40,7 +40,7 @@ __device__ __forceinline__ void add_one(int64_t* count) {
 }
 
 __device__ __forceinline__ void note(const SweepTask& task, const Counted& out, int64_t row, int64_t column) {
-  atomicMin(reinterpret_cast<long long*>(out.problem), static_cast<long long>(task.problem(row, column)));
+  atomicMin(reinterpret_cast<long long*>(out.error), static_cast<long long>(task.error(row, column)));
 }
 
 // The lookup with its tables in shared memory, where `to` has room for them.
@@ -194,7 +194,7 @@ int32_t launch_counts(const SweepTask& task, const Lookup<Real>& lookup, const C
 struct Weighed {
   double* tables;     // [blocks, classes, 2, thresholds + 2], zero before
   double* histogram;  // [2, classes, thresholds + 1]
-  int64_t* problem;
+  int64_t* error;
   int64_t block, blocks;  // rows of a block, and how many there are
 };
 
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kThreads)
     if (truth == kIgnored) continue;
     const int32_t slot = lookup.slot(load_score<Real>(task, row * classes + column));
     if (truth == kBadTruth || slot == 0 || !task.good_row(row))
-      note(task, {nullptr, out.problem}, row, column);
+      note(task, {nullptr, out.error}, row, column);
     else
       table[(truth == kPositive ? slots : 0) + slot] += task.weight[row];
   }
@@ -266,7 +266,7 @@ int32_t launch(const SweepTask& task, const void* tables, const LookupShape& sha
   const Lookup<Real> lookup = {shape, bounds,
                                reinterpret_cast<const int32_t*>(bounds + lookup_bounds(shape.thresholds))};
   if (task.weight) return launch_sums(task, lookup, out, stream);
-  return launch_counts(task, lookup, {reinterpret_cast<int64_t*>(out.histogram), out.problem}, stream);
+  return launch_counts(task, lookup, {reinterpret_cast<int64_t*>(out.histogram), out.error}, stream);
 }
 
 }  // namespace
@@ -285,18 +285,17 @@ VALOR_API int32_t valor_sweep_lookup_cuda(const double* thresholds, int64_t coun
   return 0;
 }
 
-// On the host: `target` (a Target) and `words`. `histogram` is zero before, `problem` kFine; with weights
+// On the host: `target` (a Target) and `words`. `histogram` is zero before, `error` kNoError; with weights
 // `workspace` is [blocks, classes, 2, thresholds + 2] of zeros, for blocks of `block` rows.
 VALOR_API int32_t valor_sweep_cuda(const void* scores, int64_t type, int64_t rows, const void* target,
                                    const void* tables, const int64_t* words, const double* weight,
-                                   int64_t block, double* workspace, void* histogram, int64_t* problem,
+                                   int64_t block, double* workspace, void* histogram, int64_t* error,
                                    void* stream) {
   using namespace valor;
   if (rows == 0) return 0;
   const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
   const LookupShape& shape = reinterpret_cast<const Travel*>(words)->shape;
-  const Weighed out = {workspace, static_cast<double*>(histogram), problem, block,
-                       (rows + block - 1) / block};
+  const Weighed out = {workspace, static_cast<double*>(histogram), error, block, (rows + block - 1) / block};
   return type == kFloat64 ? launch<double>(task, tables, shape, out, stream)
                           : launch<float>(task, tables, shape, out, stream);
 }

@@ -10,7 +10,7 @@ from valor_gpu.ops import _labels_reference as reference
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.targets import pair_words, target_words
+from valor_gpu.ops.targets import block_rows, pair_words, target_words
 
 
 def _tabulate(
@@ -26,7 +26,7 @@ def _tabulate(
     with launching(preds.device) as stream:
         table, word = reference.empty_table(preds, rows, classes, weight)
         word = word.fill_(NO_ERROR) if error is None else error
-        block = reference.block_rows(target.shape[0], table.numel())
+        block = block_rows(target.shape[0], table.numel())
         blocks = 0 if weight is None else -(-target.shape[0] // block)
         partial = table.new_zeros(blocks * table.numel() if blocks > 1 else 0)
         words = pair_words(preds, target, classes, ignore_index, weight, error is not None)

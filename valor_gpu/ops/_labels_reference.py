@@ -6,17 +6,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, TARGET, WEIGHT, first_error
-from valor_gpu.ops.targets import bad_weights, read_target
-
-_MAX_BLOCKS, _MIN_ROWS = 64, 1024
-
-
-def block_rows(rows: int, cells: int) -> int:
-    """Rows of a block whose weights are summed on their own, for tables of so many cells.
-
-    At most 64 blocks, none of fewer rows than a table has cells: tables of blocks never outgrow a column of rows.
-    """
-    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, cells)
+from valor_gpu.ops.targets import bad_weights, block_rows, read_target
 
 
 def _sum_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:

@@ -19,7 +19,15 @@ from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.targets import check_labels, check_scores, check_target, check_weight, pair_words, target_words
+from valor_gpu.ops.targets import (
+    block_rows,
+    check_labels,
+    check_scores,
+    check_target,
+    check_weight,
+    pair_words,
+    target_words,
+)
 
 TRUE_POSITIVES, PREDICTED, TRUE = 0, 1, 2
 """Rows of the counts by class."""
@@ -231,7 +239,7 @@ def _tabulate(
     table, error = reference.empty_table(preds, rows, classes, weight)
     count(
         pair_words(preds, target, classes, ignore_index, weight, left_out),
-        reference.block_rows(target.shape[0], table.numel()),
+        block_rows(target.shape[0], table.numel()),
         table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return table, error

@@ -17,12 +17,20 @@ from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
-from valor_gpu.ops.targets import bad_weights, check_scores, check_target, check_weight, read_target, target_words
+from valor_gpu.ops.targets import (
+    bad_weights,
+    block_rows,
+    check_scores,
+    check_target,
+    check_weight,
+    read_target,
+    target_words,
+)
 
 POSITIVES, ALL = 0, 1
 """Rows of the histogram."""
 
-_MAX_BLOCKS, _MIN_ROWS, _ROWS_PER_BUCKET = 64, 1024, 40
+_ROWS_PER_BUCKET = 40
 
 
 class ScoreHistogram(NamedTuple):
@@ -77,12 +85,9 @@ def score_histogram(
     return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
 
 
-def block_rows(rows: int, thresholds: int) -> int:
-    """Rows of a block whose weights are summed on their own, at most 64 blocks.
-
-    The tables of all blocks take at most 0.4 bytes an element of the scores, or one table.
-    """
-    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, _ROWS_PER_BUCKET * (thresholds + 1))
+def _block(rows: int, thresholds: int) -> int:
+    """Rows of a block whose tables take at most 0.4 bytes per element of the scores, or one table."""
+    return block_rows(rows, _ROWS_PER_BUCKET * (thresholds + 1))
 
 
 def _check_thresholds(thresholds: Tensor) -> None:
@@ -113,7 +118,7 @@ def _score_histogram_reference(
     buckets = torch.searchsorted(thresholds.to(scores.device), values.contiguous(), right=True)
     size = len(thresholds) + 1
     cells = (hot * classes + torch.arange(classes, device=scores.device)) * size + buckets
-    block = block_rows(rows, len(thresholds))
+    block = _block(rows, len(thresholds))
     counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
     return torch.stack((counts[1], counts[0] + counts[1])), first_error(errors)
 
@@ -140,7 +145,7 @@ def _score_histogram_cpu(
     error = torch.empty((), dtype=torch.int64)
     native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
-        thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), block_rows(rows, count),
+        thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), _block(rows, count),
         histogram.data_ptr(), error.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return histogram, error
@@ -152,7 +157,11 @@ def _score_histogram_cuda(
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
-    block, wide, words = block_rows(rows, count), scores.dtype == torch.float64, torch.empty(9, dtype=torch.int64)
+    block, wide, words = (
+        _block(rows, count),
+        scores.dtype == torch.float64,
+        torch.empty(9, dtype=torch.int64),
+    )
     look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
     look_up(thresholds.data_ptr(), count, wide, 0, words.data_ptr())
     tables = torch.empty(int(words[0]), dtype=torch.uint8)

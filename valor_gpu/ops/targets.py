@@ -12,6 +12,18 @@ from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
+_MAX_BLOCKS, _MIN_ROWS = 64, 1024
+
+
+def block_rows(rows: int, min_rows: int) -> int:
+    """Return the rows of a block whose weights are summed on their own, so that every kernel gives the same bits.
+
+    Args:
+        rows: all rows; they make at most 64 blocks.
+        min_rows: rows that a block has at least, chosen so that the tables of all blocks stay smaller than the input.
+    """
+    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, min_rows)
+
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
     """Raise unless ``scores`` are floating ``[N, C]`` with at least one column."""
