@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from valor_gpu.classification.ratio_metrics import Accuracy
+from valor_gpu.classification.accuracy import Accuracy
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
 
 DATA = Path(__file__).parent.parent / "examples/data/digits_predictions.csv"

@@ -32,6 +32,28 @@ def test_a_changed_page_and_a_page_that_nothing_makes_are_found(tmp_path: Path) 
     assert make_docs.stale(tmp_path) == ["docs/metrics/Gone.md", "docs/cli.md"]
 
 
+FIXED = {"BalancedAccuracy": {"average", "zero_division"}, "CohenKappa": {"num_labels"}, "mROCAUC": {"average"}}
+"""Arguments of a base class that a metric leaves no choice of."""
+
+
+def accepted(kind: type) -> set[str]:
+    """Arguments of the constructor, with those of the base class to which it hands on its keyword arguments."""
+    constructors = [vars(owner)["__init__"] for owner in kind.__mro__ if "__init__" in vars(owner)]
+    listed = [set(inspect.signature(constructor).parameters) for constructor in constructors]
+    return set().union(listed[0], *(names for names in listed if "num_classes" in names)) - {"self"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kinds in make_docs.groups().values() for kind, _ in kinds if kind.__module__ != "valor_gpu.result"],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_argument_of_a_constructor_is_documented(kind: type) -> None:
+    sections = dict(make_docs.sections(inspect.cleandoc(kind.__doc__ or "")))
+    documented = set(re.findall(r"^    (\w+):", "\n".join(sections["Args"]), re.MULTILINE))
+    assert documented == accepted(kind) - FIXED.get(kind.__name__, set())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())

@@ -90,8 +90,17 @@ def signature(name: str, function: Callable[..., Any]) -> str:
 
 
 def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
-    """(name, signature or None for a property, docstring) of what a class itself makes public, in order."""
-    for name, value in vars(kind).items():
+    """(name, signature or None for a property, docstring) of the public members of a class.
+
+    A metric's own and inherited ones, but for those of ``valor_gpu.Metric``, which has a page of its own; of any other
+    class those that it defines itself.
+    """
+    from valor_gpu import Metric
+
+    bases = list(kind.__mro__)
+    owners = bases[: bases.index(Metric)] if Metric in bases[1:] else [kind]
+    values = {name: value for owner in reversed(owners) for name, value in vars(owner).items()}
+    for name, value in values.items():
         if name.startswith("_") or not getattr(value, "__doc__", None):
             continue
         if isinstance(value, property):
@@ -145,32 +154,71 @@ def cli_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def pages() -> dict[str, str]:
-    """Path below the checkout to content, for every page that is made."""
+CLASSIFICATION = {
+    "Classification: ratios of counts": ("accuracy", "ratio_metrics"),
+    "Classification: rankings and curves of scores": ("ranking_metrics", "curves", "threshold_counts"),
+    "Classification: confusion matrix and calibration": ("confusion", "calibration"),
+}
+"""Heading to modules of ``valor_gpu.classification``."""
+
+
+def metrics_of(package: Any) -> list[type]:
+    """The public metrics of a package, each once."""
+    import valor_gpu
+
+    public = [getattr(package, name) for name in package.__all__]
+    kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
+    return list(dict.fromkeys(kinds))
+
+
+def groups() -> dict[str, list[tuple[Any, str]]]:
+    """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
     from valor_gpu import classification, coco, detection, text
-    from valor_gpu.classification.confusion import PairMetric
-    from valor_gpu.classification.ratio_base import RatioMetric
 
-    documented: list[tuple[Any, str]] = []
-    for package in (detection, classification, text):
-        public = [getattr(package, name) for name in package.__all__]
-        kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
-        documented += [(kind, package.__name__) for kind in dict.fromkeys(kinds)]
-    documented += [(RatioMetric, RatioMetric.__module__), (PairMetric, PairMetric.__module__)]
-    documented += [(coco.COCO, "valor_gpu.coco"), (coco.COCOeval, "valor_gpu.coco")]
-    documented += [(valor_gpu.Metric, "valor_gpu"), (valor_gpu.Result, "valor_gpu")]
-    made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home) for kind, home in documented}
-    rows = [
-        f"- [{kind.__name__}]({kind.__name__}.md): {plain((kind.__doc__ or '').splitlines()[0])}"
-        for kind, _ in documented
-    ]
+    listed = {"Object detection": [(kind, detection.__name__) for kind in metrics_of(detection)]}
+    for heading, modules in CLASSIFICATION.items():
+        homes = [f"{classification.__name__}.{module}" for module in modules]
+        kinds = [kind for kind in metrics_of(classification) if kind.__module__ in homes]
+        listed[heading] = [(kind, classification.__name__) for kind in kinds]
+    listed["Texts compared with references"] = [(kind, text.__name__) for kind in metrics_of(text)]
+    listed["pycocotools-compatible API"] = [(kind, coco.__name__) for kind in (coco.COCO, coco.COCOeval)]
+    listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
+    return listed
+
+
+def summary(kind: Any) -> str:
+    """The first line of a docstring."""
+    return plain((kind.__doc__ or "").splitlines()[0])
+
+
+def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
+    """docs/metrics/README.md: what there is, by task."""
+    from valor_gpu.text import judged
+
+    parts = [NOTE.format(source="docstrings"), "# Metrics"]
+    for heading, kinds in documented.items():
+        rows = [f"- [{kind.__name__}]({kind.__name__}.md): {summary(kind)}" for kind, _ in kinds]
+        if heading.startswith("Texts"):
+            rows.append("- [Functions](text.md): the same comparisons of single rows, METEOR and the similarity of"
+                        " embeddings, without torch.")  # fmt: skip
+        parts += [f"## {heading}", "\n".join(rows)]
+        if heading.startswith("Texts"):
+            rows = [f"- [{kind.__name__}](../judged.md): {summary(kind)}" for kind in judged.METRICS.values()]
+            parts += ["## Texts judged by a language model", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Path below the checkout to content, for every page that is made."""
+    from valor_gpu import text
+
+    documented = groups()
+    made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home)
+            for kinds in documented.values() for kind, home in kinds}  # fmt: skip
     functions = [getattr(text, name) for name in text.__all__ if inspect.isfunction(getattr(text, name))]
     made["docs/metrics/text.md"] = functions_page("Functions of text comparison", "valor_gpu.text", functions)
-    rows.append("- [valor_gpu.text](text.md): functions of text comparison, without torch")
-    made["docs/metrics/README.md"] = (
-        "\n\n".join([NOTE.format(source="docstrings"), "# Metrics", "\n".join(rows)]) + "\n"
-    )
+    made["docs/metrics/README.md"] = index(documented)
     made["docs/cli.md"] = cli_page()
     return made
 

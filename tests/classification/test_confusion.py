@@ -15,7 +15,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from valor_gpu.classification import confusion
-from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef, PairMetric
+from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
+from valor_gpu.classification.confusion_base import PairMetric
 from valor_gpu.classification.confusion_plot import plot_confusion
 from valor_gpu.errors import InputError
 

@@ -18,13 +18,11 @@ from torchmetrics import MetricCollection
 
 from valor_gpu import classification
 from valor_gpu.classification import ratio_base
+from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
 from valor_gpu.classification.ratio_base import RatioMetric, next_above
 from valor_gpu.classification.ratio_metrics import (
-    Accuracy,
-    BalancedAccuracy,
     F1Score,
     FBetaScore,
-    HammingDistance,
     JaccardIndex,
     NegativePredictiveValue,
     Precision,

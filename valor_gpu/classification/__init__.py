@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
     from valor_gpu.classification.calibration import CalibrationError
     from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
     from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
     from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, mROCAUC
     from valor_gpu.classification.ratio_metrics import (
-        Accuracy,
-        BalancedAccuracy,
         F1Score,
         FBetaScore,
-        HammingDistance,
         JaccardIndex,
         NegativePredictiveValue,
         Precision,
@@ -50,11 +48,11 @@ __all__ = [
     "mROCAUC",
 ]
 
-_COUNTS = ("Accuracy", "BalancedAccuracy", "F1Score", "FBetaScore", "HammingDistance", "JaccardIndex",
-           "NegativePredictiveValue", "Precision", "Recall", "Specificity")  # fmt: skip
+_RATIOS = ("F1Score", "FBetaScore", "JaccardIndex", "NegativePredictiveValue", "Precision", "Recall", "Specificity")
 _HOMES = {
+    **dict.fromkeys(("Accuracy", "BalancedAccuracy", "HammingDistance"), "valor_gpu.classification.accuracy"),
     **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.ranking_metrics"),
-    **dict.fromkeys(_COUNTS, "valor_gpu.classification.ratio_metrics"),
+    **dict.fromkeys(_RATIOS, "valor_gpu.classification.ratio_metrics"),
     **dict.fromkeys(("CohenKappa", "ConfusionMatrix", "MatthewsCorrCoef"), "valor_gpu.classification.confusion"),
     **dict.fromkeys(("PrecisionRecallCurve", "ROC"), "valor_gpu.classification.curves"),
     **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.threshold_counts"),

@@ -1,4 +1,4 @@
-"""Calibration: whether predictions made with confidence p are right in a share p of cases."""
+"""Calibration error: whether a fraction p of the predictions made with confidence p is correct."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class ReliabilityBins(State):
 
 
 class CalibrationError(TaskMetric[ReliabilityBins]):
-    """Distance between confidence and accuracy, over bins of confidence: ECE (l1), MCE (max) or their root mean square.
+    """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2).
 
-    Multiclass: the confidence is the largest probability, and right is a sample of that class. Binary: the confidence
-    is the probability of class 1, and right is a sample of class 1. Bins are [a, b), as in torchmetrics, so that a
+    Multiclass: the confidence is the largest probability, and a sample of that class is correct. Binary: the confidence
+    is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b), as in torchmetrics, so that a
     confidence of exactly 1 has a bin of its own.
+
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
 
     Args:
         num_classes: C, in the multiclass task; left out in the binary one.
-        n_bins: B, at least 1.
-        norm: ``l1``, ``max`` or ``l2``, what :meth:`compute` gives; :meth:`result` has all three.
+        n_bins: B, number of bins of equal width, at least 1.
+        norm: ``l1``, ``max`` or ``l2``: what :meth:`compute` gives; :meth:`result` has all three.
         ignore_index: samples with this target are left out.
-        activation: ``auto`` takes softmax or sigmoid of a batch in which any score that counts (its target is not
-            ``ignore_index``) lies outside [0, 1]. It decides for each batch apart, so that another split of logits can
-            give another number; with ``none``, ``softmax`` and ``sigmoid`` it cannot.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
+            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range.
@@ -95,7 +95,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Add a batch.
+        """Adds a batch.
 
         Args:
             preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, binary ``[N, ...]``.
@@ -103,8 +103,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
             sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
 
         Raises:
-            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
-                by ``compute`` instead, since nothing waits for the device here.
+            InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         confidence, correct, error = _confidences(batch)
@@ -122,11 +122,11 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), refused)
 
     def compute(self) -> Tensor:
-        """float32 ``[]``, NaN without data."""
+        """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
         return _distance(self.state(), self.norm).float()
 
     def result(self) -> Result:
-        """The three errors in float64 and, for every bin ``[B + 1]``, its edges, confidence, accuracy and count."""
+        """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
         with self.synced_state() as state:
             values: dict[str, Any] = {"CalibrationError": float(_distance(state, self.norm))}
             names = {"l1": "expected_error", "max": "maximum_error", "l2": "root_mean_square_error"}

@@ -3,249 +3,51 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.checks import check_choice
+from valor_gpu.classification.confusion_base import PairCounts, PairExamples, PairMetric
 from valor_gpu.classification.confusion_plot import plot_confusion
-from valor_gpu.classification.examples import NOTHING, example_rows, shown, thinned
-from valor_gpu.classification.ratio_base import choices_of, count_classes, decided, samples_seen, without_activation
-from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.examples import shown
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.error_codes import PREDICTION, value_kind
-from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
 from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
-from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, joined, summed
+from valor_gpu.result import Result
 
 NORMALIZE = ("none", "true", "pred", "all", None)
-_SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
-_FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
-_THIN_EVERY = 64  # updates, since looking through the parts costs host time
 KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
 
 
-@dataclass(frozen=True)
-class PairCounts(State):
-    """Counts of pairs of true and predicted class, or sums of weights.
-
-    Attributes:
-        matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
-        pending: float64 ``[N, 2]``, cell and weight of samples that are in no matrix yet: those of batches that are
-            small beside a matrix of many classes.
-    """
-
-    matrix: Tensor = summed()
-    seen: Tensor = summed()
-    pending: Tensor = joined()
-
-
-@dataclass(frozen=True)
-class PairExamples(PairCounts):
-    """PairCounts with samples to show.
-
-    Attributes:
-        picked: int64 ``[N, 3]``, see :mod:`valor_gpu.classification.examples`.
-    """
-
-    picked: Tensor = joined()
-
-
-class PairMetric(TaskMetric[PairCounts]):
-    """Base of the metrics of a confusion matrix; those of equal configuration share one ``update`` in a collection.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither the task is binary.
-        threshold: binary and multilabel: scores above it are positive, compared in their dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch with any counted score outside [0, 1];
-            ``none`` and ``sigmoid`` do not guess.
-        max_examples: how many samples of each cell are kept; 24 bytes for each of them, or at most for every sample.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-    """
-
-    update_family: ClassVar[str | None] = "class pairs"
-    matrix: Tensor
-    pending: list[Tensor]
-    picked: list[Tensor]
-
-    def __init__(
-        self,
-        num_classes: int | None = None,
-        num_labels: int | None = None,
-        *,
-        threshold: float = 0.5,
-        ignore_index: int | None = None,
-        activation: str = "auto",
-        max_examples: int = 0,
-        **kwargs: Any,
-    ) -> None:
-        task = Task.of(num_classes, num_labels, ignore_index, activation)
-        self.threshold = choices_of(task, 1, threshold)[1]
-        if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
-            raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
-        self.max_examples = max_examples
-        multiclass = task.kind == "multiclass"
-        zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
-        self._cells = zeros.numel()
-        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 2), dtype=torch.float64))
-        if max_examples:
-            empty = PairExamples(zeros, empty.seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
-        kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
-        super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
-
-    def update(
-        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None, sample_ids: Tensor | None = None
-    ) -> None:
-        """Count a batch.
-
-        Args:
-            preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
-                ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
-            target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
-            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
-            sample_ids: integer ``[N]``, the names of the samples in examples. A sample without one is named by how many
-                came before it; where states are merged, those of the first come first.
-
-        Raises:
-            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
-                by ``compute`` instead, since nothing waits for the device here.
-        """
-        batch = score_batch(preds, target, self.task, sample_weight)
-        if sample_ids is not None:
-            check_type("sample_ids", sample_ids, Tensor)
-            check_shape("sample_ids", sample_ids, (target.shape[0],))
-            check_dtype("sample_ids", sample_ids, INT_TYPES)
-            check_same_device(("preds", "sample_ids"), (preds, sample_ids))
-        counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
-        predicted, matrix, pending, error = counted(batch)
-        refused = self._refused(error)
-        counts = PairCounts(matrix, samples_seen(batch), pending)
-        if not self.max_examples:
-            self._add(counts, refused)
-        else:
-            cells = self._cells_of(predicted, batch.target)
-            picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
-            self._add(PairExamples(matrix, counts.seen, pending, picked), refused)
-            if len(self.picked) % _THIN_EVERY == 0:
-                self._thin_examples()
-        if len(pending) and len(self.pending) % _THIN_EVERY == 0:
-            self._count_pending()
-
-    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
-        top = None if batch.hard else top_classes(batch.preds)
-        predicted = batch.preds if top is None else top.classes[:, 0]
-        task = self.task
-        choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
-        if max(_SMALL * len(predicted), _FEW_CELLS) < self._cells:
-            error = count_labels(predicted, batch.target, task.classes, **choices).error
-            matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
-        else:
-            pairs = count_pairs(predicted, batch.target, task.classes, **choices)
-            matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
-        if top is not None:
-            error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
-        return predicted, matrix, pending, error
-
-    def _none_pending(self) -> Tensor:
-        return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)
-
-    def _pending_of(self, predicted: Tensor, batch: ScoreBatch) -> Tensor:
-        """float64 ``[N, 2]``, cell and weight of every sample; 0 and 0 of those that do not count."""
-        classes, target = self.task.classes, batch.target.long()
-        counts = (target >= 0) & (target < classes) & (predicted >= 0) & (predicted < classes)
-        if self.task.ignore_index is not None:
-            counts &= target != self.task.ignore_index
-        weight = counts.double() if batch.weight is None else torch.where(counts, batch.weight, 0.0)
-        return torch.stack((torch.where(counts, target * classes + predicted, 0).double(), weight), 1)
-
-    def _count_pending(self) -> None:
-        """Count what is pending once it is as large as the matrix, so that memory stays that of two."""
-        if 2 * sum(map(len, self.pending)) >= self._cells:
-            rows = torch.cat([part.to(self.matrix.device) for part in self.pending])
-            self.matrix, self.pending = self.matrix + self._matrix_of(rows), []
-
-    def _matrix_of(self, rows: Tensor) -> Tensor:
-        """float64 ``[C, C]`` of pending rows."""
-        cells, classes = rows[:, 0].long(), self.task.classes
-        return count_pairs(cells % classes, cells // classes, classes, weight=rows[:, 1]).matrix
-
-    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first error."""
-        counts, error = count_classes(batch, threshold=self.threshold)
-        o = counts.outcomes
-        matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
-        if not self.max_examples:
-            return batch.target, matrix, self._none_pending(), error
-        scores, least = decided(batch, self.threshold)
-        return scores >= least, matrix, self._none_pending(), error
-
-    def _cells_of(self, predicted: Tensor, target: Tensor) -> Tensor:
-        """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
-        side = self.task.classes if self.task.kind == "multiclass" else 2
-        cells = target.long() * side + predicted
-        if self.task.kind != "multiclass":
-            cells += torch.arange(self.task.classes, device=cells.device) * 4
-        if self.task.ignore_index is not None:
-            cells = torch.where(target == self.task.ignore_index, NOTHING, cells)
-        return cells.reshape(-1)
-
-    def _thin_examples(self) -> None:
-        """Keep memory bounded by what will be shown; a joined state is not to be looked at between updates."""
-        if sum(map(len, self.picked)) > 4 * self._cells * self.max_examples + 1024:
-            rows = torch.cat([part.to(self.picked[0].device) for part in self.picked])
-            self.picked = [thinned(rows, self._cells, self.max_examples)]
-
-    def _matrix(self, state: PairCounts) -> Tensor:
-        """float64 ``[C, C]``, or multilabel ``[L, 2, 2]``."""
-        if len(state.pending):
-            return state.matrix + self._matrix_of(state.pending)
-        return state.matrix[0] if self.task.kind == "binary" else state.matrix
-
-    def _result_of(
-        self, state: PairCounts, values: dict[str, Any], choices: dict[str, Any], reason: str, plot: Any
-    ) -> Result:
-        """A result of ``values``, with ``reason`` for every one that is NaN or holds NaN."""
-        missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
-        samples, ignored = state.seen.tolist()
-        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
-        counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(missing, reason), plot)
-
-
 class ConfusionMatrix(PairMetric):
-    """How often each true class was predicted as each class; rows are true classes.
+    """Counts how often each true class was predicted as each class; rows are true classes.
 
-    With ``max_examples`` it also tells which samples these were: the first of each cell, in order of arrival. Of equal
-    largest scores the lowest class is predicted. Without data all counts are 0; a share 0 / 0, of a class that is never
-    true (or never predicted), is 0 in ``compute`` and NaN in :meth:`result`.
+    With ``max_examples`` it also names the first samples of each cell, in order of arrival. Of equal largest scores the
+    lowest class is predicted. Without data all counts are 0; a fraction 0 / 0, of a class that is never true (or never
+    predicted), is 0 in ``compute`` and NaN in :meth:`result`.
 
     Source: scikit-learn, ``confusion_matrix`` and, for labels, ``multilabel_confusion_matrix``; with examples:
     ConfusionMatrixWithExamples of valor-lite.
 
     Args:
-        num_classes: see :class:`PairMetric`; likewise ``num_labels`` and ``choices``.
-        num_labels: see there.
-        normalize: divide by the sum of the row (``true``), of the column (``pred``) or of everything (``all``).
-        choices: the other arguments of :class:`PairMetric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        normalize: divide by the sum of the row (``true``), of the column (``pred``) or of everything (``all``);
+            ``none`` or None keeps counts.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
+            1]; ``none`` and ``sigmoid`` do not guess.
+        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
-        InputError: an argument is out of range.
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = ConfusionMatrix(num_classes=3, max_examples=2)
         >>> metric.update(torch.tensor([2, 1, 0, 1]), torch.tensor([2, 1, 0, 0]))
         >>> metric.compute()
@@ -262,21 +64,21 @@ class ConfusionMatrix(PairMetric):
         num_labels: int | None = None,
         *,
         normalize: str | None = None,
-        **choices: Any,
+        **kwargs: Any,
     ) -> None:
         check_choice("normalize", normalize, NORMALIZE)
         self.normalize = normalize
-        super().__init__(num_classes, num_labels, **choices)
+        super().__init__(num_classes, num_labels, **kwargs)
 
     def compute(self) -> Tensor:
-        """float64 counts ``[C, C]`` (binary ``[2, 2]``, multilabel ``[L, 2, 2]``), or float32 shares, 0 for 0 / 0."""
+        """Returns float64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``, multilabel ``[L, 2, 2]``."""
         matrix = self._matrix(self.state())
         return (
             matrix if self.normalize in ("none", None) else normalized(matrix, self.normalize).nan_to_num(0.0).float()
         )
 
     def result(self) -> Result:
-        """``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.
+        """Returns ``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.
 
         A row of ``examples`` is true class, predicted class and name of a sample (multilabel: the label before them).
         """
@@ -288,11 +90,18 @@ class ConfusionMatrix(PairMetric):
             return self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
-        """Draw the matrix of :meth:`result`; returns figure and axes. Collective like it."""
+        """Draws the matrix of :meth:`result` and returns figure and axes; collective like it.
+
+        Args:
+            val: must be left out: only what the metric holds is drawn.
+            ax: matplotlib axes, or None for new ones.
+        """
         return self._draw(val, ax)
 
     def examples(self) -> dict[tuple[int, ...], list[int]]:
-        """(true, predicted) class to the names of its first samples; multilabel: (label, true, predicted). Collective.
+        """Returns the names of the first samples by (true, predicted) class; multilabel: (label, true, predicted).
+
+        It is collective like ``compute``.
 
         Raises:
             InputError: ``max_examples`` is 0.
@@ -312,13 +121,28 @@ class ConfusionMatrix(PairMetric):
 
 
 class MatthewsCorrCoef(PairMetric):
-    """Correlation of true and predicted classes, from -1 to 1; multilabel pools the labels.
+    """Computes the Matthews correlation of true and predicted classes, from -1 to 1; multilabel pools the labels.
 
     It does not exist where all samples are of one class or were predicted as one: ``compute`` gives 0 then, as
     scikit-learn does (torchmetrics gives other numbers for such binary inputs), ``result`` NaN with a reason.
-    Arguments: those of :class:`PairMetric`. Source: Gorodkin, Computational Biology and Chemistry 28, 2004.
+
+    Source: Gorodkin, Computational Biology and Chemistry 28, 2004.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
+            1]; ``none`` and ``sigmoid`` do not guess.
+        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = MatthewsCorrCoef()
         >>> metric.update(torch.tensor([0, 1, 0, 0]), torch.tensor([1, 1, 0, 0]))
         >>> metric.compute()
@@ -334,32 +158,40 @@ class MatthewsCorrCoef(PairMetric):
         return matthews(matrix.sum(0) if matrix.ndim == 3 else matrix)
 
     def compute(self) -> Tensor:
-        """float32 ``[]``."""
+        """Returns the value, float32 ``[]``."""
         return self._ratio(self.state()).value(0.0).float()
 
     def result(self) -> Result:
-        """The value in float64."""
+        """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
             values = {"MatthewsCorrCoef": float(self._ratio(state).value())}
             return self._result_of(state, values, {}, "fewer than two classes are true, or predicted", None)
 
 
 class CohenKappa(PairMetric):
-    """Agreement of truth and prediction beyond chance: 1 is full agreement, 0 that of chance.
+    """Computes Cohen's kappa, the agreement of target and prediction beyond chance: 1 is full agreement, 0 is chance.
 
-    Binary and multiclass. NaN where chance agrees fully: all samples are of one class and were predicted as it.
+    It is for the binary and the multiclass task. NaN where chance agrees fully: all samples are of one class and were
+    predicted as it.
+
     Source: Cohen, Educational and Psychological Measurement 20, 1960; with weights: Psychological Bulletin 70, 1968.
 
     Args:
-        num_classes: see :class:`PairMetric`; likewise ``choices``.
-        weights: how far apart classes i and j are: ``none`` all alike, ``linear`` their distance, ``quadratic`` its
-            square.
-        choices: the other arguments of :class:`PairMetric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        weights: how far apart classes i and j are: ``none`` or None all alike, ``linear`` their distance, ``quadratic``
+            its square.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
+            1]; ``none`` and ``sigmoid`` do not guess.
+        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
-        InputError: an argument is out of range.
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = CohenKappa(num_classes=2)
         >>> metric.update(torch.tensor([0, 1, 0, 0]), torch.tensor([1, 1, 0, 0]))
         >>> metric.compute()
@@ -370,22 +202,22 @@ class CohenKappa(PairMetric):
     plot_lower_bound = -1.0
     plot_upper_bound = 1.0
 
-    def __init__(self, num_classes: int | None = None, *, weights: str | None = None, **choices: Any) -> None:
+    def __init__(self, num_classes: int | None = None, *, weights: str | None = None, **kwargs: Any) -> None:
         check_choice("weights", weights, KAPPA_WEIGHTS)
-        if choices.get("num_labels") is not None:
+        if kwargs.get("num_labels") is not None:
             raise InputError("num_labels must be left out: Cohen's kappa is of one label a sample")
         self.weights = weights
-        super().__init__(num_classes, **choices)
+        super().__init__(num_classes, **kwargs)
 
     def _ratio(self, state: PairCounts) -> Ratio:
         return cohen_kappa(self._matrix(state), KAPPA_WEIGHTS[self.weights])
 
     def compute(self) -> Tensor:
-        """float32 ``[]``."""
+        """Returns the value, float32 ``[]``."""
         return self._ratio(self.state()).value(math.nan).float()
 
     def result(self) -> Result:
-        """The value in float64."""
+        """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
             values = {"CohenKappa": float(self._ratio(state).value())}
             reason = "chance alone agrees on every sample"

@@ -50,21 +50,24 @@ class Curve(NamedTuple):
 
 
 class CurveMetric(ScoreMetric):
-    """What ROC and precision-recall curves share.
+    """Base of ROC and precision-recall curves.
 
     Args:
-        num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
-        num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
-        thresholds: None gives a point for every distinct score and keeps every score, as
-            :class:`~valor_gpu.classification.ranking_metrics.RankingMetric` does. A number of thresholds, evenly spaced
-            from 0 to 1, or ascending thresholds keep a histogram of constant size.
-        average: ``none`` (or None) gives a curve a class, ``micro`` one curve of all elements.
-        ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of
-            the batch), ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: in the
-            default they are refused if float32 changes them. With thresholds they are rounded, and so are these.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
+            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
+            from 0 to 1), or ascending numbers, keep a histogram of constant size.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
+            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
+            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
+            rounded to it.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -91,7 +94,7 @@ class CurveMetric(ScoreMetric):
         super().__init__(task, thresholds, score_dtype=score_dtype, **kwargs)
 
     def compute(self) -> tuple[Any, Any, Any]:
-        """Both coordinates and thresholds as torchmetrics gives them.
+        """Returns both coordinates and the thresholds as torchmetrics gives them.
 
         One curve: float32 ``[T]`` each. Several: lists of them when exact, else ``[C, T]`` each and thresholds ``[T]``.
         """
@@ -105,7 +108,7 @@ class CurveMetric(ScoreMetric):
         return torch.stack(coordinates[0]), torch.stack(coordinates[1]), thresholds[0]
 
     def result(self) -> Result:
-        """The curves in float64 (arrays, or with several classes one a class), their signature, counts and plot."""
+        """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot."""
         with self.synced_state() as state:
             curves = self._curves(state)
             names = (*self._axes, "thresholds")
@@ -117,10 +120,14 @@ class CurveMetric(ScoreMetric):
             return Result(values, signature, self._counts(state), reasons, plot_curves)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
-        """Draw the curves of :meth:`result`; returns figure and axes, as in torchmetrics. Collective like it.
+        """Draws the curves of :meth:`result` and returns figure and axes, as in torchmetrics; collective like it.
+
+        Args:
+            val: must be left out: only what the metric holds is drawn.
+            ax: matplotlib axes, or None for new ones.
 
         Raises:
-            InputError: ``val`` is given: only what the metric holds is drawn.
+            InputError: ``val`` is given.
             MissingExtraError: matplotlib is not installed.
         """
         return self._draw(val, ax, "the curves of the metric")
@@ -168,14 +175,33 @@ class CurveMetric(ScoreMetric):
 
 
 class ROC(CurveMetric):
-    """The ROC curve: share of positives over share of negatives at or above each threshold, thresholds descending.
+    """Computes the ROC curve: true positive rate over false positive rate at each threshold, thresholds descending.
 
     An exact curve has a point for every distinct score and begins in (0, 0), whose threshold is infinite (in
     ``compute`` 1, as in torchmetrics); it equals scikit-learn's ``roc_curve(drop_intermediate=False)``. Rates that do
-    not exist, for want of positives or negatives, are NaN; torchmetrics gives 0. Arguments: those of
-    :class:`CurveMetric`.
+    not exist, for want of positives or negatives, are NaN; torchmetrics gives 0.
 
     Source: Fawcett, An introduction to ROC analysis (2006).
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
+            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
+            from 0 to 1), or ascending numbers, keep a histogram of constant size.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
+            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
+            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
+            rounded to it.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROC()
@@ -199,14 +225,34 @@ class ROC(CurveMetric):
 
 
 class PrecisionRecallCurve(CurveMetric):
-    """Precision and recall at or above each threshold, thresholds ascending; the last point is (precision 1, recall 0).
+    """Computes precision and recall at each threshold, thresholds ascending; the last point is (precision 1, recall 0).
 
-    The exact curve has a point for every distinct score and equals scikit-learn's ``precision_recall_curve``.
-    Precision is NaN where nothing reaches the threshold, recall where there is no positive (there torchmetrics and
-    scikit-learn give 1). Arguments: those of :class:`CurveMetric`. Counts at thresholds, with Valor's names and
-    defaults: :class:`~valor_gpu.classification.threshold_counts.ThresholdCounts`.
+    The exact curve has a point for every distinct score and equals scikit-learn's ``precision_recall_curve``. Precision
+    is NaN where no score reaches the threshold, recall where there is no positive (there torchmetrics and scikit-learn
+    give 1). :class:`~valor_gpu.classification.threshold_counts.ThresholdCounts` gives the counts, with Valor's
+    defaults.
 
     Source: scikit-learn, ``precision_recall_curve``.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
+            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
+            from 0 to 1), or ascending numbers, keep a histogram of constant size.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
+            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
+            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
+            rounded to it.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = PrecisionRecallCurve()

@@ -1,4 +1,4 @@
-"""Areas under curves of scores: ROC AUC and average precision, exact or from a histogram with bounds."""
+"""ROC AUC and average precision, exact or from a histogram with bounds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from valor_gpu.result import Result
 
 
 class RankingValues(NamedTuple):
-    """One number a class, float64 ``[C]``, between bounds that it equals when it is exact; NaN where it does not exist.
+    """One number per class, float64 ``[C]``, between bounds that equal it when it is exact; NaN where there is none.
 
     Attributes:
-        value: the area.
-        lowest: the exact area is not below this.
-        highest: nor above this.
-        positives: count or weight of positives.
-        negatives: likewise of negatives.
+        value: the number.
+        lowest: lower bound on the exact number.
+        highest: upper bound on the exact number.
+        positives: count of positives, or the sum of their weights.
+        negatives: count of negatives, or the sum of their weights.
     """
 
     value: Tensor
@@ -37,24 +37,27 @@ class RankingValues(NamedTuple):
 
 
 class RankingMetric(ScoreMetric):
-    """What ROC AUC and average precision share.
+    """Base of ROC AUC and average precision.
 
     Args:
-        num_classes: scores ``[N, C]`` with class indices as target, each class against the rest.
-        num_labels: scores and target ``[N, L]``, each label by itself. With neither, the task is binary.
-        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` that by their positives,
-            ``micro`` takes every element as a sample of one class, ``none`` (or None) gives one number a class.
-        thresholds: None is exact: it keeps every score, at most 4 C + 4 bytes a sample (5 in the binary task, 5 L with
-            labels; 8 more with weights). A number of evenly spaced thresholds from 0 to 1, or ascending thresholds,
-            keep a histogram: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 are
-            told apart; constant memory, and :meth:`result` has bounds on the exact number.
-        ignore_index: target value that leaves out a row (``num_classes``) or one element.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
+            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
+        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
+            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
+            numbers, keep a histogram of constant size: scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
+            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch), ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64`` (twice
-            the memory): in the default they are refused if float32 changes them. With a histogram they are rounded.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
+            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
+            rounds them.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -84,12 +87,12 @@ class RankingMetric(ScoreMetric):
         super().__init__(task, thresholds, bins, score_dtype, **kwargs)
 
     def compute(self) -> Tensor:
-        """float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""
+        """Returns float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""
         ranking = self._ranking_values(self.state())
         return self._average(ranking.value, ranking.positives).float()
 
     def result(self) -> Result:
-        """The number in float64, by class, with bounds where it comes from a histogram, and counts."""
+        """Returns the number in float64, by class, with bounds where it comes from a histogram, and counts."""
         with self.synced_state() as state:
             return self._result(state)
 
@@ -138,15 +141,37 @@ class RankingMetric(ScoreMetric):
 
 
 class ROCAUC(RankingMetric):
-    """Area under the ROC curve: how often a positive scores above a negative, ties counting half.
+    """Computes the area under the ROC curve: how often a positive scores above a negative, ties counting half.
 
     Exact, it equals scikit-learn's ``roc_auc_score``; unweighted, it has the same bits for any order and split of the
     samples. A class without positives or without negatives has no area; means leave it out, where torchmetrics counts
     it as 0. From a histogram, scores of one bin are tied, the ends (0, 0) and (1, 1) always belong to the curve (in
-    torchmetrics only if thresholds enclose all scores), and :meth:`result` gives bounds on the exact area. Arguments:
-    those of :class:`RankingMetric`.
+    torchmetrics only if thresholds enclose all scores), and :meth:`result` gives bounds on the exact area.
 
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
+            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
+        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
+            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
+            numbers, keep a histogram of constant size: scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
+            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
+            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
+            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
+            rounds them.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROCAUC()
@@ -172,18 +197,34 @@ AUROC = ROCAUC
 
 
 class mROCAUC(ROCAUC):
-    """Mean of :class:`ROCAUC` over the classes that have one.
+    """Computes the mean of :class:`ROCAUC` over the classes that have one.
 
     It is ``sum AUC_k / n`` over the n classes k with at least one positive and one negative, each class against the
-    rest, all of equal weight. The others are left out of it, and are NaN in :meth:`result`; where no class is left the
-    mean itself is NaN, with a reason. In the binary task it is the area of the one class. Ties count half.
+    rest, all of equal weight. The other classes are left out of it and are NaN in :meth:`result`; where no class is
+    left, the mean itself is NaN, with a reason. In the binary task it is the area of the one class. Ties count half.
 
     Source: the metric of that name of valor-lite; curves of classes: Fawcett, An introduction to ROC analysis (2006).
 
     Args:
-        num_classes: scores ``[N, C]`` with class indices as target.
-        num_labels: scores and target ``[N, L]``.
-        kwargs: keywords of :class:`ROCAUC` other than ``average``.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
+            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
+            numbers, keep a histogram of constant size: scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
+            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
+            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
+            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
+            rounds them.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = mROCAUC(num_classes=3)
@@ -197,15 +238,38 @@ class mROCAUC(ROCAUC):
 
 
 class AveragePrecision(RankingMetric):
-    """Average precision: the mean over positives of the precision among all that score at least as high.
+    """Computes average precision: the mean over positives of the precision among all that score at least as high.
 
     It is ``sum (R_n - R_{n-1}) P_n`` over distinct scores; exact, it equals scikit-learn's ``average_precision_score``
-    (nothing is interpolated), and unweighted it has the same bits for any order and split of the samples. A class
-    without positives has none; means leave it out, where torchmetrics counts it as 0. Without negatives it is 1, and
-    where all scores are equal the share of positives. From a histogram, scores of one bin are tied, and :meth:`result`
-    gives bounds on the exact number. Arguments: those of :class:`RankingMetric`.
+    (without interpolation), and unweighted it has the same bits for any order and split of the samples. A class without
+    positives has none; means leave it out, where torchmetrics counts it as 0. Without negatives it is 1, and where all
+    scores are equal it is the fraction of positives. From a histogram, scores of one bin are tied, and :meth:`result`
+    gives bounds on the exact number.
 
     Source: scikit-learn, ``average_precision_score``.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
+            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
+        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
+            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
+            numbers, keep a histogram of constant size: scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
+            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
+            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
+            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
+            rounds them.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = AveragePrecision()

@@ -1,4 +1,4 @@
-"""Counts of each class as state, and the base of the metrics that are a ratio of them: one update for all."""
+"""Counts of each class as state, and the base class of the metrics that are a ratio of them: one update for all."""
 
 from __future__ import annotations
 
@@ -112,29 +112,29 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
-    """Base of the metrics that are a ratio of class counts; a subclass gives the ratio.
+    """Base of the metrics that are a ratio of class counts; a subclass gives the ratio in ``_ratio``.
 
     All of them with equal ``num_classes``, ``num_labels``, ``top_k``, ``threshold``, ``ignore_index`` and
     ``activation`` share one ``update`` in a ``MetricCollection``. Values equal those of torchmetrics' class of the same
-    name. Unweighted results have the same bits for any split and order of the samples, but see ``activation``.
+    name. Unweighted results have the same bits for any split and order of the samples, except where
+    ``activation="auto"`` decides otherwise for another batch.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one true class a sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``, each label true or not. With neither
-            the task is binary.
-        average: ``micro`` pools the counts of all classes, ``macro`` is the mean over the classes that were predicted
-            or true (multilabel: over all), ``weighted`` the mean by support, ``none`` (or None) gives every class. The
-            binary task has one class, 1.
-        top_k: multiclass: the target is predicted if it is among the ``top_k`` largest scores of its row. ``macro``
-            means of accuracy, precision, recall and negative predictive value then take the classes that are true.
-        threshold: binary and multilabel: scores above it are positive, compared in their dtype.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+            The binary task has one class, 1.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+            ``macro`` means of accuracy, precision, recall and negative predictive value then take the classes that are
+            true.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
         ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: score of a class whose denominator is 0; NaN leaves it out of means. Default: as torchmetrics, 0
-            (:class:`HammingDistance`: 1).
-        activation: binary and multilabel: ``auto`` takes the sigmoid of a batch in which any score that counts (its
-            target is not ``ignore_index``) lies outside [0, 1]. It decides for each batch apart, so that another split
-            of logits can give another number; with ``none`` and ``sigmoid`` it cannot.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        zero_division: value of a class whose denominator is 0: 0, 1 or NaN, which leaves it out of means. Default: as
+            in torchmetrics, 0 (Hamming distance: 1).
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
+            1]: another split of logits can give another number; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range, or does not belong to the task.
@@ -177,7 +177,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         return {**task.config(), "threshold": self.threshold}
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Count a batch.
+        """Counts a batch.
 
         Args:
             preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
@@ -186,22 +186,22 @@ class RatioMetric(TaskMetric[ClassCounts]):
             sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
 
         Raises:
-            InputError: naming the argument and place. On CUDA bad values (NaN scores, targets out of range) are raised
-                by ``compute`` instead, since nothing waits for the device here.
+            InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         counts, error = count_classes(batch, self.top_k, self.threshold)
         self._add(counts, self._refused(error))
 
     def compute(self) -> Tensor:
-        """The value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
+        """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
         return self._value(self._outcomes(self.state()), None).float()
 
     def result(self) -> Result:
-        """The value in float64, that of every class, and the counts that made them.
+        """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A
-        number with the denominator 0 is NaN, with a reason, but means take it as ``zero_division``.
+        number whose denominator is 0 is NaN, with a reason, but means take it as ``zero_division``.
         """
         with self.synced_state() as state:
             return self._result(state)

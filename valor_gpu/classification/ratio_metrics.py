@@ -1,4 +1,4 @@
-"""Metrics that need only true positives, predicted and true counts of each class: a ratio and two lines each."""
+"""Metrics that are ratios of true positives, predicted, true and total counts: a function and a few lines each."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
-from valor_gpu.reduce.ratios import Outcomes, Ratio, mean
-
-
-class Accuracy(RatioMetric):
-    """Share of predictions that are right; ``top_k`` counts a target among the k largest scores.
-
-    Multiclass: of each class the share of its samples that were recognised, which is its recall; ``micro`` is the share
-    of all samples. Binary and multilabel: (tp + tn) / (tp + fp + fn + tn). Of equal largest scores the lowest class is
-    predicted. Without data :meth:`result` has NaN with a reason, ``compute`` 0 as torchmetrics has. A class that was
-    predicted but is never true counts as 0 in ``macro`` (with ``top_k`` above 1 it is left out); in :meth:`result` its
-    own number is NaN. Arguments: those of :class:`RatioMetric`.
-
-    Source: scikit-learn, ``accuracy_score`` (``micro``), ``top_k_accuracy_score`` and, by class, ``recall_score``.
-
-    Example:
-        >>> metric = Accuracy(num_classes=3, top_k=2)
-        >>> metric.update(torch.tensor([[0.5, 0.4, 0.1], [0.2, 0.1, 0.7], [0.6, 0.3, 0.1]]), torch.tensor([1, 2, 2]))
-        >>> metric.compute()
-        tensor(0.6667)
-    """
-
-    _top_k_by_support = True
-
-    def _ratio(self, o: Outcomes) -> Ratio:
-        return ratios.recall(o) if self.task.kind == "multiclass" else ratios.agreement(o)
+from valor_gpu.reduce.ratios import Outcomes, Ratio
 
 
 class Precision(RatioMetric):
-    """tp / (tp + fp): share of predictions of a class that are right. Arguments: those of :class:`RatioMetric`.
+    """Computes precision, tp / (tp + fp): the fraction of the predictions of a class that are correct.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = Precision()
@@ -57,9 +48,25 @@ class Precision(RatioMetric):
 
 
 class Recall(RatioMetric):
-    """tp / (tp + fn): share of a class that was found. Arguments: those of :class:`RatioMetric`.
+    """Computes recall, tp / (tp + fn): the fraction of the samples of a class that were predicted as it.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = Recall(num_classes=3, average="macro")
@@ -75,18 +82,28 @@ class Recall(RatioMetric):
 
 
 class FBetaScore(RatioMetric):
-    """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp): recall counts beta times as much as precision.
+    """Computes F-beta, (1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp).
+
+    It is the weighted harmonic mean of precision and recall in which recall counts beta times as much as precision.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
     Args:
-        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
-        num_labels: see there.
-        beta: above 0; 1 is the harmonic mean of precision and recall.
-        choices: the other arguments of :class:`RatioMetric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        beta: weight of recall against precision, above 0; 1 is the harmonic mean of both.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
-        InputError: an argument is out of range.
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = FBetaScore(beta=0.5)
@@ -96,12 +113,12 @@ class FBetaScore(RatioMetric):
     """
 
     def __init__(
-        self, num_classes: int | None = None, num_labels: int | None = None, *, beta: float = 1.0, **choices: Any
+        self, num_classes: int | None = None, num_labels: int | None = None, *, beta: float = 1.0, **kwargs: Any
     ) -> None:
         if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < math.inf:
             raise InputError(f"beta must be a finite number above 0 but got {beta!r}")
         self.beta = float(beta)
-        super().__init__(num_classes, num_labels, **choices)
+        super().__init__(num_classes, num_labels, **kwargs)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.f_beta(o, self.beta)
@@ -111,9 +128,25 @@ class FBetaScore(RatioMetric):
 
 
 class F1Score(RatioMetric):
-    """2 tp / (2 tp + fp + fn): harmonic mean of precision and recall. Arguments: those of :class:`RatioMetric`.
+    """Computes F1, 2 tp / (2 tp + fp + fn): the harmonic mean of precision and recall.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with beta 1; Dice, Ecology 26 (3), 1945.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = F1Score(num_labels=2, average="none")
@@ -127,9 +160,25 @@ class F1Score(RatioMetric):
 
 
 class Specificity(RatioMetric):
-    """tn / (tn + fp): share of the negatives of a class that were not predicted as it; the true negative rate.
+    """Computes specificity, tn / (tn + fp): the fraction of the negatives of a class that were not predicted as it.
 
-    Arguments: those of :class:`RatioMetric`. Source: Yerushalmy, Public Health Reports 62 (40), 1947.
+    It is also called true negative rate. Source: Yerushalmy, Public Health Reports 62 (40), 1947.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = Specificity()
@@ -143,9 +192,25 @@ class Specificity(RatioMetric):
 
 
 class NegativePredictiveValue(RatioMetric):
-    """tn / (tn + fn): share of what was not predicted as a class that is indeed none of it.
+    """Computes the negative predictive value, tn / (tn + fn): the fraction of negative predictions that are correct.
 
-    Arguments: those of :class:`RatioMetric`. Source: Altman and Bland, BMJ 309, 1994.
+    Source: Altman and Bland, BMJ 309, 1994.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = NegativePredictiveValue()
@@ -160,37 +225,28 @@ class NegativePredictiveValue(RatioMetric):
         return ratios.negative_predictive_value(o)
 
 
-class HammingDistance(RatioMetric):
-    """Share of predictions that are wrong: 1 - accuracy. Arguments: those of :class:`RatioMetric`.
-
-    Where the denominator is 0 the distance is 1 unless ``zero_division`` is given, as in torchmetrics.
-    Source: Hamming, Bell System Technical Journal 29 (2), 1950.
-
-    Example:
-        >>> metric = HammingDistance(num_labels=2)
-        >>> metric.update(torch.tensor([[0, 1], [1, 1]]), torch.tensor([[0, 1], [0, 1]]))
-        >>> metric.compute()
-        tensor(0.2500)
-    """
-
-    higher_is_better = False
-    _zero_division = 1.0
-
-    def _ratio(self, o: Outcomes) -> Ratio:
-        return ratios.miss_rate(o) if self.task.kind == "multiclass" else ratios.disagreement(o)
-
-
 class JaccardIndex(RatioMetric):
-    """tp / (tp + fp + fn): intersection over union of what was predicted and what is true.
+    """Computes the Jaccard index, tp / (tp + fp + fn): intersection over union of predicted and true samples.
 
     A class that is ``ignore_index`` is left out of every average, as in torchmetrics.
     Source: Jaccard, New Phytologist 11 (2), 1912.
 
     Args:
-        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
-        num_labels: see there.
-        average: as there, but ``macro`` unless given.
-        choices: the other arguments of :class:`RatioMetric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: by default ``macro``, which averages over classes that were predicted or are true (multilabel: over all
+            labels); ``micro`` pools the counts of all classes, ``weighted`` averages by support, ``none`` or None gives
+            every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = JaccardIndex(num_classes=3)
@@ -201,9 +257,9 @@ class JaccardIndex(RatioMetric):
 
     def __init__(
         self, num_classes: int | None = None, num_labels: int | None = None, *,
-        average: str | None = "macro", **choices: Any,
+        average: str | None = "macro", **kwargs: Any,
     ) -> None:  # fmt: skip
-        super().__init__(num_classes, num_labels, average=average, **choices)
+        super().__init__(num_classes, num_labels, average=average, **kwargs)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.jaccard(o)
@@ -214,43 +270,3 @@ class JaccardIndex(RatioMetric):
             return o
         kept = torch.arange(self.task.classes, device=o.tp.device) != ignored
         return Outcomes(*(torch.where(kept, counts, 0.0) for counts in o))
-
-
-class BalancedAccuracy(RatioMetric):
-    """Mean recall of the classes that occur: accuracy as if all classes were equally frequent.
-
-    In the binary task the mean of recall and specificity; multilabel: the mean of that over the labels. A class, or a
-    side of a label, without samples is left out, as in scikit-learn.
-    Source: Brodersen et al., ICPR 2010; ``sklearn.metrics.balanced_accuracy_score``.
-
-    Args:
-        num_classes: see :class:`RatioMetric`; likewise ``num_labels`` and ``choices``.
-        num_labels: see there.
-        choices: ``top_k``, ``threshold``, ``ignore_index``, ``activation`` and ``kwargs`` of :class:`RatioMetric`.
-
-    Raises:
-        InputError: an argument is out of range, or is ``average`` or ``zero_division``.
-
-    Example:
-        >>> metric = BalancedAccuracy(num_classes=2)
-        >>> metric.update(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1]))
-        >>> metric.compute()
-        tensor(0.7500)
-    """
-
-    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **choices: Any) -> None:
-        for name in ("average", "zero_division"):
-            if name in choices:
-                raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")
-        super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **choices)
-
-    def _per_class(self, o: Outcomes) -> Tensor:
-        recalls = ratios.recall(o).value()
-        if self.task.kind == "multiclass":
-            return recalls
-        sides = torch.stack((recalls, ratios.specificity(o).value()))
-        return torch.nanmean(sides, dim=0)
-
-    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
-        scores = self._per_class(o)
-        return mean(scores, torch.ones_like(scores))

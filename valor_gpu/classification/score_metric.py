@@ -126,19 +126,19 @@ class ScoreMetric(TaskMetric[Any]):
         return Signature({"metric": type(self).__name__, **self._identity.config, **shown, **choices})
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
-        """Add a batch.
+        """Adds a batch.
 
         Args:
-            preds: scores of any floating dtype: ``[N, C, ...]`` with ``num_classes`` or ``num_labels``, else
-                ``[N, ...]``.
+            preds: scores of any floating dtype: ``[N, C, ...]`` with ``num_classes`` or ``num_labels``, else ``[N,
+                ...]``.
             target: with ``num_classes`` class indices ``[N, ...]``, else 0 and 1 in the shape of ``preds``.
-            sample_weight: ``[N]`` or one for each row, finite and not negative. Where every score is kept, every
-                update has weights or none has.
+            sample_weight: ``[N]`` or one for each row, finite and not negative. Where every score is kept, every update
+                has weights or none has.
 
         Raises:
             InputError: naming the argument; ``score_dtype`` where every score is kept and rounding to it changes
                 float64 scores. On CUDA, bad values (NaN scores, targets out of range, digits lost) are raised by
-                ``compute`` instead, since nothing waits for the device here.
+                ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         if batch.target.shape[0] == 0:

@@ -176,25 +176,30 @@ def valor_detailed_curve(
 
 
 class ThresholdCounts(ScoreMetric):
-    """True and false positives and negatives of every class at score thresholds (``score >= t``), and their ratios.
+    """Counts tp, fp, fn and tn of every class at score thresholds (``score >= t``), and computes their ratios.
 
     These are the numbers of Valor's PrecisionRecallCurve and, with ``hardmax``, of its Counts. Every class is a binary
-    error by itself: positive where it is the target. With ``hardmax`` only the largest score of a sample can reach a
-    threshold; a target that does not is a false negative either way. A ratio 0 / 0 is NaN (precision where nothing
-    reaches the threshold, recall without positives); :meth:`to_valor` gives -1 there and for F1 without true positives.
+    problem by itself, whose positives are the samples with it as target. With ``hardmax`` only the largest score of a
+    sample can reach a threshold; a target that does not is a false negative. A ratio 0 / 0 is NaN (precision where no
+    score reaches the threshold, recall without positives); :meth:`to_valor` gives -1 there and for F1 without true
+    positives.
 
     Source: Valor, docs/metrics.md, Precision-Recall Curves.
 
     Args:
-        num_classes: scores ``[N, C]`` with class indices as target.
-        num_labels: scores and target ``[N, L]``. With neither, the task is binary.
-        thresholds: ascending; default 0.05, 0.10, ..., 0.95. An int: so many, evenly spaced from 0 to 1.
-        hardmax: only the largest score of a row counts, of equal ones that of the lowest class; needs ``num_classes``.
-        ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: see :class:`~valor_gpu.classification.ranking_metrics.RankingMetric`.
-        score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal.
-            Half-precision scores stay half in a wider one: of those, 0.1 (0.09998) does not reach a threshold of 0.1.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: ascending numbers, by default 0.05, 0.10, ..., 0.95; or an int of at least 2: thresholds evenly
+            spaced from 0 to 1.
+        hardmax: only the largest score of a row counts, of equal ones that of the lowest class; multiclass only.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any of the batch lies outside [0, 1]; ``none``, ``sigmoid`` and
+            ``softmax`` do not guess.
+        score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal. Half
+            precision scores stay half in a wider one: of those, 0.1 (0.09998) does not reach a threshold of 0.1.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -228,14 +233,14 @@ class ThresholdCounts(ScoreMetric):
         super().__init__(task, thresholds, score_dtype=score_dtype, hardmax=hardmax, **kwargs)
 
     def compute(self) -> dict[str, Tensor]:
-        """float64 ``tp``, ``fp``, ``fn``, ``tn``, ``precision``, ``recall``, ``accuracy`` and ``f1_score``.
+        """Returns float64 ``tp``, ``fp``, ``fn``, ``tn``, ``precision``, ``recall``, ``accuracy`` and ``f1_score``.
 
-        ``[C, T]``, in the binary task ``[T]``; NaN where 0 is divided by 0.
+        Shapes are ``[C, T]``, in the binary task ``[T]``; NaN where 0 is divided by 0.
         """
         return self._values(self.state())
 
     def result(self) -> Result:
-        """The arrays of ``compute`` with ``thresholds``, signature and counts."""
+        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts."""
         with self.synced_state() as state:
             values = {name: part.cpu().numpy() for name, part in self._values(state).items()}
             missing = [name for name, part in values.items() if np.isnan(part).any()]
@@ -259,9 +264,9 @@ class ThresholdCounts(ScoreMetric):
 
 
 class DetailedPrecisionRecallCurve(ScoreMetric):
-    """Valor's DetailedPrecisionRecallCurve: right and wrong samples of every class and threshold, why, and examples.
+    """Counts correct and wrong samples of every class and threshold by cause, with examples, as Valor's curve does.
 
-    False negatives are told apart: a misclassification, where another class reaches the threshold, or no prediction.
+    False negatives have two causes: a misclassification, where another class reaches the threshold, or no prediction.
     The scores of all samples are kept, and shared with exact ROC AUC and curves in a collection. A score that equals a
     threshold reaches it. In the binary task there is no other class, so that every false negative has no prediction.
     Kinds without samples count 0 and have no example.
@@ -269,19 +274,23 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve.
 
     Args:
-        num_classes: scores ``[N, C]`` with class indices as target.
-        num_labels: scores and target ``[N, L]``. With neither, the task is binary.
-        thresholds: ascending; default 0.05, 0.10, ..., 0.95. An int: so many, evenly spaced from 0 to 1.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: ascending numbers, by default 0.05, 0.10, ..., 0.95; or an int of at least 2: thresholds evenly
+            spaced from 0 to 1.
         max_examples: how many examples to give of each kind, class and threshold: the first in order of updates (and of
             ranks), by their running index.
-        ignore_index: target value that leaves out a row (``num_classes``) or one element.
-        activation: see :class:`~valor_gpu.classification.ranking_metrics.RankingMetric`.
-        score_dtype: what scores are kept in and thresholds are rounded to; scores of float64 that float32 changes need
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1]; ``none``, ``sigmoid`` and
+            ``softmax`` do not guess.
+        score_dtype: scores are kept in it and thresholds are rounded to it; scores of float64 that float32 changes need
             ``torch.float64``.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
-        InputError: an argument is out of range; the message names it. ``compute`` refuses data with weights.
+        InputError: an argument is out of range; the message names it. ``compute`` raises it for data with weights.
 
     Example:
         >>> metric = DetailedPrecisionRecallCurve(num_classes=2, thresholds=[0.4, 0.6])
@@ -310,18 +319,23 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         self.max_examples = max_examples
 
     def compute(self) -> dict[str, Tensor]:
-        """int64 counts ``[C, T]`` by the names of ``KINDS``, and indices of examples ``[C, T, k]``, -1 for none.
+        """Returns int64 counts ``[C, T]`` by the names of ``KINDS``, and example indices ``[C, T, k]``, -1 for none.
 
         The examples of ``tp/all`` are ``tp/all/examples``. An index counts samples in the order of updates.
         """
         return self._values(self._detailed(self.state()))
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
-        """Refused by :class:`InputError`: counts by kind at every threshold have no picture."""
+        """Raises :class:`InputError`: counts by kind at every threshold have no picture.
+
+        Args:
+            val: must be left out.
+            ax: matplotlib axes.
+        """
         return self._draw(val, ax)
 
     def result(self) -> Result:
-        """The arrays of ``compute`` with ``thresholds``, signature and counts."""
+        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts."""
         with self.synced_state() as state:
             arrays = {name: part.cpu().numpy() for name, part in self._values(self._detailed(state)).items()}
             signature = self._signature(thresholds=grid_choice(self.levels), max_examples=self.max_examples)

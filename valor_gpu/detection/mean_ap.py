@@ -1,4 +1,4 @@
-"""COCO mean average precision and recall of boxes (Lin et al. 2014; pycocotools ``COCOeval``), class by class."""
+"""COCO mean average precision and recall of boxes (Lin et al. 2014; pycocotools ``COCOeval``)."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 
 
 class MeanAveragePrecision(Metric[DetectionRecords]):
-    """Mean average precision and recall of boxes, with the constructor, inputs and keys of torchmetrics' class.
+    """Computes mean average precision and recall of boxes: torchmetrics' interface, pycocotools' numbers.
 
-    ``update`` matches the batch where its tensors are and keeps 23 bytes a detection, 5 a ground truth and 48 an image,
-    never boxes. Detections are ranked by (score, image key, index in the image), the key being
+    ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 48 per
+    image, never boxes. Detections are ranked by (score, image key, index in the image), the key being
     ``target[i]["image_id"]`` or, without one, a hash of the image's own boxes: no batch size, batch order or world size
-    changes a bit, and with ids the numbers are those of pycocotools. IoU thresholds and recall grid are numpy's float64
-    ``linspace``, where torchmetrics has float32 values that move AP by about 3e-4 on sets of the size of COCO, and by
-    0.01 or more on small ones.
+    changes a bit, and with ids the numbers are bit-identical to pycocotools. IoU thresholds and recall grid are numpy's
+    float64 ``linspace``, where torchmetrics has float32 values that move AP by about 3e-4 on sets of the size of COCO,
+    and by 0.01 or more on small ones.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
-        iou_type: ``bbox``.
-        iou_thresholds: in [0, 1], default 0.50, 0.55, ..., 0.95.
-        rec_thresholds: default 0.00, 0.01, ..., 1.00.
-        max_detection_thresholds: default 1, 10, 100; 1 to 254 different limits on detections an image and
-            class.
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets.
+        iou_type: ``bbox``, all that is evaluated.
+        iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
+        rec_thresholds: recall values at which precision is read, default 0.00, 0.01, ..., 1.00.
+        max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100.
         class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
         extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes.
         average: ``macro`` averages over classes, ``micro`` pools them.
-        backend: accepted for torchmetrics' sake; the kernels are always ours.
-        tie_order: ``image`` (above), or ``arrival``, torchmetrics' order of images.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
+        tie_order: how equal scores rank: ``image``, by the image key as above, or ``arrival``, by the order of images
+            as in torchmetrics.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -140,17 +140,17 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
         target: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
     ) -> None:
-        """Match a batch of images and keep its records.
+        """Matches a batch of images and keeps its records.
 
         Args:
-            preds: one dict an image: ``boxes [D, 4]``, ``scores [D]`` (any floating dtype), ``labels [D]`` (integer);
+            preds: one dict per image: ``boxes [D, 4]``, ``scores [D]`` (any floating dtype), ``labels [D]`` (integer);
                 or one dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
-            target: one dict an image: ``boxes [G, 4]``, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1),
-                ``area [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict.
+            target: one dict per image: ``boxes [G, 4]``, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
+                [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict.
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
-                raised by ``compute`` instead, since nothing waits for the device here.
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = detection_batch(preds, target, self.box_format)
         if batch.lengths.shape[1] == 0:
@@ -161,11 +161,11 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self._add(batch_records(matched, batch, self.extended_summary, rematched), error)
 
     def compute(self) -> dict[str, Tensor]:
-        """The dict of torchmetrics: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
+        """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
         return self._torchmetrics_dict(self.state())
 
     def result(self, tie_interval: bool = False) -> Result:
-        """All numbers in float64 with their signature, counts and curves; NaN, with a reason, where nothing counts.
+        """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.
 
         Args:
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.

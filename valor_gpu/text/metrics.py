@@ -1,156 +1,32 @@
-"""Stateful text metrics: thin objects over the functions of this package, for loops, ranks and collections."""
+"""Metrics of texts with a state, for loops, ranks and collections, over the functions of this package."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.metric import Metric
-from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, joined, summed
 from valor_gpu.text.bleu import SMOOTHING, BleuCounts, bleu_counts, corpus_value, gleu_scores, tokenize_13a
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
+from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
 from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
 
-Texts = Sequence[str]
-References = Sequence[str | Sequence[str]]
-_NO_ROWS = "no row was added"
-
-
-@dataclass(frozen=True)
-class RowScores(State):
-    """``scores``: float64 ``[N, M]``, M scores of every row."""
-
-    scores: Tensor = joined()
-
-
-@dataclass(frozen=True)
-class CorpusCounts(State):
-    """``counts``: int64 ``[M]`` sums over rows; ``rows``: int64 ``[]``."""
-
-    counts: Tensor = summed()
-    rows: Tensor = summed()
-
-
-class RowMetric(Metric[RowScores]):
-    """Means of scores of rows; a subclass says which, by ``names`` and :meth:`_scores`.
-
-    The mean is taken over sorted scores, so that no split, order or number of ranks changes a bit.
-    """
-
-    higher_is_better = True
-    names: tuple[str, ...]
-
-    def __init__(self, config: Mapping[str, Any], **kwargs: Any) -> None:
-        self._choices = dict(config)
-        super().__init__(RowScores(torch.zeros((0, len(self.names)), dtype=torch.float64)), self._choices, **kwargs)
-
-    @abstractmethod
-    def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        """float64 ``[N, M]``."""
-
-    def update(self, preds: Texts, target: References) -> None:
-        """Score rows and keep their scores.
-
-        Args:
-            preds: a text a row.
-            target: for each row one text or several.
-
-        Raises:
-            InputError: rows that are no texts.
-        """
-        scores = torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
-        self._add(RowScores(scores.to(self.error.device, non_blocking=True)))
-
-    def compute(self) -> dict[str, Tensor]:
-        """Mean of every score, float64, by name; NaN without a row."""
-        means, _ = self._moments(self.state())
-        return {name: torch.tensor(mean, dtype=torch.float64, device=self.error.device)
-                for name, mean in zip(self.names, means)}  # fmt: skip
-
-    def _moments(self, state: RowScores) -> tuple[list[float], list[float]]:
-        """Mean and standard error of every score."""
-        scores = np.sort(state.scores.cpu().numpy(), axis=0)
-        rows, none = len(scores), np.full(len(self.names), np.nan)
-        means = scores.mean(0) if rows else none
-        errors = scores.std(0, ddof=1) / np.sqrt(rows) if rows > 1 else none
-        return means.tolist(), errors.tolist()
-
-    def result(self) -> Result:
-        """Means with their standard errors (``<name>_stderr``, NaN of fewer than two rows) and the number of rows."""
-        with self.synced_state() as state:
-            (means, errors), rows = self._moments(state), len(state.scores)
-        values = dict(zip(self.names, means))
-        values |= {f"{name}_stderr": error for name, error in zip(self.names, errors)}
-        reasons = dict.fromkeys((f"{name}_stderr" for name in self.names), "fewer than two rows") if rows < 2 else {}
-        reasons |= dict.fromkeys(self.names, _NO_ROWS) if not rows else {}
-        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
-
-
-class CorpusMetric(Metric[CorpusCounts]):
-    """A number of a corpus from whole-number sums; a subclass says which, by :meth:`_counts` and :meth:`_values`."""
-
-    def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Any) -> None:
-        self._choices = dict(config)
-        empty = CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
-        super().__init__(empty, self._choices, **kwargs)
-
-    @abstractmethod
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        """int64 ``[M]`` of a batch."""
-
-    @abstractmethod
-    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        """The numbers of a corpus of at least one row."""
-
-    def update(self, preds: Texts, target: References) -> None:
-        """Count rows and add their counts.
-
-        Args:
-            preds: a text a row.
-            target: for each row one text or several.
-
-        Raises:
-            InputError: rows that are no texts.
-        """
-        counts = torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64))
-        batch = (counts, torch.tensor(len(preds)))
-        self._add(CorpusCounts(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
-
-    def _numbers(self, state: CorpusCounts) -> tuple[dict[str, float], int]:
-        counts, rows = state.counts.cpu().numpy(), int(state.rows)
-        values = self._values(counts)
-        return (values if rows else dict.fromkeys(values, float("nan"))), rows
-
-    def compute(self) -> dict[str, Tensor]:
-        """float64 by name; NaN without a row."""
-        values, _ = self._numbers(self.state())
-        return {name: torch.tensor(value, dtype=torch.float64, device=self.error.device)
-                for name, value in values.items()}  # fmt: skip
-
-    def result(self) -> Result:
-        """The numbers with what they were made of."""
-        with self.synced_state() as state:
-            values, rows = self._numbers(state)
-        reasons = {name: "its divisor is 0" if rows else _NO_ROWS for name, value in values.items() if value != value}
-        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
-
 
 class ROUGE(RowMetric):
-    """Mean ROUGE of rows; see :func:`valor_gpu.text.rouge_scores`.
+    """Computes mean ROUGE of rows, with the numbers of rouge_score; see :func:`valor_gpu.text.rouge_scores`.
 
     Args:
-        rouge_types: of ``rouge1`` to ``rouge9``, ``rougeL``, ``rougeLsum``.
-        use_stemmer: compare Porter stems.
+        rouge_types: which kinds: ``rouge1`` to ``rouge9`` (shared n-grams), ``rougeL`` (longest common subsequence) and
+            ``rougeLsum`` (the same over lines); default: 1, 2, L and Lsum.
+        use_stemmer: compare Porter stems of words longer than three letters.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROUGE(["rouge1"])
@@ -174,7 +50,15 @@ class ROUGE(RowMetric):
 
 
 class GLEU(RowMetric):
-    """Mean Google-BLEU of rows; see :func:`valor_gpu.text.gleu_scores`.
+    """Computes mean Google-BLEU of rows, as NLTK's ``sentence_gleu``; see :func:`valor_gpu.text.gleu_scores`.
+
+    Args:
+        tokenizer: how texts become words: a name of ``valor_gpu.text.tokens.TOKENIZERS``, by default at whitespace.
+        max_ngram: the longest n-gram that counts, at least 1.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = GLEU()
@@ -194,10 +78,12 @@ class GLEU(RowMetric):
 
 
 class TokenF1(RowMetric):
-    """Mean precision, recall and F1 of shared words; see :func:`valor_gpu.text.token_f1`.
+    """Computes mean precision, recall and F1 of shared words; see :func:`valor_gpu.text.token_f1`.
 
     Args:
-        normalize: compare plain answers, see :func:`valor_gpu.text.plain_answer`.
+        normalize: compare plain answers (lower case, without punctuation and articles), see
+            :func:`valor_gpu.text.plain_answer`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = TokenF1()
@@ -218,10 +104,12 @@ class TokenF1(RowMetric):
 
 
 class ExactMatch(RowMetric):
-    """Share of rows that equal a reference; see :func:`valor_gpu.text.exact_match`.
+    """Computes the fraction of rows that equal a reference; see :func:`valor_gpu.text.exact_match`.
 
     Args:
-        normalize: compare plain answers, see :func:`valor_gpu.text.plain_answer`.
+        normalize: compare plain answers (lower case, without punctuation and articles), see
+            :func:`valor_gpu.text.plain_answer`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = ExactMatch()
@@ -241,7 +129,20 @@ class ExactMatch(RowMetric):
 
 
 class BLEU(CorpusMetric):
-    """BLEU of a corpus; see :func:`valor_gpu.text.corpus_bleu`.
+    """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
+
+    Args:
+        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default) or a name of ``valor_gpu.text.tokens.TOKENIZERS``.
+        smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
+            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
+        smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
+        lowercase: compare in lower case.
+        effective_order: leave out sizes of n-grams that the predictions do not have.
+        max_ngram: N, the longest n-gram that counts, at least 1.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = BLEU()
@@ -284,7 +185,14 @@ class BLEU(CorpusMetric):
 
 
 class CHRF(CorpusMetric):
-    """chrF of a corpus; see :func:`valor_gpu.text.chrf_scores`.
+    """Computes chrF of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.chrf_scores`.
+
+    Args:
+        char_order: the longest character n-gram.
+        word_order: the longest word n-gram, 0 for none (chrF++ has 2).
+        beta: weight of recall against precision.
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = CHRF()
@@ -310,7 +218,7 @@ class CHRF(CorpusMetric):
 
 
 class _ErrorRate(CorpusMetric):
-    """Edits of all rows by the length of all references."""
+    """Base of the error rates: edits of all rows over the length of all references."""
 
     higher_is_better = False
     tokenizer: str
@@ -328,10 +236,11 @@ class _ErrorRate(CorpusMetric):
 
 
 class WordErrorRate(_ErrorRate):
-    """Word error rate of a corpus; see :func:`valor_gpu.text.edit_counts`.
+    """Computes the word error rate of a corpus: edits over words; see :func:`valor_gpu.text.edit_counts`.
 
     Args:
         lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = WordErrorRate()
@@ -344,10 +253,11 @@ class WordErrorRate(_ErrorRate):
 
 
 class CharErrorRate(_ErrorRate):
-    """Character error rate of a corpus; see :func:`valor_gpu.text.edit_counts`.
+    """Computes the character error rate of a corpus: edits over characters; see :func:`valor_gpu.text.edit_counts`.
 
     Args:
         lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = CharErrorRate()

@@ -1,0 +1,135 @@
+"""Accuracy, balanced accuracy and the Hamming distance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.classification.ratio_base import RatioMetric
+from valor_gpu.errors import InputError
+from valor_gpu.reduce import ratios
+from valor_gpu.reduce.ratios import Outcomes, Ratio, mean
+
+
+class Accuracy(RatioMetric):
+    """Computes accuracy, the fraction of predictions that are correct; ``top_k`` accepts any of the k largest scores.
+
+    Multiclass: the accuracy of a class is the fraction of its samples that were recognised, which is its recall;
+    ``micro`` is the fraction of all samples. Binary and multilabel: (tp + tn) / (tp + fp + fn + tn). Of equal largest
+    scores the lowest class is predicted. Without data :meth:`result` has NaN with a reason and ``compute`` gives 0, as
+    in torchmetrics. A class that was predicted but is never true counts as 0 in ``macro`` (with ``top_k`` above 1 it is
+    left out); its own number in :meth:`result` is NaN.
+
+    Source: scikit-learn, ``accuracy_score`` (``micro``), ``top_k_accuracy_score`` and, by class, ``recall_score``.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+
+    Example:
+        >>> metric = Accuracy(num_classes=3, top_k=2)
+        >>> metric.update(torch.tensor([[0.5, 0.4, 0.1], [0.2, 0.1, 0.7], [0.6, 0.3, 0.1]]), torch.tensor([1, 2, 2]))
+        >>> metric.compute()
+        tensor(0.6667)
+    """
+
+    _top_k_by_support = True
+
+    def _ratio(self, o: Outcomes) -> Ratio:
+        return ratios.recall(o) if self.task.kind == "multiclass" else ratios.agreement(o)
+
+
+class HammingDistance(RatioMetric):
+    """Computes the Hamming distance, the fraction of predictions that are wrong: 1 - accuracy.
+
+    Source: Hamming, Bell System Technical Journal 29 (2), 1950.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
+            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        zero_division: value of a class whose denominator is 0: 0, 1 (default, as in torchmetrics) or NaN,
+            which leaves it out of means.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+
+    Example:
+        >>> metric = HammingDistance(num_labels=2)
+        >>> metric.update(torch.tensor([[0, 1], [1, 1]]), torch.tensor([[0, 1], [0, 1]]))
+        >>> metric.compute()
+        tensor(0.2500)
+    """
+
+    higher_is_better = False
+    _zero_division = 1.0
+
+    def _ratio(self, o: Outcomes) -> Ratio:
+        return ratios.miss_rate(o) if self.task.kind == "multiclass" else ratios.disagreement(o)
+
+
+class BalancedAccuracy(RatioMetric):
+    """Computes balanced accuracy, the mean recall of the classes that occur, as if all were equally frequent.
+
+    In the binary task it is the mean of recall and specificity; multilabel: the mean of these over the labels. A class,
+    or one side of a label, without samples is left out, as in scikit-learn.
+    Source: Brodersen et al., ICPR 2010; ``sklearn.metrics.balanced_accuracy_score``.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+
+    Example:
+        >>> metric = BalancedAccuracy(num_classes=2)
+        >>> metric.update(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1]))
+        >>> metric.compute()
+        tensor(0.7500)
+    """
+
+    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+        for name in ("average", "zero_division"):
+            if name in kwargs:
+                raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")
+        super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **kwargs)
+
+    def _per_class(self, o: Outcomes) -> Tensor:
+        recalls = ratios.recall(o).value()
+        if self.task.kind == "multiclass":
+            return recalls
+        sides = torch.stack((recalls, ratios.specificity(o).value()))
+        return torch.nanmean(sides, dim=0)
+
+    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
+        scores = self._per_class(o)
+        return mean(scores, torch.ones_like(scores))

@@ -1,0 +1,220 @@
+"""State and base class of the metrics of a confusion matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.classification.examples import NOTHING, example_rows, thinned
+from valor_gpu.classification.ratio_base import choices_of, count_classes, decided, samples_seen, without_activation
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops.dtypes import INT_TYPES
+from valor_gpu.ops.error_codes import PREDICTION, value_kind
+from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, joined, summed
+
+_SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
+_FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
+_THIN_EVERY = 64  # updates, since looking through the parts costs host time
+
+
+@dataclass(frozen=True)
+class PairCounts(State):
+    """Counts of pairs of true and predicted class, or sums of weights.
+
+    Attributes:
+        matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        pending: float64 ``[N, 2]``, cell and weight of samples that are in no matrix yet: those of batches that are
+            small beside a matrix of many classes.
+    """
+
+    matrix: Tensor = summed()
+    seen: Tensor = summed()
+    pending: Tensor = joined()
+
+
+@dataclass(frozen=True)
+class PairExamples(PairCounts):
+    """PairCounts with samples to show.
+
+    Attributes:
+        picked: int64 ``[N, 3]``, see :mod:`valor_gpu.classification.examples`.
+    """
+
+    picked: Tensor = joined()
+
+
+class PairMetric(TaskMetric[PairCounts]):
+    """Base of the metrics of a confusion matrix; those of equal configuration share one ``update`` in a collection.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
+            1]; ``none`` and ``sigmoid`` do not guess.
+        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+    """
+
+    update_family: ClassVar[str | None] = "class pairs"
+    matrix: Tensor
+    pending: list[Tensor]
+    picked: list[Tensor]
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        threshold: float = 0.5,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        max_examples: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        self.threshold = choices_of(task, 1, threshold)[1]
+        if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
+            raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
+        self.max_examples = max_examples
+        multiclass = task.kind == "multiclass"
+        zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
+        self._cells = zeros.numel()
+        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 2), dtype=torch.float64))
+        if max_examples:
+            empty = PairExamples(zeros, empty.seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
+        kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
+        super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
+
+    def update(
+        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None, sample_ids: Tensor | None = None
+    ) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
+                ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+            sample_ids: integer ``[N]``, the names of the samples in examples. A sample without one is named by how many
+                came before it; where states are merged, the samples of the first come first.
+
+        Raises:
+            InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        if sample_ids is not None:
+            check_type("sample_ids", sample_ids, Tensor)
+            check_shape("sample_ids", sample_ids, (target.shape[0],))
+            check_dtype("sample_ids", sample_ids, INT_TYPES)
+            check_same_device(("preds", "sample_ids"), (preds, sample_ids))
+        counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
+        predicted, matrix, pending, error = counted(batch)
+        refused = self._refused(error)
+        counts = PairCounts(matrix, samples_seen(batch), pending)
+        if not self.max_examples:
+            self._add(counts, refused)
+        else:
+            cells = self._cells_of(predicted, batch.target)
+            picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
+            self._add(PairExamples(matrix, counts.seen, pending, picked), refused)
+            if len(self.picked) % _THIN_EVERY == 0:
+                self._thin_examples()
+        if len(pending) and len(self.pending) % _THIN_EVERY == 0:
+            self._count_pending()
+
+    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
+        top = None if batch.hard else top_classes(batch.preds)
+        predicted = batch.preds if top is None else top.classes[:, 0]
+        task = self.task
+        choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
+        if max(_SMALL * len(predicted), _FEW_CELLS) < self._cells:
+            error = count_labels(predicted, batch.target, task.classes, **choices).error
+            matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
+        else:
+            pairs = count_pairs(predicted, batch.target, task.classes, **choices)
+            matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
+        if top is not None:
+            error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
+        return predicted, matrix, pending, error
+
+    def _none_pending(self) -> Tensor:
+        return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)
+
+    def _pending_of(self, predicted: Tensor, batch: ScoreBatch) -> Tensor:
+        """float64 ``[N, 2]``, cell and weight of every sample; 0 and 0 of those that do not count."""
+        classes, target = self.task.classes, batch.target.long()
+        counts = (target >= 0) & (target < classes) & (predicted >= 0) & (predicted < classes)
+        if self.task.ignore_index is not None:
+            counts &= target != self.task.ignore_index
+        weight = counts.double() if batch.weight is None else torch.where(counts, batch.weight, 0.0)
+        return torch.stack((torch.where(counts, target * classes + predicted, 0).double(), weight), 1)
+
+    def _count_pending(self) -> None:
+        """Count what is pending once it is as large as the matrix, so that memory stays that of two."""
+        if 2 * sum(map(len, self.pending)) >= self._cells:
+            rows = torch.cat([part.to(self.matrix.device) for part in self.pending])
+            self.matrix, self.pending = self.matrix + self._matrix_of(rows), []
+
+    def _matrix_of(self, rows: Tensor) -> Tensor:
+        """float64 ``[C, C]`` of pending rows."""
+        cells, classes = rows[:, 0].long(), self.task.classes
+        return count_pairs(cells % classes, cells // classes, classes, weight=rows[:, 1]).matrix
+
+    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first error."""
+        counts, error = count_classes(batch, threshold=self.threshold)
+        o = counts.outcomes
+        matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
+        if not self.max_examples:
+            return batch.target, matrix, self._none_pending(), error
+        scores, least = decided(batch, self.threshold)
+        return scores >= least, matrix, self._none_pending(), error
+
+    def _cells_of(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
+        side = self.task.classes if self.task.kind == "multiclass" else 2
+        cells = target.long() * side + predicted
+        if self.task.kind != "multiclass":
+            cells += torch.arange(self.task.classes, device=cells.device) * 4
+        if self.task.ignore_index is not None:
+            cells = torch.where(target == self.task.ignore_index, NOTHING, cells)
+        return cells.reshape(-1)
+
+    def _thin_examples(self) -> None:
+        """Keep memory bounded by what will be shown; a joined state is not to be looked at between updates."""
+        if sum(map(len, self.picked)) > 4 * self._cells * self.max_examples + 1024:
+            rows = torch.cat([part.to(self.picked[0].device) for part in self.picked])
+            self.picked = [thinned(rows, self._cells, self.max_examples)]
+
+    def _matrix(self, state: PairCounts) -> Tensor:
+        """float64 ``[C, C]``, or multilabel ``[L, 2, 2]``."""
+        if len(state.pending):
+            return state.matrix + self._matrix_of(state.pending)
+        return state.matrix[0] if self.task.kind == "binary" else state.matrix
+
+    def _result_of(
+        self, state: PairCounts, values: dict[str, Any], choices: dict[str, Any], reason: str, plot: Any
+    ) -> Result:
+        """A result of ``values``, with ``reason`` for every one that is NaN or holds NaN."""
+        missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
+        samples, ignored = state.seen.tolist()
+        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
+        counts = {"samples": samples, "ignored": ignored}
+        return Result(values, signature, counts, dict.fromkeys(missing, reason), plot)

@@ -1,0 +1,159 @@
+"""Base classes of the metrics of texts: means of scores of rows, and numbers of a corpus."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.metric import Metric
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, joined, summed
+
+Texts = Sequence[str]
+References = Sequence[str | Sequence[str]]
+_NO_ROWS = "no row was added"
+
+
+@dataclass(frozen=True)
+class RowScores(State):
+    """Scores of every row.
+
+    Attributes:
+        scores: float64 ``[N, M]``, M scores per row.
+    """
+
+    scores: Tensor = joined()
+
+
+@dataclass(frozen=True)
+class CorpusCounts(State):
+    """Sums of counts over all rows.
+
+    Attributes:
+        counts: int64 ``[M]``.
+        rows: int64 ``[]``, the number of rows.
+    """
+
+    counts: Tensor = summed()
+    rows: Tensor = summed()
+
+
+class RowMetric(Metric[RowScores]):
+    """Base of the metrics that are means of scores of rows; a subclass gives ``names`` and ``_scores``.
+
+    The mean is taken over sorted scores, so that no split, order or number of ranks changes a bit.
+
+    Args:
+        config: the choices that scores depend on, by name.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
+
+    higher_is_better = True
+    names: tuple[str, ...]
+
+    def __init__(self, config: Mapping[str, Any], **kwargs: Any) -> None:
+        self._choices = dict(config)
+        super().__init__(RowScores(torch.zeros((0, len(self.names)), dtype=torch.float64)), self._choices, **kwargs)
+
+    @abstractmethod
+    def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
+        """float64 ``[N, M]``."""
+
+    def update(self, preds: Texts, target: References) -> None:
+        """Scores rows and keeps their scores.
+
+        Args:
+            preds: one text per row.
+            target: for each row one text or several.
+
+        Raises:
+            InputError: a row is not text, or the lengths differ.
+        """
+        scores = torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
+        self._add(RowScores(scores.to(self.error.device, non_blocking=True)))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns the mean of every score by name, float64 ``[]``; NaN without a row."""
+        means, _ = self._moments(self.state())
+        return {name: torch.tensor(mean, dtype=torch.float64, device=self.error.device)
+                for name, mean in zip(self.names, means)}  # fmt: skip
+
+    def _moments(self, state: RowScores) -> tuple[list[float], list[float]]:
+        """Mean and standard error of every score."""
+        scores = np.sort(state.scores.cpu().numpy(), axis=0)
+        rows, none = len(scores), np.full(len(self.names), np.nan)
+        means = scores.mean(0) if rows else none
+        errors = scores.std(0, ddof=1) / np.sqrt(rows) if rows > 1 else none
+        return means.tolist(), errors.tolist()
+
+    def result(self) -> Result:
+        """Returns means with their standard errors (``<name>_stderr``, NaN below two rows) and the number of rows."""
+        with self.synced_state() as state:
+            (means, errors), rows = self._moments(state), len(state.scores)
+        values = dict(zip(self.names, means))
+        values |= {f"{name}_stderr": error for name, error in zip(self.names, errors)}
+        reasons = dict.fromkeys((f"{name}_stderr" for name in self.names), "fewer than two rows") if rows < 2 else {}
+        reasons |= dict.fromkeys(self.names, _NO_ROWS) if not rows else {}
+        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
+
+
+class CorpusMetric(Metric[CorpusCounts]):
+    """Base of the metrics of a corpus, from whole-number sums; a subclass gives ``_counts`` and ``_values``.
+
+    Args:
+        size: M, how many sums are kept.
+        config: the choices that counts depend on, by name.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
+
+    def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Any) -> None:
+        self._choices = dict(config)
+        empty = CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
+        super().__init__(empty, self._choices, **kwargs)
+
+    @abstractmethod
+    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        """int64 ``[M]`` of a batch."""
+
+    @abstractmethod
+    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
+        """The numbers of a corpus of at least one row."""
+
+    def update(self, preds: Texts, target: References) -> None:
+        """Counts rows and adds their counts.
+
+        Args:
+            preds: one text per row.
+            target: for each row one text or several.
+
+        Raises:
+            InputError: a row is not text, or the lengths differ.
+        """
+        counts = torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64))
+        batch = (counts, torch.tensor(len(preds)))
+        self._add(CorpusCounts(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
+
+    def _numbers(self, state: CorpusCounts) -> tuple[dict[str, float], int]:
+        counts, rows = state.counts.cpu().numpy(), int(state.rows)
+        values = self._values(counts)
+        return (values if rows else dict.fromkeys(values, float("nan"))), rows
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns the numbers of the corpus by name, float64 ``[]``; NaN without a row."""
+        values, _ = self._numbers(self.state())
+        return {name: torch.tensor(value, dtype=torch.float64, device=self.error.device)
+                for name, value in values.items()}  # fmt: skip
+
+    def result(self) -> Result:
+        """Returns the numbers with their signature and the number of rows; NaN, with a reason, where there is none."""
+        with self.synced_state() as state:
+            values, rows = self._numbers(state)
+        reasons = {name: "its divisor is 0" if rows else _NO_ROWS for name, value in values.items() if value != value}
+        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
