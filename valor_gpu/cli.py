@@ -15,7 +15,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +124,8 @@ def _add_classify(classify: argparse.ArgumentParser) -> None:
     add("--per-class", action="store_true", help="also print one line per class")
     add("--plot", type=_paths, default=[], metavar="FILE[,FILE...]",
         help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
+    add("--normalize", choices=("true", "pred", "all"),
+        help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
     add("--json", type=Path, metavar="FILE", help=_JSON_HELP)
     add("--quiet", action="store_true", help=_QUIET_HELP)
     classify.set_defaults(run=_classify)
@@ -244,12 +245,12 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
 def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inputs: Inputs | None) -> list[Path]:
     from valor_gpu.coco.evaluation_result import category_ids
     from valor_gpu.report.document import document
-    from valor_gpu.report.files import write_json, write_plot
+    from valor_gpu.report.files import draw_picture, write_json
 
     if inputs is not None:
         write_json(options.json, document("detect", result, inputs, options.device, categories=category_ids(evaluator)))
     if options.plot is not None:
-        write_plot(options.plot, result)
+        draw_picture(options.plot, result, source=options.dt.name)
     return [path for path in (options.json, options.plot) if path is not None]
 
 
@@ -315,7 +316,9 @@ def _classify(options: argparse.Namespace) -> None:
             classes = list(evaluated.names)
             write_json(options.json, document("classify", evaluated.result, inputs, options.device, classes=classes))
         for path, picture in pictures.items():
-            draw_picture(path, partial(evaluated.draw, picture))
+            matrix = {"normalize": options.normalize} if picture == "confusion" else {}
+            drawn = {"names": evaluated.names, "source": options.data.name, **matrix}
+            draw_picture(path, evaluated.picture(picture), **drawn)
     if _reports(options):
         print(_classify_report(options, evaluated, [*([] if options.json is None else [options.json]), *pictures]))
 

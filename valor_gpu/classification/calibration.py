@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.ratio_base import samples_seen
+from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -172,26 +173,3 @@ def _distance(state: ReliabilityBins, norm: str) -> Tensor:
         return torch.where(samples > 0, gap.amax(), math.nan)
     error = Ratio((gap**2 if norm == "l2" else gap) @ state.count, samples).value()
     return error.sqrt() if norm == "l2" else error
-
-
-def plot_reliability(result: Result, ax: Any = None) -> Any:
-    """Draw accuracy over confidence, one bar a bin, as dark as it holds samples; returns the axes."""
-    if ax is None:
-        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
-
-        ax = plt.subplots(figsize=(5, 5), layout="constrained")[1]
-    values = result.values
-    share = values["count"] / max(values["count"].sum(), 1e-300)
-    width = values["bin_upper"] - values["bin_lower"]
-    width[-1] = 0.006  # confidence of exactly 1
-    heights = np.nan_to_num(values["accuracy"])
-    ax.bar(values["bin_lower"], heights, width, align="edge", color="none", edgecolor="tab:blue", linewidth=0.8)
-    bars = ax.bar(values["bin_lower"], heights, width, align="edge", color="tab:blue")
-    for bar, part in zip(bars, share):
-        bar.set_alpha(0.15 + 0.85 * float(part) / max(float(share.max()), 1e-300))
-    ax.plot([0, 1], [0, 1], color="0.4", linestyle="--", linewidth=1, label="perfect")
-    ax.plot(values["confidence"], values["accuracy"], ".", color="tab:red", label="mean confidence of the bin")
-    ax.set(xlim=(0, 1.01), ylim=(0, 1.01), xlabel="confidence", ylabel="accuracy",
-           title=f"ECE {values['expected_error']:.4f}, {result.counts['samples']:,} samples")  # fmt: skip
-    ax.legend(fontsize="small", frameon=False, loc="upper left")
-    return ax

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.curve_plot import plot_curves
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves
 from valor_gpu.reduce.curve_points import precision_recall_points, roc_points
 from valor_gpu.reduce.histogram_metrics import threshold_counts
 from valor_gpu.result import Result
-
-_LABELLED = 10  # lines that a legend names
 
 
 class Points(NamedTuple):
@@ -276,35 +275,3 @@ def _last(sums: Tensor) -> Tensor:
 
 def _of_classes(parts: Sequence[Any], single: bool) -> Any:
     return parts[0] if single else {str(c): part for c, part in enumerate(parts)}
-
-
-def plot_curves(result: Result, ax: Any = None) -> Any:
-    """Draw the curves of a result of :class:`ROC` or :class:`PrecisionRecallCurve`; returns the axes.
-
-    Classes beyond the first ten are drawn thin and grey, without a name.
-    """
-    if ax is None:
-        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
-
-        axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1]
-    else:
-        axes = ax
-    roc = "fpr" in result.values
-    across, up = (result.values[name] for name in (("fpr", "tpr") if roc else ("recall", "precision")))
-    lines = {"": (across, up)}
-    if isinstance(across, Mapping):
-        lines = {name: (across[name], up[name]) for name in across}
-    for index, (name, (x, y)) in enumerate(lines.items()):
-        named: dict[str, Any] = {"label": name, "zorder": 3}
-        style = named if index < _LABELLED else {"color": "0.75", "linewidth": 0.5}
-        axes.plot(x, y, drawstyle="default" if roc else "steps-post", **style)
-    if roc:
-        axes.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1)
-    labels = ("false positive rate", "true positive rate") if roc else ("recall", "precision")
-    axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.02), xlabel=labels[0], ylabel=labels[1],
-             title=f"{result.counts['samples']:,} samples")  # fmt: skip
-    axes.grid(alpha=0.3)
-    if len(lines) > 1:
-        title = "class" if len(lines) <= _LABELLED else f"class, {_LABELLED} of {len(lines)}"
-        axes.legend(title=title, fontsize="small", title_fontsize="small", frameon=False)
-    return axes

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.coco.eval_dict import EvalDict
-from valor_gpu.detection.summary import CocoSummary, absent_reasons, plot_precision_recall
+from valor_gpu.detection.precision_recall_plot import plot_precision_recall
+from valor_gpu.detection.summary import CocoSummary, absent_reasons
 from valor_gpu.errors import InputError
 from valor_gpu.ops.curves import Curves
 from valor_gpu.result import Result, Signature, grid_choice

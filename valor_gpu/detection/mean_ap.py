@@ -13,8 +13,9 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
+from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.detection.records import DetectionRecords, Tally
-from valor_gpu.detection.summary import CocoSummary, absent_reasons, plot_precision_recall
+from valor_gpu.detection.summary import CocoSummary, absent_reasons
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric

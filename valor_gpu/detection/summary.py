@@ -1,4 +1,4 @@
-"""COCO's summary numbers from precision and recall arrays, and their picture."""
+"""COCO's summary numbers from precision and recall arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from valor_gpu.ops.curves import Curves
 from valor_gpu.ops.means import Pick, present_means
 from valor_gpu.reduce.averages import ABSENT, mean_present_rows
-from valor_gpu.result import Result
 
 _NO_TRUTH = "no ground truth counts for it"
 
@@ -98,25 +97,3 @@ def absent_reasons(values: Mapping[str, Any]) -> dict[str, str]:
             absent = fixed is not None and not math.isnan(values["map"])
             reasons[name] = f"{fixed} is not among the iou_thresholds" if absent else _NO_TRUTH
     return reasons
-
-
-def plot_precision_recall(result: Result, ax: Any = None) -> Any:
-    """Draw precision over recall, averaged over classes, one line an IoU threshold; returns the axes."""
-    from matplotlib import colormaps
-
-    if ax is None:
-        from matplotlib import pyplot as plt  # needs a display or a backend; axes of the caller do not
-
-        axes = plt.subplots(figsize=(6, 4.5), layout="constrained")[1]
-    else:
-        axes = ax
-    thresholds = result.values["iou_thresholds"]
-    colors = colormaps["viridis_r"](np.linspace(0.05, 0.95, len(thresholds)))
-    for threshold, precision, color in zip(thresholds, result.values["precision"], colors):
-        label = f"{threshold:.2f}   {precision.mean():.3f}"
-        axes.plot(result.values["recall_thresholds"], precision, color=color, label=label)
-    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision, mean over classes",
-             title=f"AP {result.values['map']:.3f}, {result.counts['images']:,} images")  # fmt: skip
-    axes.grid(alpha=0.3)
-    axes.legend(title="IoU    AP", fontsize="small", title_fontsize="small", frameon=False)
-    return axes

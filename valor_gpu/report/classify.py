@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.inputs.predictions import IGNORED, Predictions
@@ -26,7 +26,7 @@ _NUMBERS = {
     "average_precision": "average precision", "calibration_error": "calibration error (ECE)",
 }  # fmt: skip
 _AVERAGED = ("precision", "recall", "f1", "roc_auc", "average_precision")
-_CURVES = {"roc": ("fpr", "tpr", "thresholds"), "pr": ("precision", "recall", "thresholds")}
+_PARTS = {"confusion": "confusion_matrix", "reliability": "calibration_error"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +43,9 @@ class Evaluated:
     parts: Mapping[str, Result]
     names: tuple[str, ...]
 
-    def draw(self, picture: str, ax: Any) -> Any:
-        """Draw one of :data:`PICTURES` on matplotlib axes; returns them."""
-        names = list(self.names)
-        if picture == "confusion":
-            return self.parts["confusion_matrix"].plot(ax=ax, names=names)
-        if picture == "reliability":
-            return self.parts["calibration_error"].plot(ax=ax)
-        return _named(self.parts[picture], _CURVES[picture], names).plot(ax=ax)
-
-
-def _named(curves: Result, axes: Collection[str], names: list[str]) -> Result:
-    """Curves by the names of their classes instead of their indices."""
-    values = dict(curves.values)
-    for axis in axes:
-        if isinstance(values[axis], Mapping):
-            values[axis] = {names[int(index)]: points for index, points in values[axis].items()}
-    return replace(curves, values=values)
+    def picture(self, name: str) -> Result:
+        """The result that one of :data:`PICTURES` shows."""
+        return self.parts[_PARTS.get(name, name)]
 
 
 def evaluate(

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,19 +78,20 @@ def _on_one_line(match: re.Match[str]) -> str:
     return f"[{' '.join(line.strip() for line in match[1].splitlines()).strip()}]"
 
 
-def write_plot(path: Path, result: Result) -> None:
-    """Draw ``result`` into a picture file, see :func:`draw_picture`."""
-    draw_picture(path, lambda ax: result.plot(ax=ax))
+def draw_picture(path: Path, result: Result, **options: Any) -> None:
+    """Draw ``result`` into a picture file as large as it needs, without a display and without touching pyplot.
 
-
-def draw_picture(path: Path, draw: Callable[[Any], object]) -> None:
-    """Let ``draw`` fill matplotlib axes, and write a picture file, without a display and without touching pyplot."""
+    Args:
+        path: of the file; its suffix is the format.
+        result: one that has a picture.
+        options: of its ``plot``.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    draw(figure.subplots())
+    figure = Figure(layout="constrained")
+    result.plot(ax=figure.subplots(), resize=True, **options)
     content = io.BytesIO()  # some formats seek, which a pipe cannot
-    figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
+    figure.savefig(content, dpi=150, format=path.suffix[1:].lower(), bbox_inches="tight", pad_inches=0.12)
     write_file(path, content.getvalue())
 
 

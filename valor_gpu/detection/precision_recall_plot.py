@@ -1,0 +1,59 @@
+"""The picture of precision over recall at several IoU thresholds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, legend, say_empty, titled
+from valor_gpu.result import Result
+
+_DASHES = ("solid", (0, (4, 1.5)))
+"""Neighbouring thresholds have almost the same line and colour, and differ in this."""
+
+
+def plot_precision_recall(result: Result, ax: Any = None, source: str | None = None, resize: bool = False) -> Any:
+    """Draw precision over recall, averaged over classes, one line per IoU threshold; returns the axes.
+
+    Args:
+        result: of :class:`valor_gpu.detection.MeanAveragePrecision` or :class:`valor_gpu.coco.COCOeval`.
+        ax: matplotlib axes, or None for new ones.
+        source: what was evaluated, for the title.
+        resize: fit the size of the figure to the picture, as is done with new ones.
+    """
+    from matplotlib import colormaps
+
+    axes = axes_to_draw(ax, (7.4, 4.8), resize)
+    thresholds, precisions = result.values["iou_thresholds"], result.values["precision"]
+    colors = colormaps["viridis_r"](np.linspace(0.15, 1.0, len(thresholds)))  # the palest yellow left out
+    lines, texts = [], []
+    for index, (threshold, precision) in enumerate(zip(thresholds, precisions)):
+        lines += axes.plot(result.values["recall_thresholds"], precision, color=colors[index], linewidth=1.7,
+                           linestyle=_DASHES[index % 2], clip_on=False)  # fmt: skip
+        texts.append(f"{_number(precision.mean())}  {threshold:.2f}")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision, mean over classes")
+    axes.grid(**GRID)
+    axes.set_axisbelow(True)
+    if np.isnan(precisions).all():
+        say_empty(axes, "no ground truth counts, so there is no precision")
+    elif not result.counts["detections"]:
+        say_empty(axes, "no detections")
+    else:
+        legend(axes, lines, Texts.of(texts), "AP     IoU threshold")
+    titled(axes, f"Box AP {_number(result.values['map']).strip()}", _details(result), source)
+    return axes
+
+
+def _number(value: float) -> str:
+    return "none " if math.isnan(value) else f"{value:.3f}"
+
+
+def _details(result: Result) -> list[str]:
+    """The choices behind the number, and how many images."""
+    thresholds = result.values["iou_thresholds"]
+    iou = f"IoU {thresholds[0]:.2f}" + (f" to {thresholds[-1]:.2f}" if len(thresholds) > 1 else "")
+    average = "mean over classes" if result.signature["average"] == "macro" else "classes pooled"
+    convention = [f"{result.signature['convention']} convention"] if "convention" in result.signature else []
+    return [iou, average, *convention, count(result.counts["images"], "image")]
