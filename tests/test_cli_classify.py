@@ -206,14 +206,18 @@ def test_pictures_name_the_classes() -> None:
     from valor_gpu.report.classify import evaluate
 
     scores = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
-    found = Predictions(("cat", "dog", "owl"), np.array([0, 1, 2, 2]), scores)
-    evaluated = evaluate(found, "macro", None, "cpu", {"roc", "pr"})
-    for picture in ("roc", "pr"):
-        axes = evaluated.draw(picture, figure.Figure().subplots())
-        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["cat", "dog", "owl"]
-    axes = evaluated.draw("confusion", figure.Figure().subplots())
+    names = ("cat", "dog", "owl")
+    evaluated = evaluate(Predictions(names, np.array([0, 1, 2, 2]), scores), "macro", None, "cpu", {"roc", "pr"})
+    for picture, key in (("roc", "roc_auc"), ("pr", "average_precision")):
+        axes = evaluated.picture(picture).plot(ax=figure.Figure().subplots(), names=names)
+        each = evaluated.result.values[f"{key}_per_class"]
+        *found, mean = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert found == [f"{area:.3f}  {name}" for name, area in each.items()]
+        assert mean == f"{evaluated.result.values[key]:.3f}  mean of 3 classes"
+    axes = evaluated.picture("confusion").plot(ax=figure.Figure().subplots(), names=names)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["cat", "dog", "owl"]
-    assert evaluated.draw("reliability", figure.Figure().subplots()).get_xlabel() == "confidence"
+    axes = evaluated.picture("reliability").plot(ax=figure.Figure().subplots(), names=names)
+    assert axes.get_xlabel() == "confidence"
 
 
 BAD = [

@@ -180,6 +180,7 @@ def test_arguments_out_of_range(choices: dict[str, Any], message: str) -> None:
 
 def test_plot() -> None:
     axes = fed(CalibrationError(C), *scores(0)).result().plot()
-    assert axes.get_title().startswith("ECE ") and axes.get_xlabel() == "confidence"
+    assert axes.get_title("left").startswith("Expected calibration error (ECE) 0.")
+    assert axes.get_xlabel() == "confidence"
     assert CalibrationError().result().plot(ax=axes) is axes
     mpl.pyplot.close("all")

@@ -215,16 +215,19 @@ def test_plot(metric: Any, name: str, classes: int) -> None:
     result, figure = made.result(), Figure()
     drawn, axes = made.plot(ax=figure.subplots())
     assert drawn is figure
-    assert len(axes.lines) == classes + (metric is ROC)
-    legend = axes.get_legend()
-    assert (legend is None) == (classes == 1)
-    assert classes == 1 or len(legend.get_texts()) == min(classes, 10)
-    labels = {ROC: "false positive rate", PrecisionRecallCurve: "recall"}
-    assert axes.get_xlabel() == labels[metric]
-    line = axes.lines[0].get_xydata()
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    kind = "AUC" if metric is ROC else "AP"
+    if classes == 1:
+        assert texts[0].endswith(f"  {kind}") and len(axes.lines) == 2  # and what scores without information give
+    else:
+        assert len(axes.lines) == classes + 1 + (metric is ROC) and len(texts) == min(classes, 10) + 1
+        assert texts[-1].endswith(f"  mean of {classes} classes")
+    assert axes.get_xlabel() == {ROC: "false positive rate", PrecisionRecallCurve: "recall"}[metric]
     names = ("fpr", "tpr") if metric is ROC else ("recall", "precision")
-    expected = (result.values[name] if classes == 1 else result.values[name]["0"] for name in names)
-    np.testing.assert_array_equal(line, np.stack(list(expected), 1))
+    drawn = [line.get_xydata() for line in axes.lines]
+    for label in ("0",) if classes == 1 else result.values[names[0]]:
+        parts = [result.values[name] if classes == 1 else result.values[name][label] for name in names]
+        assert any(np.array_equal(line, np.stack(parts, 1), equal_nan=True) for line in drawn)
 
 
 def test_arguments_out_of_range() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu._version import __version__
+from valor_gpu.inputs.files import STANDARD_INPUT
 from valor_gpu.result import Result
 
 SCHEMA_VERSION = 1
@@ -58,7 +59,8 @@ class Inputs:
     def _hash_all(self) -> None:
         try:
             for name, path in self._files.items():
-                size, digest = _sha256(path) if path.is_file() else (None, None)
+                once = str(path) == STANDARD_INPUT or not path.is_file()
+                size, digest = (None, None) if once else _sha256(path)
                 self._found[name] = {"path": str(path), "bytes": size, "sha256": digest}
         except OSError as error:
             self._error = error
