@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from valor_gpu.judge.scheduler import Scheduler
+
+T = TypeVar("T")
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
@@ -47,3 +52,37 @@ class FastLoop(VirtualLoop):
 
     def idle(self, timeout: float, select: Any) -> Any:
         return select(timeout / self.factor)
+
+
+def run(
+    scheduler: Scheduler,
+    main: Callable[[], Awaitable[T]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> T:
+    """Result of ``main()`` while the scheduler serves a loop of its own."""
+
+    async def body() -> T:
+        async with scheduler:
+            return await main()
+
+    loop = loop_factory()
+    try:
+        return loop.run_until_complete(body())
+    finally:
+        loop.close()
+
+
+def run_all(
+    scheduler: Scheduler,
+    jobs: Iterable[Callable[[], Awaitable[object]]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> float:
+    """Runs all jobs at the same time and returns the seconds that they took by the clock of the loop."""
+
+    async def body() -> float:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        await asyncio.gather(*(job() for job in jobs))
+        return loop.time() - begun
+
+    return run(scheduler, body, loop_factory)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.judge import loops
 from tests.judge.loops import VirtualLoop
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge import (
@@ -147,7 +148,7 @@ def test_runs_of_rows_with_failures_that_spoil_no_batch() -> None:
 
     judge._model.forward = boom
     scheduler = Scheduler(judge)
-    lost: Judgement = scheduler.run(lambda: scheduler.ask(rate("mat")))
+    lost: Judgement = loops.run(scheduler, lambda: scheduler.ask(rate("mat")))
     assert lost.status is Status.JUDGE_ERROR and "RuntimeError: device lost" in lost.error
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.judge.loops import FastLoop
+from tests.judge.loops import FastLoop, run, run_all
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.completions import retry_after
@@ -35,7 +35,7 @@ def question(text: str = "rate this", schema: Any = None) -> Question:
 
 def ask(judge: OpenAIJudge, one: Question | None = None, limits: Limits = QUICK) -> Judgement:
     scheduler = Scheduler(judge, limits)
-    return scheduler.run(lambda: scheduler.ask(one or question()))
+    return run(scheduler, lambda: scheduler.ask(one or question()))
 
 
 def judged(respond: Callable[[Request], Any], limits: Limits = QUICK, **options: Any) -> tuple[Judgement, ChatServer]:
@@ -206,7 +206,7 @@ def test_parameters_of_reasoning_models_are_learnt_once_for_all_calls() -> None:
         async def one(at: int) -> None:
             found.append(await scheduler.ask(question(str(at))))
 
-        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(20)]))  # type: ignore[misc]
+        run_all(scheduler, [lambda at=at: one(at) for at in range(20)])  # type: ignore[misc]
         assert all(one.ok for one in found) and sum(one.attempts for one in found) == 22 == len(server.requests)
         assert ask(judge).attempts == 1 and judge.identity == before
         assert server.requests[-1].body["max_completion_tokens"] == 1024
@@ -249,12 +249,12 @@ def test_peak_and_rates_measured_at_the_server() -> None:
     with ChatServer(lambda request: replace(completion("4"), delay=0.02)) as server:
         judge = OpenAIJudge("m", base_url=server.url)
         limits = Limits(concurrency=5, requests_per_minute=20, timeout=600)
-        scheduler = Scheduler(judge, limits, loop_factory=FastLoop)  # a minute takes two seconds
+        scheduler = Scheduler(judge, limits)  # a minute takes two seconds
 
         async def one(at: int) -> None:
             assert (await scheduler.ask(question(str(at)))).ok
 
-        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(30)]))  # type: ignore[misc]
+        run_all(scheduler, [lambda at=at: one(at) for at in range(30)], FastLoop)  # type: ignore[misc]
         times = [request.time for request in server.requests]
         assert 2 <= server.peak <= 5 and len(times) == 30
         # A window at the server is as long as ours but for what requests take to arrive.

@@ -80,7 +80,7 @@ def test_rows_keep_their_order_and_metrics_share_one_limit() -> None:
     steps = run.summaries["steps"]
     assert (steps.attempts, steps.usage) == (40, Usage(4000, 400)) and run.row_usage(7) == Usage(300, 30)
     assert run.usage == Usage(6000, 600) and run.cost == pytest.approx(0.012, rel=1e-12)
-    assert [one.done for one in shown] == list(range(1, 41)) and shown[-1].total == 40
+    assert [one.done for one in shown] == list(range(2, 41, 2)) and shown[-1].total == 40
     assert shown[-1].attempts == 60 and shown[-1].usage == run.usage
 
 
@@ -230,7 +230,7 @@ def test_arguments_and_metrics_are_checked() -> None:
 
     for options, message in (
         ({"repeats": 0}, "repeats must be an int of at least 1 but got 0"),
-        ({"clusters": "ab"}, "clusters must hold one id a row, 1, but has 2"),
+        ({"clusters": "ab"}, "clusters must hold one id per row, 1, but has 2"),
         ({"cache": "/no such folder/x"}, "cache must be a file of judge replies"),
     ):
         with pytest.raises(InputError, match=message):

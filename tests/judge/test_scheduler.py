@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from tests.judge.loops import VirtualLoop
-from valor_gpu.errors import InputError
+from tests.judge.loops import VirtualLoop, run, run_all
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Gate, Limits
 from valor_gpu.judge.metric import Question
@@ -52,13 +51,13 @@ class Scripted:
 
 
 def ask_all(judge: Scripted, count: int, limits: Limits, **options: Any) -> tuple[list[Judgement], float]:
-    scheduler = Scheduler(judge, limits, seed=1, loop_factory=VirtualLoop, **options)
+    scheduler = Scheduler(judge, limits, seed=1, **options)
     found: dict[int, Judgement] = {}
 
     async def one(at: int) -> None:
         found[at] = await scheduler.ask(question(f"row {at}"))
 
-    seconds = scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(count)]))  # type: ignore[misc]
+    seconds = run_all(scheduler, [lambda at=at: one(at) for at in range(count)], VirtualLoop)  # type: ignore[misc]
     return [found[at] for at in range(count)], seconds
 
 
@@ -140,14 +139,14 @@ def test_a_server_that_asks_to_come_back_tomorrow_is_asked_no_more() -> None:
 
 def test_retry_after_shuts_the_gate_for_all_and_concurrency_halves_then_recovers() -> None:
     judge = Scripted(lambda number, text: JudgeError(Status.RATE_LIMITED, "slow", 30.0) if number < 8 else "4")
-    scheduler = Scheduler(judge, Limits(concurrency=8), seed=1, loop_factory=VirtualLoop)
+    scheduler = Scheduler(judge, Limits(concurrency=8), seed=1)
     places: list[int] = []
 
     async def one(at: int) -> None:
         assert (await scheduler.ask(question(str(at)))).ok
         places.append(int(scheduler.gate.limit))
 
-    scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(80)]))  # type: ignore[misc]
+    run_all(scheduler, [lambda at=at: one(at) for at in range(80)], VirtualLoop)  # type: ignore[misc]
     later = judge.starts[8:]
     assert min(later) >= 31.0  # nobody, not even a new request, comes before the 30 seconds are over
     assert sum(start == min(later) for start in later) == 4  # eight 429 of one overload halve once
@@ -223,21 +222,21 @@ def test_cache_keeps_successes_only_and_one_question_is_asked_once(tmp_path: Pat
         second, _ = ask_all(judge, 3, Limits(), cache=cache)
         assert [one.cached for one in second] == [True, False, True] and len(judge.starts) == 4
         assert second[0].usage == Usage() and second[0].reply is not None and second[0].reply.usage == Usage(10, 10)
-        scheduler = Scheduler(judge, cache=cache, loop_factory=VirtualLoop)
+        scheduler = Scheduler(judge, cache=cache)
         same = [lambda: scheduler.ask(question("same")) for _ in range(9)]
         found: list[Judgement] = []
 
         async def collect() -> None:
             found.extend(await asyncio.gather(*(one() for one in same)))
 
-        scheduler.run(collect)
+        run(scheduler, collect, VirtualLoop)
         assert len(judge.starts) == 5 and sum(one.cached for one in found) == 8
         repeats: list[Judgement] = []
 
         async def repeated() -> None:
             repeats.extend([await scheduler.ask(question("same"), repeat) for repeat in range(3)])
 
-        scheduler.run(repeated)
+        run(scheduler, repeated, VirtualLoop)
         assert [one.cached for one in repeats] == [True, False, False]
         before = len(cache)
         ask_all(Scripted(lambda number, text: Reply("4", Usage(), None, "length")), 3, Limits(), cache=cache)
@@ -247,17 +246,17 @@ def test_cache_keeps_successes_only_and_one_question_is_asked_once(tmp_path: Pat
 def test_a_kept_reply_that_no_longer_parses_is_asked_for_again(tmp_path: Path) -> None:
     with JudgeCache(tmp_path / "c.sqlite") as cache:
         judge = Scripted(lambda number, text: "4" if number == 0 else "{}")
-        scheduler = Scheduler(judge, cache=cache, loop_factory=VirtualLoop)
-        assert scheduler.run(lambda: scheduler.ask(question())).value == 4
-        again = scheduler.run(
-            lambda: scheduler.ask(question(parse=lambda text: {"{}": 5}[text] if text == "{}" else int("x")))
+        scheduler = Scheduler(judge, cache=cache)
+        assert run(scheduler, lambda: scheduler.ask(question())).value == 4
+        again = run(
+            scheduler, lambda: scheduler.ask(question(parse=lambda text: {"{}": 5}[text] if text == "{}" else int("x")))
         )
         assert again.value == 5 and not again.cached and len(judge.starts) == 2
 
 
 def test_stop_cancels_what_is_left() -> None:
     judge = Scripted(lambda number, text: "4")
-    scheduler = Scheduler(judge, Limits(concurrency=2), loop_factory=VirtualLoop)
+    scheduler = Scheduler(judge, Limits(concurrency=2))
     found: list[Judgement] = []
 
     async def one(at: int) -> None:
@@ -265,74 +264,9 @@ def test_stop_cancels_what_is_left() -> None:
         if len(found) == 4:
             scheduler.stop()
 
-    scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(20)]))  # type: ignore[misc]
+    run_all(scheduler, [lambda at=at: one(at) for at in range(20)], VirtualLoop)  # type: ignore[misc]
     assert len(judge.starts) <= 6 and sum(one.status is Status.CANCELLED for one in found) >= 14
     assert len(found) == 20
-
-
-def test_an_exception_of_a_metric_ends_the_run_and_leaves_no_task() -> None:
-    judge = Scripted(lambda number, text: "4")
-    scheduler = Scheduler(judge, Limits(concurrency=4), loop_factory=VirtualLoop)
-
-    async def one(at: int) -> None:
-        await scheduler.ask(question(str(at)))
-        if at == 5:
-            raise KeyError("column")
-
-    with pytest.raises(KeyError, match="column"):
-        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(99)]))  # type: ignore[misc]
-    assert judge.active == 0 and len(judge.starts) < 20 and scheduler.gate.active == 0
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A process that was started in the background ignores interrupts; this test is to get them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("running", [False, True])
-def test_interrupt_leaves_no_task(running: bool) -> None:
-    judge = Scripted(lambda number, text: "4", seconds=30.0)
-    scheduler = Scheduler(judge, Limits(concurrency=4))
-
-    async def one(at: int) -> None:
-        await scheduler.ask(question(str(at)))
-
-    def start() -> None:
-        scheduler.run(lambda: scheduler.each([lambda at=at: one(at) for at in range(9)]))  # type: ignore[misc]
-
-    async def in_a_loop() -> None:
-        start()
-
-    def interrupt() -> None:
-        while judge.active < 4:
-            time.sleep(0.01)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    threading.Thread(target=interrupt, daemon=True).start()
-    begun = time.monotonic()
-    loop = asyncio.new_event_loop()
-    try:
-        with pytest.raises(KeyboardInterrupt, match=r"^$"):
-            loop.run_until_complete(in_a_loop()) if running else start()
-    finally:
-        loop.close()
-    assert judge.active == 0 and scheduler.gate.active == 0 and time.monotonic() - begun < 5
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    time.sleep(0.05)
-    assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
-
-
-def test_runs_inside_a_running_loop() -> None:
-    scheduler = Scheduler(lambda messages: "4")
-
-    async def cell() -> Any:
-        return scheduler.run(lambda: scheduler.ask(question()))
-
-    assert asyncio.run(cell()).value == 4
 
 
 @pytest.mark.parametrize(
@@ -355,18 +289,18 @@ def test_other_exceptions_of_a_judge_or_a_parser_cost_one_row() -> None:
     judge = Scripted(lambda number, text: OSError("gone") if text == "row 1" else "4")
     found, _ = ask_all(judge, 3, Limits())
     assert [str(one.status) for one in found] == ["ok", "judge_error", "ok"] and "OSError: gone" in found[1].error
-    scheduler = Scheduler(judge, Limits(repairs=0), loop_factory=VirtualLoop)
+    scheduler = Scheduler(judge, Limits(repairs=0))
     parsers: list[Callable[[Any], Any]] = [
         lambda text: {}["score"],
         lambda text: text["score"],
         lambda text: text.score,
     ]
     for parse in parsers:
-        wrong = scheduler.run(lambda parse=parse: scheduler.ask(question(parse=parse)))  # type: ignore[misc]
+        wrong = run(scheduler, lambda parse=parse: scheduler.ask(question(parse=parse)))  # type: ignore[misc]
         assert wrong.status is Status.PARSE_ERROR and "Error: " in wrong.error
-    broken = Scripted(lambda number, text: InputError("wrong argument"))
-    with pytest.raises(InputError, match="wrong argument"):
-        ask_all(broken, 3, Limits())
+    missing = Scripted(lambda number, text: MissingExtraError("openai", "llm", "OpenAIJudge"))
+    with pytest.raises(MissingExtraError, match=r"pip install 'valor_gpu\[llm\]'"):
+        ask_all(missing, 3, Limits())
 
 
 def test_callables_of_every_kind() -> None:
@@ -381,7 +315,7 @@ def test_callables_of_every_kind() -> None:
         return "4"
 
     scheduler = Scheduler(Client())
-    assert scheduler.run(lambda: scheduler.ask(question())).value == 4
+    assert run(scheduler, lambda: scheduler.ask(question())).value == 4
     assert scheduler.judge.identity == {"kind": "callable", "name": "client-1"}
     assert Scheduler(blocks).judge.identity is None
     begun = time.monotonic()
@@ -390,11 +324,11 @@ def test_callables_of_every_kind() -> None:
     async def all_of_them() -> list[Judgement]:
         return await asyncio.gather(*(many.ask(question()) for _ in range(16)))
 
-    assert all(one.ok for one in many.run(all_of_them)) and time.monotonic() - begun < 1.6
+    assert all(one.ok for one in run(many, all_of_them)) and time.monotonic() - begun < 1.6
     wrong = Scheduler(len)
-    failed = wrong.run(lambda: wrong.ask(question()))
+    failed = run(wrong, lambda: wrong.ask(question()))
     assert failed.status is Status.JUDGE_ERROR and "must return str or Reply but returned int" in failed.error
     hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, transport_retries=0))
-    assert hangs.run(lambda: hangs.ask(question())).status is Status.TIMEOUT
+    assert run(hangs, lambda: hangs.ask(question())).status is Status.TIMEOUT
     left = [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge"]
     assert left and all(thread.daemon for thread in left)  # it does not hold up the exit

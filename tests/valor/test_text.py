@@ -209,10 +209,10 @@ def standard_error(cluster: str | None, predictions: list[Prediction]) -> float:
 
 
 def test_standard_errors_are_clustered_by_datum_or_by_what_is_named() -> None:
-    alone = [
-        Prediction(Datum(f"d{at}", text="?", metadata={"file": at // 2}), [Annotation(text="a")]) for at in range(4)
-    ]
-    together = [Prediction(Datum(f"d{at}", text="?"), [Annotation(text="a"), Annotation(text="b")]) for at in range(2)]
+    datums = [Datum(f"d{at}", text="?", metadata={"file": at // 2}) for at in range(4)]
+    alone = [Prediction(datum, [Annotation(text=f"a {datum.uid}")]) for datum in datums]
+    bare = [Datum(f"d{at}", text="?") for at in range(2)]
+    together = [Prediction(datum, [Annotation(text=f"{word} {datum.uid}") for word in "ab"]) for datum in bare]
     assert standard_error(None, alone) == pytest.approx((10 / 3) ** 0.5 / 2, rel=1e-12)
     assert standard_error("file", alone) == pytest.approx(1.5, rel=1e-12)  # deviations -3 and 3: sqrt(2 * 18) / 4
     assert standard_error(None, together) == pytest.approx(1.5, rel=1e-12)
@@ -315,7 +315,7 @@ def test_judges_by_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge_of({"client": "openai"}).model == "gpt-3.5-turbo"
     judge = judge_of({"client": "mistral", "data": {"seed": 3}})
     assert (judge.model, judge.api_key_env) == ("mistral-small-latest", "MISTRAL_API_KEY")
-    assert judge.identity["parameters"]["extra_body"] == {"random_seed": 3}
+    assert judge.identity["parameters"]["random_seed"] == 3
     with pytest.raises(InputError, match=r"llm_api_params\['data'\] must have a 'model' for an api_url"):
         judge_of({"api_url": "http://127.0.0.1:1/v1"})
     with pytest.raises(InputError, match="a judge is needed"):

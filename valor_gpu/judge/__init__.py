@@ -26,10 +26,13 @@ if TYPE_CHECKING:
         parse_score,
         score_schema,
     )
+    from valor_gpu.judge.progress import Progress
     from valor_gpu.judge.protocol import CallableJudge, Judge, JudgeError, Judgement, Reply, Status, Usage
-    from valor_gpu.judge.run import JudgeRun, Progress, run_judge
+    from valor_gpu.judge.rows import JudgedRow
+    from valor_gpu.judge.run import JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
     from valor_gpu.judge.scheduler import Scheduler
     from valor_gpu.judge.statistics import Prices, Summary, standard_error, summarize, variance_split
+    from valor_gpu.judge.stream import stream_judge, stream_judge_async
 
 __all__ = [
     "AzureOpenAIJudge",
@@ -38,8 +41,11 @@ __all__ = [
     "FailedJudgement",
     "Judge",
     "JudgeCache",
+    "JudgeCancelled",
     "JudgeError",
+    "JudgeInterrupted",
     "JudgeRun",
+    "JudgedRow",
     "Judgement",
     "LLMMetric",
     "Limits",
@@ -64,8 +70,11 @@ __all__ = [
     "parse_score",
     "question_metric",
     "run_judge",
+    "run_judge_async",
     "score_schema",
     "standard_error",
+    "stream_judge",
+    "stream_judge_async",
     "summarize",
     "variance_split",
 ]
@@ -88,7 +97,10 @@ _HOMES = {
         "score_schema",
     ),
     "protocol": ("CallableJudge", "Judge", "JudgeError", "Judgement", "Reply", "Status", "Usage"),
-    "run": ("JudgeRun", "Progress", "run_judge"),
+    "progress": ("Progress",),
+    "run": ("JudgeCancelled", "JudgeInterrupted", "JudgeRun", "run_judge", "run_judge_async"),
+    "rows": ("JudgedRow",),
+    "stream": ("stream_judge", "stream_judge_async"),
     "scheduler": ("Scheduler",),
     "statistics": ("Prices", "Summary", "standard_error", "summarize", "variance_split"),
 }

@@ -1,4 +1,4 @@
-"""Replies kept in SQLite under a hash of all that decides them.
+"""Replies kept in SQLite under a hash of all that decides them, and leases of the questions being asked.
 
 Failures are never kept, so that a resumed run asks for them again and for nothing else.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,15 +21,27 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage
 
 _APPLICATION = 0x564A4331  # "VJC1", in the header of the file
-_BUSY = 60.0  # seconds to wait for another process that writes
-_TABLE = """CREATE TABLE IF NOT EXISTS replies (
+_BUSY = 60.0  # seconds to wait, when the file is opened, for another process that writes
+_BUSY_LATER = 10  # the same for every later use: a run waits meanwhile
+_REPLIES = """CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, model TEXT NOT NULL, reply TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID"""
+_LEASES = """CREATE TABLE IF NOT EXISTS leases (
+    key BLOB PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID"""
+_LEASE = """INSERT INTO leases SELECT :key, :owner, :expires
+    WHERE :again OR NOT EXISTS (SELECT 1 FROM replies WHERE key = :key)
+    ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
+    WHERE leases.expires <= :now OR leases.owner = excluded.owner"""
 
 
 def cache_key(
-    identity: Mapping[str, Any], messages: Messages, schema: Schema | None, prompt: str = "", repeat: int = 0
+    identity: Mapping[str, Any],
+    messages: Messages,
+    schema: Schema | None,
+    prompt: str = "",
+    repeat: int = 0,
+    dropped: Sequence[str] = (),
 ) -> bytes:
-    """SHA-256 of all that decides a reply, 32 bytes.
+    """Computes the SHA-256 of all that decides a reply, 32 bytes.
 
     Args:
         identity: of the judge.
@@ -36,19 +49,22 @@ def cache_key(
         schema: what the reply must follow.
         prompt: version or hash of the prompt.
         repeat: number of the repeat.
+        dropped: names of the parameters that the request is sent without because the server rejects them.
 
     Raises:
-        InputError: something that JSON does not know.
+        InputError: something that JSON cannot express.
 
     Example:
         >>> one = cache_key({"model": "m"}, [{"role": "user", "content": "?"}], None)
         >>> one == cache_key({"model": "m"}, [{"content": "?", "role": "user"}], None), len(one)
         (True, 32)
     """
-    parts = [dict(identity), [dict(message) for message in messages], schema, prompt, repeat]
+    parts: list[Any] = [dict(identity), [dict(message) for message in messages], schema, prompt, repeat]
+    if dropped:
+        parts.append(sorted(dropped))
     try:
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"identity, messages and schema must hold JSON values: {error}") from error
     return hashlib.sha256(text.encode()).digest()
 
@@ -110,6 +126,8 @@ class JudgeCache:
                     self._make(connection)
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last replies, a kill none
+                connection.execute(_LEASES)
+                connection.execute(f"PRAGMA busy_timeout = {_BUSY_LATER * 1000}")
                 return
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > deadline:
@@ -124,34 +142,84 @@ class JudgeCache:
             if application != _APPLICATION and (application or tables):
                 raise InputError(f"cache must be a file of judge replies but {self.path} is another database")
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(_TABLE)
+            connection.execute(_REPLIES)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
 
     def get(self, key: bytes) -> Reply | None:
-        """The reply kept under ``key``, or None."""
+        """Returns the reply kept under ``key``, or None."""
         with self._lock:
             row = self._open().execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         if row is None:
             return None
         kept = json.loads(row[0])
         logprobs = None if kept["logprobs"] is None else tuple(kept["logprobs"])
-        return Reply(kept["text"], Usage(*kept["usage"]), logprobs, kept["finish_reason"], kept["model"])
+        dropped = tuple(kept.get("dropped", ()))
+        return Reply(kept["text"], Usage(*kept["usage"]), logprobs, kept["finish_reason"], kept["model"], dropped)
 
     def put(self, key: bytes, reply: Reply) -> None:
-        """Keep a reply; it is safe from a kill of the process when this returns."""
+        """Keeps a reply and ends the lease of its question. The reply is safe from a kill when this returns."""
         kept = {
             "text": reply.text,
             "usage": [reply.usage.prompt, reply.usage.completion, reply.usage.cached],
             "logprobs": None if reply.logprobs is None else [dict(position) for position in reply.logprobs],
             "finish_reason": reply.finish_reason,
             "model": reply.model,
+            "dropped": reply.dropped,
         }
-        row = (key, reply.model, json.dumps(kept), time.time())
+        model = reply.model.encode(errors="backslashreplace").decode()  # SQLite takes no lone surrogates
+        row = (key, model, json.dumps(kept), time.time())
         with self._lock:
-            self._open().execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", row)
+            connection = self._open()
+            connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", row)
+            connection.execute("DELETE FROM leases WHERE key = ?", (key,))
+
+    def discard(self, key: bytes) -> None:
+        """Forgets the reply kept under ``key``, if there is one."""
+        with self._lock:
+            self._open().execute("DELETE FROM replies WHERE key = ?", (key,))
+
+    @staticmethod
+    def process() -> str:
+        """Name of this process, by which others of the same machine can tell whether it still runs."""
+        return f"{_namespace()} {os.getpid()}"
+
+    def lease(self, key: bytes, owner: str, seconds: float, again: bool = False) -> bool:
+        """Reserves a question, so that no other process asks it meanwhile.
+
+        Args:
+            key: of the question.
+            owner: who asks: :meth:`process`, a space and something that tells apart the runs of one process.
+            seconds: the lease ends after that unless :meth:`renew` is called.
+            again: reserve it although there is a reply.
+
+        Returns:
+            False when another owner has reserved it, or when the reply has come meanwhile. The lease of a process
+            that no longer runs counts for nothing.
+        """
+        with self._lock:
+            connection, now = self._open(), time.time()
+            values = {"key": key, "owner": owner, "expires": now + seconds, "now": now, "again": again}
+            if connection.execute(_LEASE, values).rowcount == 1:
+                return True
+            holder = connection.execute("SELECT owner FROM leases WHERE key = ?", (key,)).fetchone()
+            if holder is None or not _is_dead(holder[0]):
+                return False
+            connection.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, holder[0]))
+            return connection.execute(_LEASE, values).rowcount == 1
+
+    def renew(self, owner: str, seconds: float) -> None:
+        """Lets all leases of ``owner`` end in ``seconds`` from now."""
+        with self._lock:
+            self._open().execute("UPDATE leases SET expires = ? WHERE owner = ?", (time.time() + seconds, owner))
+
+    def release(self, owner: str, key: bytes | None = None) -> None:
+        """Ends the lease of one question, or all leases of ``owner``."""
+        with self._lock:
+            which = "" if key is None else " AND key = ?"
+            self._open().execute(f"DELETE FROM leases WHERE owner = ?{which}", (owner, *([] if key is None else [key])))
 
     def __len__(self) -> int:
         with self._lock:
@@ -179,3 +247,25 @@ class JudgeCache:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _namespace() -> str:
+    """The machine or container in which process numbers mean something."""
+    try:
+        return os.readlink("/proc/self/ns/pid").replace(" ", "")
+    except OSError:
+        return platform.node().replace(" ", "") or "here"
+
+
+def _is_dead(owner: str) -> bool:
+    """Whether the owner of a lease certainly no longer runs."""
+    namespace, number, *_ = [*owner.split(" "), ""]
+    if namespace != _namespace() or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

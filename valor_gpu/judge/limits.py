@@ -1,4 +1,4 @@
-"""How fast a judge may be asked: limits, retries, the sliding window, the gate that closes a little at every 429.
+"""How fast a judge may be asked: limits, retries, requests per minute, and the gate that bounds requests in flight.
 
 Time is that of the running event loop, so that a loop with a clock of its own makes all of it deterministic.
 """
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from valor_gpu.errors import InputError
-from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.judge.protocol import JudgeError, Status, Usage
 
 WINDOW = 60.0  # seconds
 LONGEST_BACKOFF = 60.0  # seconds
+LONGEST_REPLY = 200_000  # tokens; what a reply claims beyond that is an error of its server
 RETRIED = {Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR}
 FATAL = {Status.UNAUTHORIZED, Status.QUOTA}
 """Failures that every later request would share: the run asks no more."""
@@ -74,52 +75,40 @@ class Limits:
                 raise InputError(f"{name} must be an int of at least 0 but got {value!r}")
 
     def wait_before(self, retry: int, error: JudgeError, rng: random.Random) -> float | None:
-        """Seconds to wait before retry 1, 2, ...; None when there is to be none.
+        """Seconds to wait before retry 1, 2, ...; None when the failure is not to be retried.
 
-        The server's wish plus at most a quarter more, so that not all come back at once; without one a random part
-        of ``backoff * 2 ** (retry - 1)``, at most 60.
+        A random part of ``backoff * 2 ** (retry - 1)``, at most 60, but never less than the server asks for; up to a
+        quarter more than that, so that not all come back at once.
 
         Source: "Exponential Backoff And Jitter", AWS Architecture Blog (2015), full jitter.
         """
-        most = self.transport_retries if error.max_retries is None else min(self.transport_retries, error.max_retries)
-        if retry > most or (error.status not in RETRIED and error.max_retries is None):
+        retries = self.transport_retries
+        if error.max_retries is not None:
+            retries = min(retries, error.max_retries)
+        if retry > retries or (error.status not in RETRIED and error.max_retries is None):
             return None
-        if error.retry_after is None:
-            return rng.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))
-        if error.retry_after > self.longest_wait:
+        if error.shared_cause is not None or self.too_long(error):
             return None
-        return error.retry_after * (1.0 + 0.25 * rng.random())
+        own = rng.uniform(0.0, min(LONGEST_BACKOFF, self.backoff * 2.0 ** min(retry - 1, 60)))
+        return max(own, (error.retry_after or 0.0) * (1.0 + 0.25 * rng.random()))
+
+    def too_long(self, error: JudgeError) -> bool:
+        """Whether the server asks to wait for longer than ``longest_wait``."""
+        return error.retry_after is not None and error.retry_after > self.longest_wait
 
 
 class Window:
-    """Requests and tokens of the last 60 seconds; whoever comes when it is full waits, in the order of arrival."""
+    """Requests and tokens of the last 60 seconds."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
         self._requests, self._tokens = requests, tokens
         self._recent: deque[list[float]] = deque()  # [start, tokens]
         self._sum = 0.0
-        self._turn = asyncio.Lock()
 
-    async def enter(self, tokens: float) -> list[float]:
-        """Wait for room and take it; the entry is for :meth:`correct`."""
-        entry = [0.0, tokens]
+    def wait(self, tokens: float) -> float:
+        """Seconds until there is room for a request of ``tokens``; 0 when there is."""
         if self._requests is None and self._tokens is None:
-            return entry
-        async with self._turn:
-            while (wait := self._wait(tokens)) > 0.0:
-                await asyncio.sleep(wait)
-            entry[0] = asyncio.get_running_loop().time()
-            self._recent.append(entry)
-            self._sum += tokens
-        return entry
-
-    def correct(self, entry: list[float], tokens: float) -> None:
-        """Replace an entry's estimate by what was used."""
-        if self._tokens is not None and any(entry is kept for kept in self._recent):
-            self._sum += tokens - entry[1]
-            entry[1] = tokens
-
-    def _wait(self, tokens: float) -> float:
+            return 0.0
         now = asyncio.get_running_loop().time()
         while self._recent and self._recent[0][0] + WINDOW <= now:
             self._sum -= self._recent.popleft()[1]
@@ -128,29 +117,78 @@ class Window:
         full |= self._tokens is not None and bool(self._recent) and self._sum + tokens > self._tokens
         return self._recent[0][0] + WINDOW - now if full else 0.0
 
+    def add(self, tokens: float) -> list[float]:
+        """Records a request that starts now; the entry is for :meth:`correct`."""
+        entry = [asyncio.get_running_loop().time(), tokens]
+        if self._requests is not None or self._tokens is not None:
+            self._recent.append(entry)
+            self._sum += tokens
+        return entry
+
+    def correct(self, entry: list[float], tokens: float) -> None:
+        """Replaces an entry's estimate by what was used."""
+        if self._tokens is not None and any(entry is kept for kept in self._recent):
+            self._sum += tokens - entry[1]
+            entry[1] = tokens
+
+
+class TokenEstimate:
+    """Expected tokens of a request, from its characters and from what earlier replies reported.
+
+    Example:
+        >>> estimate = TokenEstimate()
+        >>> estimate.of(400)  # 4 characters per token, and 256 tokens for the reply
+        356.0
+        >>> for _ in range(50):
+        ...     _ = estimate.learn(400, Usage(prompt=200, completion=10))
+        >>> round(estimate.of(400))
+        211
+    """
+
+    def __init__(self) -> None:
+        self._characters, self._tokens = 400.0, 100.0  # sums that forget: 4 characters per token is usual for English
+        self._completion = 256.0
+
+    def of(self, characters: int) -> float:
+        """Expected tokens of a request with ``characters`` characters, and of its reply."""
+        return characters * self._tokens / self._characters + self._completion
+
+    def learn(self, characters: int, usage: Usage) -> float | None:
+        """Corrects the estimate by a reply's usage; returns its tokens, None when they cannot be true.
+
+        A usage that cannot be true (a longer reply than any model gives, or a prompt that no tokenizer makes so many
+        tokens of, images allowed for) must neither stall the run nor spoil the estimate.
+        """
+        max_prompt = 4 * characters + LONGEST_REPLY
+        if not (0 <= usage.prompt <= max_prompt and 0 <= usage.completion <= LONGEST_REPLY) or not usage.total:
+            return None
+        self._characters = 0.8 * self._characters + characters
+        self._tokens = max(0.8 * self._tokens + usage.prompt, 1.0)
+        self._completion += 0.1 * (usage.completion - self._completion)
+        return float(usage.total)
+
 
 class Gate:
-    """Bounds what is in flight: additive increase with replies, halved by a 429, and shut for as long as that asks.
+    """Bounds the requests in flight: grows by one per round of replies, is halved by a 429, and can be shut for a time.
 
     Requests that started before the last halving do not halve again: they met the same overload.
 
     Source: Chiu and Jain, "Analysis of the increase and decrease algorithms for congestion avoidance" (1989).
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.limit = float(most)
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.limit = float(size)
         self.active = 0
         self.peak = 0
         self._shut_until = 0.0
-        self._cut_at = -1.0
+        self._halved_at = -1.0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def __aenter__(self) -> float:
-        """Wait for a place; gives the time of the start."""
-        loop = asyncio.get_running_loop()
+    async def __aenter__(self) -> None:
+        """Waits for a slot."""
         if self._waiting or self.active >= int(self.limit):
-            turn: asyncio.Future[None] = loop.create_future()
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
                 await turn
@@ -158,18 +196,11 @@ class Gate:
                 if turn in self._waiting:
                     self._waiting.remove(turn)
                 elif not turn.cancelled():
-                    self._leave()  # the place had been given already
+                    self._leave()  # the slot had been given already
                 raise
         else:
             self.active += 1
         self.peak = max(self.peak, self.active)
-        try:
-            while (wait := self._shut_until - loop.time()) > 0.0:
-                await asyncio.sleep(wait)
-        except asyncio.CancelledError:
-            self._leave()
-            raise
-        return loop.time()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -187,15 +218,21 @@ class Gate:
                 self.active += 1
                 turn.set_result(None)
 
+    def wait(self) -> float:
+        """Seconds until the gate opens again; 0 or less when it is open."""
+        return self._shut_until - asyncio.get_running_loop().time()
+
+    def shut(self, seconds: float) -> None:
+        """Lets no request start for ``seconds`` from now."""
+        self._shut_until = max(self._shut_until, asyncio.get_running_loop().time() + seconds)
+
     def succeeded(self) -> None:
-        """A reply came: about one place more for a whole round of replies."""
-        self.limit = min(float(self.most), self.limit + 1.0 / self.limit)
+        """A reply came: about one slot more for a whole round of replies."""
+        self.limit = min(float(self.size), self.limit + 1.0 / self.limit)
         self._admit()
 
-    def overloaded(self, started: float, wait: float) -> None:
-        """A request that ``started`` then met a 429: halve the places, and let nobody start for ``wait`` seconds."""
-        now = asyncio.get_running_loop().time()
-        self._shut_until = max(self._shut_until, now + wait)
-        if started > self._cut_at:
-            self._cut_at = now
+    def overloaded(self, started: float) -> None:
+        """A request that ``started`` then met a 429: halves the slots."""
+        if started > self._halved_at:
+            self._halved_at = asyncio.get_running_loop().time()
             self.limit = max(1.0, self.limit / 2.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -234,6 +234,7 @@ class CallableJudge:
         if not callable(function):
             raise InputError(f"judge must be a Judge or a callable but got {type(function).__name__}")
         self._function = function
+        self._is_async = is_coroutine(function)
         self._name = name if name is not None else getattr(function, "model_name", None)
 
     def __repr__(self) -> str:
@@ -248,7 +249,9 @@ class CallableJudge:
         """Call the function; what it raises becomes a :class:`JudgeError` that is not retried."""
         copies = [dict(message) for message in messages]
         try:
-            found = await self._awaitable(copies)
+            found = self._function(copies) if self._is_async else await in_thread(lambda: self._function(copies))
+            if inspect.isawaitable(found):
+                found = await found
         except JudgeError:
             raise
         except Exception as error:
@@ -260,15 +263,6 @@ class CallableJudge:
             message = f"the judge must return str or Reply but returned {type(found).__name__}"
             raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0)
         return Reply(found, model=str(self._name or ""))
-
-    def _awaitable(self, messages: list[dict[str, Any]]) -> Awaitable[Any]:
-        if is_coroutine(self._function):
-            return self._function(messages)  # type: ignore[no-any-return]
-        return self._called(messages)
-
-    async def _called(self, messages: list[dict[str, Any]]) -> Any:
-        found = await in_thread(lambda: self._function(messages))
-        return await found if inspect.isawaitable(found) else found
 
 
 def as_judge(judge: Any) -> Judge:

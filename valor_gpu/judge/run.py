@@ -1,44 +1,24 @@
-"""Rows x metrics x repeats -> judgements in order, with one scheduler for all."""
+"""Runs: rows x metrics x repeats -> judgements in order, with their aggregate statistics."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TextIO
+import asyncio
+import os
+from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_metric, check_question, check_value
-from valor_gpu.judge.parse import NotApplicable, ParseError
+from valor_gpu.judge.metric import LLMMetric
+from valor_gpu.judge.progress import Progress, ProgressBar
 from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.rows import JudgedRow, check_metrics
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices, Summary, row_mean, summarize
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        done: judgements made.
-        total: judgements to make.
-        failed: those of ``done`` without a value.
-        cached: those of ``done`` that came from the cache.
-        attempts: requests so far.
-        usage: tokens so far.
-        concurrency: requests that may be in flight now; it falls when the server says 429.
-    """
-
-    done: int
-    total: int
-    failed: int
-    cached: int
-    attempts: int
-    usage: Usage
-    concurrency: int
+from valor_gpu.judge.stream import open_scheduler, stream_judge, stream_judge_async
 
 
 @dataclass(frozen=True)
@@ -47,11 +27,15 @@ class JudgeRun:
 
     Attributes:
         judgements: metric name to a list by row of lists by repeat.
-        summaries: metric name to what they say together.
+        summaries: metric name to the aggregate statistics of its judgements.
         usage: tokens spent now, by all metrics.
         cost: of ``usage``; None without prices.
-        seconds: the run took.
+        seconds: duration of the run.
         peak: most requests that were in flight together.
+        stopped: why the run stopped asking before its end; None when it did not.
+        dropped: names of the parameters that requests were sent without because the server rejects them; the replies
+            (``judgement.reply.dropped``) say which requests.
+        cache_error: the first failure of the cache, which costs the keeping of replies; None when there was none.
     """
 
     judgements: Mapping[str, list[list[Judgement]]]
@@ -60,9 +44,12 @@ class JudgeRun:
     cost: float | None
     seconds: float
     peak: int
+    stopped: str | None
+    dropped: tuple[str, ...]
+    cache_error: str | None
 
     def scores(self, metric: str) -> list[float]:
-        """A number a row: the mean of its scored repeats, NaN when there is none."""
+        """Number of each row: the mean of its scored repeats, NaN when there is none."""
         return [row_mean(row) for row in self.judgements[metric]]
 
     def row_usage(self, row: int) -> Usage:
@@ -70,79 +57,102 @@ class JudgeRun:
         return sum((one.usage for rows in self.judgements.values() for one in rows[row]), Usage())
 
 
-@dataclass
-class _Tally:
-    """Counts of a run and who wants to see them."""
+class JudgeInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a run.
 
-    total: int
-    scheduler: Scheduler
-    show: Callable[[Progress], object] | None
-    done: int = 0
-    failed: int = 0
-    cached: int = 0
+    Attributes:
+        run: results of what was judged; the rest has the status ``cancelled``.
+    """
 
-    def add(self, judgement: Judgement) -> None:
-        self.done += 1
-        self.failed += not judgement.ok
-        self.cached += judgement.cached
-        if self.show is not None:
-            asked = self.scheduler
-            concurrency = int(asked.gate.limit)
-            self.show(
-                Progress(self.done, self.total, self.failed, self.cached, asked.attempts, asked.usage, concurrency)
-            )
+    def __init__(self, run: JudgeRun) -> None:
+        super().__init__()
+        self.run = run
 
 
-@dataclass
-class _Asker:
-    """Asks for one judgement, whose steps it adds up."""
+class JudgeCancelled(asyncio.CancelledError):
+    """The task of a run was cancelled.
 
-    scheduler: Scheduler
-    repeat: int
-    steps: list[Judgement] = field(default_factory=list)
+    Attributes:
+        run: results of what was judged; the rest has the status ``cancelled``.
+    """
 
-    async def __call__(self, question: Question) -> Any:
-        judgement = await self.scheduler.ask(check_question(question), self.repeat)
-        self.steps.append(judgement)
-        if not judgement.ok:
-            raise FailedJudgement(judgement)
-        return judgement.value
+    def __init__(self, run: JudgeRun) -> None:
+        super().__init__()
+        self.run = run
 
-    async def judge(self, metric: LLMMetric, row: Any) -> Judgement:
-        """The judgement of a row: the number, or the failure of the step that failed."""
-        try:
-            value = check_value(await metric.score(row, self), metric)
-            return self._whole(Judgement(value, Status.OK, self._last_reply()))
-        except FailedJudgement as failure:
-            return self._whole(failure.judgement)
-        except NotApplicable as error:
-            return self._whole(Judgement(None, Status.NOT_APPLICABLE, self._last_reply(), error=str(error)))
-        except ParseError as error:
-            return self._whole(Judgement(None, Status.METRIC_ERROR, self._last_reply(), error=str(error)))
-        except Exception as error:
-            message = f"the metric raised {type(error).__name__}: {error}"
-            return self._whole(Judgement(None, Status.METRIC_ERROR, self._last_reply(), error=message))
 
-    def _last_reply(self) -> Any:
-        return self.steps[-1].reply if self.steps else None
+class _Collected:
+    """Judgements of a run as they come, and the results made of them."""
 
-    def _whole(self, end: Judgement) -> Judgement:
-        return replace(
-            end,
-            attempts=sum(step.attempts for step in self.steps),
-            usage=sum((step.usage for step in self.steps), Usage()),
-            cached=bool(self.steps) and all(step.cached for step in self.steps),
-            seconds=math.fsum(step.seconds for step in self.steps),
-        )
+    def __init__(
+        self,
+        rows: Any,
+        metrics: Sequence[LLMMetric],
+        scheduler: Scheduler,
+        repeats: int,
+        clusters: Sequence[Hashable] | None,
+        prices: Prices | None,
+        progress: Callable[[Progress], object] | bool,
+    ) -> None:
+        self._count = len(rows) if isinstance(rows, Sized) else None
+        if clusters is not None and self._count is None:
+            raise InputError("clusters must be given with rows of a known number but rows are an iterator")
+        if clusters is not None and len(clusters) != self._count:
+            raise InputError(f"clusters must hold one id per row, {self._count}, but has {len(clusters)}")
+        self._metrics, self._scheduler, self._repeats = metrics, scheduler, repeats
+        self._clusters, self._prices = clusters, prices
+        self._bar = ProgressBar() if progress is True else None
+        self._show = progress if callable(progress) else self._bar
+        self._rows: dict[int, Mapping[str, tuple[Judgement, ...]]] = {}
+        self._done = self._failed = self._cached = 0
+        self._begun = perf_counter()
+
+    def add(self, judged: JudgedRow) -> None:
+        """Takes the judgements of a row and shows the progress."""
+        self._rows[judged.index] = judged.judgements
+        if self._show is None:
+            return
+        for repeats in judged.judgements.values():
+            self._done += len(repeats)
+            self._failed += sum(not one.ok for one in repeats)
+            self._cached += sum(one.cached for one in repeats)
+        total = None if self._count is None else self._count * len(self._metrics) * self._repeats
+        asked = self._scheduler
+        counts = (asked.attempts, asked.usage, int(asked.gate.limit))
+        self._show(Progress(self._done, total, self._failed, self._cached, *counts))
+
+    def close(self) -> None:
+        """Ends the line of the progress bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def run(self) -> JudgeRun:
+        """Results; rows without judgements are cancelled ones."""
+        count = self._count if self._count is not None else 1 + max(self._rows, default=-1)
+        missing = [Judgement(None, Status.CANCELLED, error="the run was cancelled")] * self._repeats
+        judgements = {
+            metric.name: [list(self._rows[at][metric.name]) if at in self._rows else missing for at in range(count)]
+            for metric in self._metrics
+        }
+        summaries = {
+            metric.name: summarize(judgements[metric.name], metric.low, metric.high, self._clusters, self._prices)
+            for metric in self._metrics
+        }
+        usage = sum((summary.usage for summary in summaries.values()), Usage())
+        cost = None if self._prices is None else self._prices.cost(usage)
+        asked = self._scheduler
+        stopped = None if asked.stopped is None else asked.stopped.error
+        extras = (stopped, tuple(asked.dropped), asked.replies.error)
+        return JudgeRun(judgements, summaries, usage, cost, perf_counter() - self._begun, asked.gate.peak, *extras)
 
 
 def run_judge(
-    rows: Sequence[Any],
-    metrics: Sequence[LLMMetric],
-    judge: Any,
+    rows: Iterable[Any],
+    metrics: Iterable[LLMMetric],
+    judge: Any = None,
     *,
     limits: Limits | None = None,
-    cache: JudgeCache | str | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
     repeats: int = 1,
     clusters: Sequence[Hashable] | None = None,
     prices: Prices | None = None,
@@ -150,26 +160,34 @@ def run_judge(
     seed: int | None = None,
     scheduler: Scheduler | None = None,
 ) -> JudgeRun:
-    """Judge every row by every metric.
+    """Computes every metric of every row.
 
-    A failure is a judgement with a status, and never ends the run or moves another row. Failures that every request
-    would share (a refused key, an account that is used up) end the asking: all that is left gets their status.
+    Whatever happens to a row, in the judge, in a parser or in the metric's own code, becomes the status of its
+    judgement; it never ends the run or moves another row. Failures that every request would share (a rejected key, an
+    account that is used up, five requests in a row that fail by a cause outside their rows) stop the asking: all that
+    is left gets their status, and ``stopped`` of the results says why.
+
+    Equal questions of a run are asked once, as far as the first reply is still in memory or in the cache.
 
     Args:
-        rows: what the metrics take.
-        metrics: what is computed of every row; their names must differ.
+        rows: what the metrics take; an iterator is pulled as results come, see :func:`stream_judge`.
+        metrics: numbers to compute of every row; their names must differ.
         judge: a :class:`Judge`, or a callable from messages to text.
         limits: how it may be asked, by all metrics together.
-        cache: keeps replies; a run that was killed goes on where it was. A path, or an open one.
+        cache: keeps replies; a run that was killed goes on where it was. A path, or an open one. A cache that fails
+            during the run costs the keeping, never the results: there is one warning, and ``cache_error``.
         repeats: times that every question is asked; with two or more the judge's own variance is known.
-        clusters: one id a row, for standard errors of rows that are not independent.
+        clusters: one id per row, for standard errors of rows that are not independent.
         prices: of tokens, for the cost.
-        progress: called after every judgement; True shows a bar on stderr.
+        progress: called in this thread after every row; True shows a bar on stderr.
         seed: of the random waits.
-        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``.
+        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``. It serves one run at a
+            time.
 
     Raises:
-        InputError: arguments that cannot be, or a metric that returns something else than it must.
+        InputError: arguments that cannot be used, or a scheduler that serves another run.
+        MissingExtraError: the judge needs a package that is not installed.
+        JudgeInterrupted: Ctrl-C, also within a running event loop; ``error.run`` has what was judged.
 
     Example:
         >>> from valor_gpu.judge import Question, question_metric
@@ -181,94 +199,67 @@ def run_judge(
         >>> run.scores("quality"), dict(run.summaries["quality"].n_failed)
         ([4.0, nan], {'parse_error': 1})
     """
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise InputError(f"repeats must be an int of at least 1 but got {repeats!r}")
-    if clusters is not None and len(clusters) != len(rows):
-        raise InputError(f"clusters must hold one id a row, {len(rows)}, but has {len(clusters)}")
-    by_name = {check_metric(metric).name: metric for metric in metrics}
-    if len(by_name) < len(metrics):
-        raise InputError(f"metrics must differ by name but got {', '.join(metric.name for metric in metrics)}")
-    opened = cache if isinstance(cache, JudgeCache) or cache is None else JudgeCache(cache)
-    asked = scheduler or Scheduler(judge, limits, opened, seed)
-    try:
-        found, seconds = _judge_all(rows, by_name, asked, repeats, progress)
-    finally:
-        if opened is not None and opened is not cache:
-            opened.close()
-    summaries = {
-        name: summarize(found[name], metric.low, metric.high, clusters, prices) for name, metric in by_name.items()
-    }
-    usage = sum((summary.usage for summary in summaries.values()), Usage())
-    cost = None if prices is None else prices.cost(usage)
-    return JudgeRun(found, summaries, usage, cost, seconds, asked.gate.peak)
+    checked = check_metrics(metrics)
+    with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
+        collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
+        try:
+            for judged in stream_judge(rows, checked, repeats=repeats, scheduler=opened):
+                collected.add(judged)
+        except KeyboardInterrupt:
+            raise JudgeInterrupted(collected.run()) from None
+        finally:
+            collected.close()
+        return collected.run()
 
 
-def _judge_all(
-    rows: Sequence[Any],
-    metrics: Mapping[str, LLMMetric],
-    scheduler: Scheduler,
-    repeats: int,
-    progress: Callable[[Progress], object] | bool,
-) -> tuple[dict[str, list[list[Judgement]]], float]:
-    nothing = Judgement(None, Status.CANCELLED)
-    found = {name: [[nothing] * repeats for _ in rows] for name in metrics}
-    bar = ProgressBar() if progress is True else None
-    show = progress if callable(progress) else bar
-    tally = _Tally(len(rows) * len(metrics) * repeats, scheduler, show)
-
-    async def judge_one(name: str, at: int, repeat: int) -> None:
-        judgement = await _Asker(scheduler, repeat).judge(metrics[name], rows[at])
-        found[name][at][repeat] = judgement
-        tally.add(judgement)
-
-    def jobs() -> Iterator[Callable[[], Awaitable[None]]]:
-        for at in range(len(rows)):
-            for name in metrics:
-                for repeat in range(repeats):
-                    yield lambda name=name, at=at, repeat=repeat: judge_one(name, at, repeat)  # type: ignore[misc]
-
-    try:
-        seconds = scheduler.run(lambda: scheduler.each(jobs()))
-    finally:
-        if bar is not None:
-            bar.close()
-    return found, seconds
-
-
-class ProgressBar:
-    """One line on a terminal, written over and over: judgements, failures, requests, tokens.
+async def run_judge_async(
+    rows: Iterable[Any] | AsyncIterable[Any],
+    metrics: Iterable[LLMMetric],
+    judge: Any = None,
+    *,
+    limits: Limits | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
+    repeats: int = 1,
+    clusters: Sequence[Hashable] | None = None,
+    prices: Prices | None = None,
+    progress: Callable[[Progress], object] | bool = False,
+    seed: int | None = None,
+    scheduler: Scheduler | None = None,
+) -> JudgeRun:
+    """:func:`run_judge` in the running event loop, which goes on meanwhile.
 
     Args:
-        stream: where to; None for stderr.
+        rows: a synchronous or asynchronous iterable. A synchronous one is pulled in the event loop and must not block.
+        metrics: numbers to compute of every row; their names must differ.
+        judge: a :class:`Judge`, or a callable from messages to text.
+        limits: how it may be asked, by all metrics together.
+        cache: keeps replies. A path, or an open one.
+        repeats: times that every question is asked.
+        clusters: one id per row, for standard errors of rows that are not independent.
+        prices: of tokens, for the cost.
+        progress: called after every row; True shows a bar on stderr.
+        seed: of the random waits.
+        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``.
+
+    Raises:
+        InputError: arguments that cannot be used, or a scheduler that serves another run.
+        MissingExtraError: the judge needs a package that is not installed.
+        JudgeCancelled: the task was cancelled; ``error.run`` has what was judged.
 
     Example:
-        >>> import io
-        >>> out = io.StringIO()
-        >>> ProgressBar(out)(Progress(3, 4, 1, 0, 5, Usage(100, 20), 8))
-        >>> out.getvalue().strip()
-        '[##################      ] 3/4, 1 failed, 0 cached, 5 requests, 120 tokens, 8 at a time'
+        >>> from valor_gpu.judge import Question, question_metric
+        >>> rating = question_metric("rating", lambda row: Question([{"role": "user", "content": row}], int), 1, 5)
+        >>> asyncio.run(run_judge_async(["a", "b"], [rating], lambda messages: "4")).scores("rating")
+        [4.0, 4.0]
     """
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._width = 0
-        self._shown = -1
-
-    def __call__(self, progress: Progress) -> None:
-        """Show ``progress``, at most some thousand times a run."""
-        step = progress.done * 1000 // max(progress.total, 1)
-        if step == self._shown:
-            return
-        self._shown = step
-        filled = 24 * progress.done // max(progress.total, 1)
-        text = f"[{'#' * filled:<24}] {progress.done}/{progress.total}, {progress.failed} failed, "
-        text += f"{progress.cached} cached, {progress.attempts} requests, {progress.usage.total} tokens, "
-        text += f"{progress.concurrency} at a time"
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
-
-    def close(self) -> None:
-        """End the line."""
-        if self._width:
-            self._stream.write("\n")
+    checked = check_metrics(metrics)
+    with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
+        collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
+        try:
+            async for judged in stream_judge_async(rows, checked, repeats=repeats, scheduler=opened):
+                collected.add(judged)
+        except asyncio.CancelledError:
+            raise JudgeCancelled(collected.run()) from None
+        finally:
+            collected.close()
+        return collected.run()

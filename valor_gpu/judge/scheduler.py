@@ -1,24 +1,28 @@
-"""One scheduler for all metrics of a run: it asks, waits, retries, repairs, remembers, and loses nothing."""
+"""One scheduler for all metrics of a run: it asks, waits, retries, repairs and remembers replies."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
-import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from valor_gpu.errors import ValorError
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache, cache_key
-from valor_gpu.judge.limits import FATAL, Gate, Limits, Window
+from valor_gpu.judge.limits import FATAL, RETRIED, Gate, Limits, TokenEstimate, Window
 from valor_gpu.judge.metric import Question
 from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
 from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Messages, Reply, Schema, Status, Usage, as_judge
+from valor_gpu.judge.replies import Replies
 
-T = TypeVar("T")
+SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
+MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
 _FINISHED = {
     "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
     "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
@@ -27,6 +31,8 @@ _FINISHED = {
     "tool_calls": (Status.PARSE_ERROR, "the judge called a tool instead of answering"),
     "function_call": (Status.PARSE_ERROR, "the judge called a function instead of answering"),
 }
+_SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[int]] = WeakKeyDictionary()
+"""Sessions that use a judge (by its id) in an event loop: the last one closes the judge's connections."""
 
 
 @dataclass
@@ -37,24 +43,35 @@ class _Spent:
     attempts: int = 0
     usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
+    adaptions: int = 0
 
 
 class Scheduler:
-    """Asks one judge on behalf of all metrics of a run.
+    """Asks one judge on behalf of all metrics of a run, within ``async with``.
+
+    A scheduler serves one run at a time; threads that judge at the same time need one each.
 
     Args:
         judge: a :class:`Judge`, or a callable from messages to text.
         limits: how it may be asked.
-        cache: replies of earlier runs, and of this one.
+        cache: replies of earlier runs, and of this one. Not used for a judge without ``identity``.
         seed: of the random waits.
-        loop_factory: makes the event loop; all waiting goes by its clock.
+
+    Attributes:
+        usage: tokens of the run.
+        attempts: requests of the run.
+        stopped: why the run asks no more; None while it asks.
+        dropped: parameters that requests of the run were sent without.
 
     Example:
-        >>> scheduler = Scheduler(lambda messages: "4")
-        >>> question = Question([{"role": "user", "content": "Rate from 1 to 5."}], int)
-        >>> scheduler.run(lambda: scheduler.ask(question)).value
+        >>> async def main():
+        ...     async with Scheduler(lambda messages: "4") as scheduler:
+        ...         return await scheduler.ask(Question([{"role": "user", "content": "Rate from 1 to 5."}], int))
+        >>> asyncio.run(main()).value
         4
     """
+
+    gate: Gate
 
     def __init__(
         self,
@@ -62,264 +79,249 @@ class Scheduler:
         limits: Limits | None = None,
         cache: JudgeCache | None = None,
         seed: int | None = None,
-        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
     ) -> None:
         self.judge: Judge = as_judge(judge)
         self.limits = limits or Limits()
         self.cache = cache if self.judge.identity is not None else None
+        self.concurrency = self.limits.concurrency or int(getattr(self.judge, "concurrency", None) or 8)
         self._rng = random.Random(seed)
-        self._loop_factory = loop_factory
-        self.usage = Usage()
-        self.attempts = 0
-        self._ready: Callable[[], Awaitable[None]] | None = getattr(self.judge, "ready", None)
-        self._completion = 256.0  # expected tokens of a reply: a running mean
+        self._in_use = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
-        self._stopped: Judgement | None = None
-        most = self.limits.concurrency or int(getattr(self.judge, "concurrency", None) or 8)
-        self.gate = Gate(most)
+        """Forgets the run before."""
+        self.usage, self.attempts = Usage(), 0
+        self.stopped: Judgement | None = None
+        self.dropped: dict[str, None] = {}
+        self.gate = Gate(self.concurrency)
         self._window = Window(self.limits.requests_per_minute, self.limits.tokens_per_minute)
-        self._in_flight: dict[bytes, asyncio.Future[None]] = {}
+        self._estimate = TokenEstimate()
+        self.replies = Replies(self.cache)
+        self._shared: tuple[str | None, int] = (None, 0)
+
+    async def __aenter__(self) -> Scheduler:
+        if not self._in_use.acquire(blocking=False):
+            raise InputError("scheduler must serve one run at a time but another run uses it: make one for each")
+        self._begin()
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._sending = asyncio.Lock()
+        _SESSIONS.setdefault(self._loop, Counter())[id(self.judge)] += 1
+        self.replies.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.replies.stop()
+            sessions = _SESSIONS[self._loop]
+            sessions[id(self.judge)] -= 1
+            if not sessions[id(self.judge)] and (close := getattr(self.judge, "aclose", None)) is not None:
+                with contextlib.suppress(Exception):  # the results are there
+                    await close()
+        finally:
+            self._in_use.release()
 
     def stop(self, status: Status = Status.CANCELLED, error: str = "the run was stopped") -> None:
-        """Send no more requests: what is in flight ends, all that comes gets ``status``."""
-        self._stopped = self._stopped or Judgement(None, status, error=error)
+        """Sends no more requests: what is in flight ends, everything later gets ``status`` and ``error``."""
+        if self.stopped is None:
+            self.stopped = Judgement(None, status, error=error)
+            self._stop.set()
 
     async def ask(self, question: Question, repeat: int = 0) -> Judgement:
-        """What becomes of a question. Only a bug or a cancellation raises.
+        """Judgement of one question: by a reply that is known already, or by asking.
+
+        Only a cancellation or a bug raises.
 
         Args:
             question: what to ask.
-            repeat: 0, 1, ... of a question asked several times; repeats are cached apart.
+            repeat: 0, 1, ... of a question that is asked several times; repeats are cached apart.
         """
-        identity = self.judge.identity
-        if self.cache is None or identity is None:
-            return await self._answer(question)
-        key = cache_key(identity, question.messages, question.schema, question.prompt, repeat)
-        while key in self._in_flight:  # the same question of another row: wait for its reply
-            await asyncio.wait([self._in_flight[key]])
-        if (stored := self.cache.get(key)) is not None:
-            judgement = _parsed(question, stored)
-            if judgement.ok:
-                return replace(judgement, cached=True)
-        done = self._in_flight[key] = asyncio.get_running_loop().create_future()
-        try:
-            judgement = await self._answer(question)
-            if judgement.ok and judgement.reply is not None:
-                self.cache.put(key, judgement.reply)
-            return judgement
-        finally:
-            del self._in_flight[key]
-            done.set_result(None)
+        if not self._in_use.locked() or asyncio.get_running_loop() is not self._loop:
+            raise InputError("ask must be called within `async with scheduler`, in its event loop")
+        spent = _Spent(self._loop.time())
+        while True:
+            try:
+                key = self.key(question, repeat)
+            except InputError as error:
+                return Judgement(None, Status.BAD_REQUEST, error=str(error))
+            async with self.replies.only_one(key):
+                known = await self.replies.find(
+                    key, lambda reply: _read(question, reply), lambda: self.stopped is not None
+                )
+                if known is not None:
+                    return known
+                try:
+                    judgement = await self._answer(question, spent)
+                    if judgement.ok and judgement.reply is not None:
+                        self.replies.keep(self.key(question, repeat, judgement.reply), judgement.reply)
+                    return judgement
+                except JudgeError:
+                    continue  # the judge drops a parameter from now on: the reply may be known under another key
+                finally:
+                    self.replies.release(key)
 
-    async def _answer(self, question: Question) -> Judgement:
-        """Judgement of a question that was not found in the cache: asks, repairs and asks anew."""
-        spent = _Spent(asyncio.get_running_loop().time())
+    def key(self, question: Question, repeat: int = 0, reply: Reply | None = None) -> bytes:
+        """Cache key of a question, or of the ``reply`` to it, which knows the parameters that it was asked without."""
+        if reply is not None:
+            dropped = reply.dropped
+        else:
+            dropped_for = getattr(self.judge, "dropped", None)
+            dropped = tuple(dropped_for(question.schema)) if dropped_for is not None else ()
+        identity = self.judge.identity
         try:
-            for _ in range(1 + self.limits.reasks):
-                judgement = await self._repaired(question, spent)
+            return cache_key(identity or {}, question.messages, question.schema, question.prompt, repeat, dropped)
+        except InputError:
+            if identity is not None:
+                raise
+            return os.urandom(32)  # a callable may take messages that JSON cannot express: no two are equal
+
+    async def _answer(self, question: Question, spent: _Spent) -> Judgement:
+        """Asks; sends back replies that cannot be used, and puts the question anew, as often as the limits allow.
+
+        Raises:
+            JudgeError: with ``retry_now``, before any reply.
+        """
+        messages, tries = question.messages, 1 + self.limits.repairs
+        try:
+            for number in range(1, tries * (1 + self.limits.reasks) + 1):
+                reply = await self._reply(messages, question.schema, spent)
+                judgement = _read(question, replace(reply, usage=spent.usage))
                 if judgement.status is not Status.PARSE_ERROR:
                     break
+                anew = number % tries == 0
+                messages = question.messages if anew else repair_messages(messages, reply, judgement.error)
+            self._shared = (None, 0)
         except JudgeError as error:
+            if error.retry_now and spent.reply is None and spent.adaptions < MAX_ADAPTIONS:
+                raise
+            self._count_failure(error)
             judgement = Judgement(None, error.status, spent.reply, error=str(error))
-        seconds = asyncio.get_running_loop().time() - spent.started
+        seconds = self._loop.time() - spent.started
         return replace(judgement, attempts=spent.attempts, usage=spent.usage, seconds=seconds)
 
-    async def _repaired(self, question: Question, spent: _Spent) -> Judgement:
-        """Judgement of one asking: a reply that cannot be used goes back as often as the limits allow."""
-        messages = question.messages
-        for repair in range(1 + self.limits.repairs):
-            reply = await self._reply(messages, question.schema, spent)
-            judgement = _parsed(question, replace(reply, usage=spent.usage))
-            if judgement.status is not Status.PARSE_ERROR or repair == self.limits.repairs:
-                break
-            messages = repair_messages(messages, reply, judgement.error)
-        return judgement
+    def _count_failure(self, error: JudgeError) -> None:
+        """Stops the run by a failure that every later request would share."""
+        if self.stopped is not None:
+            return
+        cause, count = self._shared
+        count = count + 1 if error.shared_cause is not None and error.shared_cause == cause else 1
+        self._shared = (error.shared_cause, count)
+        if error.status in FATAL or self.limits.too_long(error):
+            self.stop(error.status, f"an earlier request failed: {error}")
+        elif error.shared_cause is not None and count >= SHARED_FAILURES:
+            self.stop(error.status, f"{count} requests in a row failed by the same cause: {error.shared_cause}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
-        """A reply, after as many attempts as the limits and the failures allow."""
+        """A reply, after as many attempts as the limits and the failures allow.
+
+        Raises:
+            JudgeError: there is none; with ``retry_now`` when the judge has adapted itself before its first reply.
+        """
         retry = 0
         while True:
-            if self._stopped is not None:
-                raise JudgeError(self._stopped.status, self._stopped.error)
+            if self.stopped is not None:
+                raise JudgeError(self.stopped.status, self.stopped.error)
             try:
                 return await self._attempt(messages, schema, spent)
             except JudgeError as error:
                 if error.retry_now:
+                    spent.adaptions += 1
+                    if spent.reply is None or spent.adaptions >= MAX_ADAPTIONS:
+                        raise
                     continue
                 retry += 1
                 wait = self.limits.wait_before(retry, error, self._rng)
-                too_long = error.retry_after is not None and error.retry_after > self.limits.longest_wait
-                if error.status in FATAL or too_long:
-                    self.stop(error.status, f"an earlier request failed: {error}")
-                if wait is None:
+                if wait is None or self.stopped is not None:
                     raise
-            await asyncio.sleep(wait)
+            await self._pause(wait)
 
     async def _attempt(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
+        """One request: waits for its turn, sends it, and tells the gate how it went."""
         async with self.gate:
-            if self._ready is not None:
-                await self._ready()
-            entry = await self._window.enter(self._estimate(messages))
-            started = asyncio.get_running_loop().time()
-            if self._stopped is not None:
-                raise JudgeError(self._stopped.status, self._stopped.error)
+            characters = sum(len(str(message.get("content", ""))) for message in messages)
+            entry = await self._turn(characters)
+            started = self._loop.time()
             spent.attempts += 1
             self.attempts += 1
             try:
                 reply = await asyncio.wait_for(self.judge(messages, schema), self.limits.timeout)
+                self._account(reply, spent)
+            except (JudgeError, MissingExtraError) as error:
+                if isinstance(error, JudgeError):
+                    self._slow_down(error, started)
+                raise
             except asyncio.TimeoutError as error:
                 raise JudgeError(Status.TIMEOUT, f"no reply within {self.limits.timeout:g} s") from error
-            except JudgeError as error:
-                if error.status is Status.RATE_LIMITED and (error.retry_after or 0.0) <= self.limits.longest_wait:
-                    self.gate.overloaded(started, error.retry_after or 0.0)
-                raise
-            except ValorError:  # a missing package, a wrong argument: the same for every question
-                raise
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                raise JudgeError(Status.JUDGE_ERROR, "the judge cancelled itself", max_retries=0) from None
             except Exception as error:
-                message = f"the judge raised {type(error).__name__}: {error}"
-                raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0) from error
-            self._count(reply, entry, spent)
+                raise _raised(error) from error
+            if (tokens := self._estimate.learn(characters, reply.usage)) is not None:
+                self._window.correct(entry, tokens)
             return reply
 
-    def _estimate(self, messages: Messages) -> float:
-        if self.limits.tokens_per_minute is None:
-            return 0.0
-        # Four characters a token is usual for English.
-        return sum(len(str(message.get("content", ""))) for message in messages) / 4 + self._completion
-
-    def _count(self, reply: Reply, entry: list[float], spent: _Spent) -> None:
-        self.gate.succeeded()
-        spent.reply = reply
+    def _account(self, reply: Reply, spent: _Spent) -> None:
+        """Counts a reply; a judge that returned something else than a reply makes it raise."""
+        if not isinstance(reply, Reply) or not isinstance(reply.text, str) or not isinstance(reply.finish_reason, str):
+            raise InputError(f"a judge must return a Reply with texts but returned {str(reply)[:80]}")
         spent.usage += reply.usage
         self.usage += reply.usage
-        if reply.usage.total:
-            self._completion += 0.1 * (reply.usage.completion - self._completion)
-            self._window.correct(entry, float(reply.usage.total))
+        spent.reply = reply
+        self.dropped.update(dict.fromkeys(reply.dropped))
+        self.gate.succeeded()
 
-    async def each(self, jobs: Iterable[Callable[[], Awaitable[None]]]) -> float:
-        """Run ``jobs``, so many at a time that the gate is never idle, and give the seconds that took.
+    async def _turn(self, characters: int) -> list[float]:
+        """Waits until a request may be sent. Nothing else is awaited between this and the sending.
 
-        The first job that raises ends all.
+        Raises:
+            JudgeError: the run has stopped.
         """
-        left, started = iter(jobs), asyncio.get_running_loop().time()
-
-        async def work() -> None:
-            for job in left:
-                await job()
-
-        workers = [asyncio.ensure_future(work()) for _ in range(2 * self.gate.most)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        return asyncio.get_running_loop().time() - started
-
-    def run(self, main: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``main()`` in an event loop of its own; in a thread when one runs here already (Jupyter).
-
-        An interrupt cancels everything that is under way and then raises as usual.
-        """
-        self._begin()
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return self._run_here(main, [])
-        return self._run_in_thread(main)
-
-    def _run_here(self, main: Callable[[], Awaitable[T]], running: list[Callable[[], object]]) -> T:
-        loop = self._loop_factory()
-
-        async def body() -> T:
+        if (ready := getattr(self.judge, "ready", None)) is not None:
             try:
-                return await main()
-            finally:
-                if (close := getattr(self.judge, "aclose", None)) is not None:
-                    await close()
+                await ready()
+            except (JudgeError, MissingExtraError):
+                raise
+            except Exception as error:
+                raise _raised(error) from error
+        async with self._sending:  # requests leave in the order in which they came
+            await asyncio.sleep(0)  # a reply that arrives in this round of the loop may shut the gate
+            while self.stopped is None:
+                tokens = self._estimate.of(characters)
+                if (wait := max(self.gate.wait(), self._window.wait(tokens))) <= 0.0:
+                    return self._window.add(tokens)
+                await self._pause(wait)
+        raise JudgeError(self.stopped.status, self.stopped.error)
 
-        task = loop.create_task(body())
-        running.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        try:
-            with _interrupt_cancels(loop, task) as interrupts:
-                try:
-                    return loop.run_until_complete(task)
-                except asyncio.CancelledError:
-                    if interrupts:
-                        raise KeyboardInterrupt from None
-                    raise
-        finally:
-            _drain(loop)
+    def _slow_down(self, error: JudgeError, started: float) -> None:
+        if error.status not in RETRIED or self.limits.too_long(error):
+            return
+        if error.retry_after is not None:
+            self.gate.shut(error.retry_after)
+        if error.status is Status.RATE_LIMITED:
+            self.gate.overloaded(started)
 
-    def _run_in_thread(self, main: Callable[[], Awaitable[T]]) -> T:
-        outcome: list[T] = []
-        errors: list[BaseException] = []
-        running: list[Callable[[], object]] = []
-        ended = threading.Event()  # an interrupted Thread.join cannot be called again before Python 3.13
-
-        def work() -> None:
-            try:
-                outcome.append(self._run_here(main, running))
-            except BaseException as error:
-                errors.append(error)
-            finally:
-                ended.set()
-
-        threading.Thread(target=work, name="valor_gpu judge run", daemon=True).start()
-        try:
-            ended.wait()
-        except KeyboardInterrupt:
-            for cancel in running:
-                cancel()
-            ended.wait()
-            raise
-        if errors:
-            raise errors[0]
-        return outcome[0]
+    async def _pause(self, seconds: float) -> None:
+        """Sleeps, but not longer than the run goes on."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
 
 
-@contextmanager
-def _interrupt_cancels(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> Iterator[list[int]]:
-    """Let the first Ctrl-C cancel ``task`` instead of breaking into whatever runs; the second one breaks in."""
-    interrupts: list[int] = []
-
-    def interrupt(number: int, frame: Any) -> None:
-        interrupts.append(number)
-        if len(interrupts) > 1:
-            raise KeyboardInterrupt
-        loop.call_soon_threadsafe(task.cancel)
-
-    main_thread = threading.current_thread() is threading.main_thread()
-    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield interrupts
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def _raised(error: Exception) -> JudgeError:
+    return JudgeError(Status.JUDGE_ERROR, f"the judge raised {type(error).__name__}: {error}", max_retries=0)
 
 
-def _drain(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left in a loop, wait for it, close the loop."""
-
-    async def cancelled() -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        await loop.shutdown_asyncgens()
-
-    try:
-        loop.run_until_complete(cancelled())
-    finally:
-        loop.close()
+def _is_cancelled() -> bool:
+    """Whether the running task is being cancelled; True before Python 3.11, where nobody can tell."""
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is None or bool(cancelling())
 
 
-def _parsed(question: Question, reply: Reply) -> Judgement:
-    """The judgement that a reply is."""
+def _read(question: Question, reply: Reply) -> Judgement:
+    """The judgement that a reply gives."""
     if reply.finish_reason in _FINISHED:
         status, error = _FINISHED[reply.finish_reason]
         return Judgement(None, status, reply, error=error)

@@ -13,8 +13,8 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
+from valor_gpu.judge.progress import Progress
 from valor_gpu.judge.protocol import Judgement, Status
-from valor_gpu.judge.run import Progress
 from valor_gpu.judge.statistics import Prices, Summary
 from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
 from valor_gpu.text.judged.metric import PromptedMetric

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valor_gpu.judge.metric import Ask
+from valor_gpu.judge.metric import Ask, Question
 from valor_gpu.judge.parse import NotApplicable
 from valor_gpu.text.judged.metric import Empty, PromptedMetric, share
 from valor_gpu.text.judged.reading import YES_NO_IDK, Sorted, read_sorted, texts_schema
@@ -45,17 +45,20 @@ class AnswerCorrectness(PromptedMetric):
         """No references: 0."""
         return None if row.references else Empty("references", 0.0)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        answer = await self._statements(ask, row, row.response or "")
-        scores = [await self._against(ask, row, answer, reference) for reference in row.references]
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        answer: list[str] = await ask(self._statements(row, row.response or ""))
+        scores = [0.0]
+        for reference in row.references:
+            correct: list[str] = await ask(self._statements(row, reference))
+            if answer:
+                scores.append(statement_f1(await ask(self._comparison(row, answer, correct))))
         return max(scores)
 
-    async def _against(self, ask: Ask, row: TextRow, answer: list[str], reference: str) -> float:
-        correct = await self._statements(ask, row, reference)
-        if not answer:
-            return 0.0
-        found: Sorted = await self._ask(
-            ask,
+    def _comparison(self, row: TextRow, answer: list[str], correct: list[str]) -> Question:
+        return self.question(
             "correctness",
             lambda reply: read_sorted(reply, len(answer), len(correct), self.rules.replies),
             texts_schema("TP", "FP", "FN"),
@@ -63,10 +66,9 @@ class AnswerCorrectness(PromptedMetric):
             answer_statements=answer,
             correct_statements=correct,
         )
-        return statement_f1(found)
 
-    async def _statements(self, ask: Ask, row: TextRow, answer: str) -> list[str]:
-        return await self._texts(ask, "answer_statements", "statements", question=row.query or "", answer=answer)
+    def _statements(self, row: TextRow, answer: str) -> Question:
+        return self.texts_question("answer_statements", "statements", question=row.query or "", answer=answer)
 
 
 class AnswerRelevance(PromptedMetric):
@@ -85,11 +87,14 @@ class AnswerRelevance(PromptedMetric):
     steps = ("statements", "relevance")
     needs = ("query", "response")
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        statements = await self._texts(ask, "statements", "statements", text=row.response or "")
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        statements = await ask(self.texts_question("statements", "statements", text=row.response or ""))
         if statements:
             data = {"question": row.query or "", "statements": statements}
-            return share(await self._verdicts(ask, "relevance", len(statements), YES_NO_IDK, **data))
+            return share(await ask(self.verdicts_question("relevance", len(statements), YES_NO_IDK, **data)))
         if self.rules.relevance_of_nothing is None:
             raise NotApplicable("the answer has no statements")
         return self.rules.relevance_of_nothing

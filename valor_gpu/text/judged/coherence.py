@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valor_gpu.judge.metric import Ask
+from valor_gpu.judge.metric import Ask, Question
 from valor_gpu.text.judged.metric import PromptedMetric
 from valor_gpu.text.judged.prompts import Field
 from valor_gpu.text.judged.reading import RATING_SCHEMA, read_rating
@@ -15,11 +15,9 @@ class _Rating(PromptedMetric):
     low = 1.0
     high = 5.0
 
-    async def _rate(self, ask: Ask, **data: Field) -> float:
-        rating: float = await self._ask(
-            ask, self.steps[0], lambda reply: read_rating(reply, self.rules.replies), RATING_SCHEMA, **data
-        )
-        return rating
+    def rating_question(self, **data: Field) -> Question:
+        """The one question of the metric."""
+        return self.question(self.steps[0], lambda reply: read_rating(reply, self.rules.replies), RATING_SCHEMA, **data)
 
 
 class Coherence(_Rating):
@@ -37,8 +35,12 @@ class Coherence(_Rating):
     steps = ("coherence",)
     needs = ("response",)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        return await self._rate(ask, text=row.response or "")
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        rating: float = await ask(self.rating_question(text=row.response or ""))
+        return rating
 
 
 class SummaryCoherence(_Rating):
@@ -55,5 +57,9 @@ class SummaryCoherence(_Rating):
     steps = ("summary_coherence",)
     needs = ("query", "response")
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        return await self._rate(ask, text=row.query or "", summary=row.response or "")
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        rating: float = await ask(self.rating_question(text=row.query or "", summary=row.response or ""))
+        return rating

@@ -66,17 +66,21 @@ class ContextPrecision(PromptedMetric):
         """Without contexts or references: 0, without either: 1."""
         return _empty_pair(row)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
         contexts = list(row.contexts or ())
         rows = [
-            await self._verdicts(
-                ask,
-                "context_precision",
-                len(contexts),
-                YES_NO,
-                question=row.query or "",
-                contexts=contexts,
-                correct_answer=reference,
+            await ask(
+                self.verdicts_question(
+                    "context_precision",
+                    len(contexts),
+                    YES_NO,
+                    question=row.query or "",
+                    contexts=contexts,
+                    correct_answer=reference,
+                )
             )
             for reference in row.references
         ]
@@ -106,13 +110,18 @@ class ContextRecall(PromptedMetric):
         """Without contexts or references: 0, without either: 1."""
         return _empty_pair(row)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
         contexts, shares = list(row.contexts or ()), []
         for reference in row.references:
-            statements = await self._texts(ask, "statements", "statements", text=reference)
+            statements = await ask(self.texts_question("statements", "statements", text=reference))
             if statements:
                 data = {"contexts": contexts, "statements": statements}
-                shares.append(share(await self._verdicts(ask, "context_recall", len(statements), YES_NO, **data)))
+                shares.append(
+                    share(await ask(self.verdicts_question("context_recall", len(statements), YES_NO, **data)))
+                )
         if not shares:
             raise NotApplicable("no reference has a statement")
         return max(shares)
@@ -136,7 +145,10 @@ class ContextRelevance(PromptedMetric):
         """Without contexts: 0."""
         return None if row.contexts else Empty("contexts", 0.0)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
         contexts = list(row.contexts or ())
         data = {"question": row.query or "", "contexts": contexts}
-        return share(await self._verdicts(ask, "context_relevance", len(contexts), YES_NO, **data))
+        return share(await ask(self.verdicts_question("context_relevance", len(contexts), YES_NO, **data)))

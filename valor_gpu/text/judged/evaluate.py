@@ -11,7 +11,8 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.run import JudgeRun, Progress, run_judge
+from valor_gpu.judge.progress import Progress
+from valor_gpu.judge.run import JudgeRun, run_judge
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
 from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence

@@ -28,12 +28,15 @@ class Faithfulness(PromptedMetric):
         """Without contexts: 0."""
         return None if row.contexts else Empty("contexts", 0.0)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        claims = await self._texts(ask, "claims", "claims", text=row.response or "")
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        claims = await ask(self.texts_question("claims", "claims", text=row.response or ""))
         if not claims:
             return 1.0
         data = {"contexts": list(row.contexts or ()), "claims": claims}
-        return share(await self._verdicts(ask, "faithfulness", len(claims), YES_NO, **data))
+        return share(await ask(self.verdicts_question("faithfulness", len(claims), YES_NO, **data)))
 
 
 class Hallucination(PromptedMetric):
@@ -55,7 +58,10 @@ class Hallucination(PromptedMetric):
         """Without contexts: no number."""
         return None if row.contexts else Empty("contexts", None)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
         contexts = list(row.contexts or ())
         data: dict[str, str | list[str]] = {"text": row.response or "", "contexts": contexts}
-        return share(await self._verdicts(ask, "hallucination", len(contexts), YES_NO, **data))
+        return share(await ask(self.verdicts_question("hallucination", len(contexts), YES_NO, **data)))

@@ -1,15 +1,14 @@
-"""What a judged metric is: its steps are coroutines over ``ask``, which puts one question and gives its value."""
+"""Base class of the judged metrics of text."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from valor_gpu.errors import InputError
-from valor_gpu.judge.metric import Ask, LLMMetric, Question
+from valor_gpu.judge.metric import LLMMetric, Question
 from valor_gpu.judge.parse import NotApplicable
 from valor_gpu.judge.protocol import Schema
 from valor_gpu.text.judged.prompts import Field, Prompts, load_prompts
@@ -74,47 +73,42 @@ class PromptedMetric(LLMMetric):
         if found is not None and self.rules.raise_on_empty:
             raise InputError(f"{self.name} needs {found.what} but {where} has none")
 
-    async def score(self, row: TextRow, ask: Ask) -> float:
-        """The number of a row.
+    def value_without_asking(self, row: TextRow) -> float | None:
+        """The value of a row that has nothing to judge; None when the judge is to be asked.
 
         Raises:
             InputError: the row lacks an input.
             NotApplicable: there is no number.
-            FailedJudgement: a question got no value.
         """
         self.check(row)
         found = self.empty(row)
-        if found is None:
-            return await self._score(row, ask)
-        if found.value is None:
+        if found is not None and found.value is None:
             raise NotApplicable(f"{self.name} is not defined without {found.what}")
-        return found.value
+        return None if found is None else found.value
 
-    @abstractmethod
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        """The number of a row that has all inputs."""
+    def question(self, step: str, parse: Callable[[str], Any], schema: Schema, **data: Field) -> Question:
+        """Question of one step.
 
-    async def _ask(self, ask: Ask, step: str, parse: Callable[[str], Any], schema: Schema, **data: Field) -> Any:
+        Args:
+            step: name of the prompt, one of ``steps``.
+            parse: makes a value of the reply.
+            schema: JSON schema of the reply.
+            **data: inputs that the prompt shows.
+        """
         prompt = self.prompts[step]
-        return await ask(Question(prompt.messages(**data), parse, schema, prompt.id))
+        return Question(prompt.messages(**data), parse, schema, prompt.id)
 
-    async def _texts(self, ask: Ask, step: str, key: str, **data: Field) -> list[str]:
-        """A list of texts: statements, opinions, claims."""
-        found: list[str] = await self._ask(
-            ask, step, lambda reply: read_texts(reply, key, self.rules.replies), texts_schema(key), **data
-        )
-        return found
+    def texts_question(self, step: str, key: str, **data: Field) -> Question:
+        """Question whose value is a list of texts (statements, opinions, claims) under ``key`` of a JSON object."""
+        return self.question(step, lambda reply: read_texts(reply, key, self.rules.replies), texts_schema(key), **data)
 
-    async def _verdicts(self, ask: Ask, step: str, count: int, allowed: Sequence[str], **data: Field) -> list[bool]:
-        """Whether each of ``count`` verdicts is yes."""
-        found = await self._ask(
-            ask,
-            step,
-            lambda reply: read_verdicts(reply, count, allowed, self.rules.replies),
-            verdicts_schema(allowed),
-            **data,
-        )
-        return [verdict == "yes" for verdict in found]
+    def verdicts_question(self, step: str, count: int, allowed: Sequence[str], **data: Field) -> Question:
+        """Question whose value is, for each of ``count`` things, whether its verdict (one of ``allowed``) is yes."""
+
+        def parse(reply: str) -> list[bool]:
+            return [verdict == "yes" for verdict in read_verdicts(reply, count, allowed, self.rules.replies)]
+
+        return self.question(step, parse, verdicts_schema(allowed), **data)
 
 
 def share(verdicts: Sequence[bool]) -> float:

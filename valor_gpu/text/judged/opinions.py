@@ -14,11 +14,14 @@ class _Opinions(PromptedMetric):
     higher_is_better = False
     needs = ("response",)
 
-    async def _score(self, row: TextRow, ask: Ask) -> float:
-        opinions = await self._texts(ask, "opinions", "opinions", text=row.response or "")
+    async def score(self, row: TextRow, ask: Ask) -> float:
+        """Computes the value of a row."""
+        if (value := self.value_without_asking(row)) is not None:
+            return value
+        opinions = await ask(self.texts_question("opinions", "opinions", text=row.response or ""))
         if not opinions:
             return 0.0
-        return share(await self._verdicts(ask, self.steps[1], len(opinions), YES_NO, opinions=opinions))
+        return share(await ask(self.verdicts_question(self.steps[1], len(opinions), YES_NO, opinions=opinions)))
 
 
 class Bias(_Opinions):

@@ -1,0 +1,304 @@
+"""Rows judged as they come: a window of rows is under way, and each row is handed on when it has been judged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import queue
+import signal
+import threading
+import warnings
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from valor_gpu.judge.cache import JudgeCache
+from valor_gpu.judge.limits import Limits
+from valor_gpu.judge.metric import LLMMetric
+from valor_gpu.judge.rows import PATIENCE, JudgedRow, RowsUnderWay, check_metrics, check_repeats
+from valor_gpu.judge.scheduler import Scheduler
+
+T = TypeVar("T")
+_END: Any = object()
+
+
+class _LoopThread:
+    """An event loop in a thread of its own, in which a scheduler serves one run.
+
+    The caller's thread pulls the rows and hands on results, and requests go on meanwhile, also where the caller's
+    thread runs an event loop already, as in notebooks.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="valor_gpu judge run")
+
+    def _work(self) -> None:
+        while True:
+            with contextlib.suppress(KeyboardInterrupt, SystemExit):  # the task that raised it has reported it
+                self.loop.run_forever()
+                break
+        self.loop.close()
+
+    def __enter__(self) -> _LoopThread:
+        self._thread.start()
+        try:
+            self.wait(self._scheduler.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.wait(self._scheduler.__aexit__(None, None, None))
+            self.wait(self.loop.shutdown_asyncgens())
+        finally:
+            self._end()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Result of ``work`` in the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def _end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE)
+
+
+@contextmanager
+def _interrupts_here() -> Iterator[None]:
+    """Lets Ctrl-C break into a wait of the main thread although an event loop of this thread has taken it over."""
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(handler) or handler is signal.default_int_handler or asyncio._get_running_loop() is None:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+class _Notices:
+    """Warnings of a run, each given once, in the thread of the caller."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._dropped = self._failed = False
+
+    def show(self) -> None:
+        """Warns of parameters that were dropped and of a cache that failed."""
+        if self._scheduler.dropped and not self._dropped:
+            self._dropped = True
+            names = ", ".join(self._scheduler.dropped)
+            _warn(f"the judge's server rejects {names}: requests are sent without, and `dropped` of the run says so")
+        if (error := self._scheduler.replies.error) is not None and not self._failed:
+            self._failed = True
+            _warn(f"the cache failed, replies may not be kept or found: {error}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=4)
+
+
+@contextmanager
+def open_scheduler(
+    judge: Any,
+    limits: Limits | None,
+    cache: JudgeCache | str | os.PathLike[str] | None,
+    seed: int | None,
+    scheduler: Scheduler | None,
+) -> Iterator[Scheduler]:
+    """The scheduler given, or one of these arguments; a cache given by its path is closed at the end."""
+    if scheduler is not None:
+        yield scheduler
+    elif cache is None or isinstance(cache, JudgeCache):
+        yield Scheduler(judge, limits, cache, seed)
+    else:
+        with JudgeCache(cache) as file:
+            yield Scheduler(judge, limits, file, seed)
+
+
+def stream_judge(
+    rows: Iterable[Any],
+    metrics: Iterable[LLMMetric],
+    judge: Any = None,
+    *,
+    limits: Limits | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
+    repeats: int = 1,
+    seed: int | None = None,
+    scheduler: Scheduler | None = None,
+) -> Iterator[JudgedRow]:
+    """Judges rows as they come and yields each when it has been judged, which need not be their order.
+
+    Rows are pulled in the caller's thread, never more than a window of twice ``concurrency`` ahead of the results
+    that the caller has taken; requests go on while the caller works. So neither rows nor results pile up.
+
+    Ctrl-C while it waits: the rows under way are yielded with the status ``cancelled``, then KeyboardInterrupt is
+    raised. Leaving the loop early cancels what is under way.
+
+    Args:
+        rows: what the metrics take, also without end.
+        metrics: numbers to compute of every row; their names must differ.
+        judge: a :class:`Judge`, or a callable from messages to text.
+        limits: how it may be asked, by all metrics together.
+        cache: keeps replies; a run that was killed goes on where it was. A path, or an open one.
+        repeats: times that every question is asked, at least 1.
+        seed: of the random waits.
+        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``; it has the run's
+            ``usage``, ``attempts``, ``stopped`` and ``dropped``.
+
+    Raises:
+        InputError: arguments that cannot be used, or a scheduler that serves another run.
+
+    Example:
+        >>> from valor_gpu.judge import Question, question_metric
+        >>> def ask_for(row):
+        ...     return Question([{"role": "user", "content": f"How long is {row!r}?"}], int)
+        >>> length = question_metric("length", ask_for, 0, 100)
+        >>> rows = ("a" * number for number in range(3))
+        >>> judge = lambda messages: str(len(messages[0]["content"]) - len("How long is ''?"))
+        >>> sorted((one.index, one.judgements["length"][0].value) for one in stream_judge(rows, [length], judge))
+        [(0, 0.0), (1, 1.0), (2, 2.0)]
+    """
+    checked, repeats = check_metrics(metrics), check_repeats(repeats)
+    cleanup = contextlib.ExitStack()
+    opened = cleanup.enter_context(open_scheduler(judge, limits, cache, seed, scheduler))
+    return _stream(opened, rows, checked, repeats, cleanup)
+
+
+def _stream(
+    scheduler: Scheduler, rows: Iterable[Any], metrics: Sequence[LLMMetric], repeats: int, cleanup: contextlib.ExitStack
+) -> Iterator[JudgedRow]:
+    finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
+    under_way, source, notices = 0, enumerate(rows), _Notices(scheduler)
+    with cleanup, _LoopThread(scheduler) as thread:
+        started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
+        more = True
+        try:
+            while more or under_way:
+                with _interrupts_here():
+                    if more and under_way < started.window and finished.empty():
+                        index, row = next(source, (_END, None))
+                        more = index is not _END
+                        if more:
+                            thread.loop.call_soon_threadsafe(started.start, index, row)
+                            under_way += 1
+                        continue
+                    judged = finished.get()
+                under_way -= 1
+                notices.show()
+                yield _row_of(judged)
+        except KeyboardInterrupt:
+            with _interrupts_here():
+                thread.wait(started.cancel())
+            while under_way and not finished.empty():
+                under_way -= 1
+                yield _row_of(finished.get())
+            raise
+        finally:
+            thread.wait(started.cancel())
+
+
+def _row_of(judged: JudgedRow | BaseException) -> JudgedRow:
+    if isinstance(judged, BaseException):
+        raise judged
+    return judged
+
+
+def stream_judge_async(
+    rows: Iterable[Any] | AsyncIterable[Any],
+    metrics: Iterable[LLMMetric],
+    judge: Any = None,
+    *,
+    limits: Limits | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
+    repeats: int = 1,
+    seed: int | None = None,
+    scheduler: Scheduler | None = None,
+) -> AsyncIterator[JudgedRow]:
+    """:func:`stream_judge` in the running event loop, for ``async for``.
+
+    Cancelling the task that iterates: the rows under way are yielded with the status ``cancelled``, then
+    CancelledError is raised. Whoever leaves the loop early closes the generator with ``contextlib.aclosing``.
+
+    Args:
+        rows: a synchronous or asynchronous iterable. A synchronous one is pulled in the event loop and must not block.
+        metrics: see :func:`stream_judge`, as for all further arguments.
+        judge: as there.
+        limits: as there.
+        cache: as there.
+        repeats: as there.
+        seed: as there.
+        scheduler: as there.
+
+    Raises:
+        InputError: arguments that cannot be used, or a scheduler that serves another run.
+
+    Example:
+        >>> from valor_gpu.judge import Question, question_metric
+        >>> rating = question_metric("rating", lambda row: Question([{"role": "user", "content": row}], int), 1, 5)
+        >>> async def main():
+        ...     return [one.index async for one in stream_judge_async(["a"], [rating], lambda messages: "4")]
+        >>> asyncio.run(main())
+        [0]
+    """
+    checked, repeats = check_metrics(metrics), check_repeats(repeats)
+    cleanup = contextlib.ExitStack()
+    opened = cleanup.enter_context(open_scheduler(judge, limits, cache, seed, scheduler))
+    return _stream_async(opened, rows, checked, repeats, cleanup)
+
+
+async def _stream_async(
+    scheduler: Scheduler,
+    rows: Iterable[Any] | AsyncIterable[Any],
+    metrics: Sequence[LLMMetric],
+    repeats: int,
+    cleanup: contextlib.ExitStack,
+) -> AsyncIterator[JudgedRow]:
+    finished: asyncio.Queue[JudgedRow | BaseException | None] = asyncio.Queue()
+    taken, notices = 0, _Notices(scheduler)
+    with cleanup:
+        async with scheduler:
+            started = RowsUnderWay(scheduler, metrics, repeats, finished.put_nowait)
+            free = asyncio.Semaphore(started.window)
+            feeder = asyncio.ensure_future(_feed(rows, started, free))
+            feeder.add_done_callback(lambda _: finished.put_nowait(None))
+            try:
+                while not feeder.done() or taken < feeder.result():
+                    if (judged := await finished.get()) is None:
+                        continue  # all rows have been started
+                    taken += 1
+                    notices.show()
+                    yield _row_of(judged)
+                    free.release()
+            except asyncio.CancelledError:
+                await started.cancel()
+                while not finished.empty():
+                    if (judged := finished.get_nowait()) is not None:
+                        yield _row_of(judged)
+                raise
+            finally:
+                feeder.cancel()
+                await asyncio.gather(feeder, return_exceptions=True)
+                await started.cancel()
+
+
+async def _feed(rows: Iterable[Any] | AsyncIterable[Any], started: RowsUnderWay, free: asyncio.Semaphore) -> int:
+    """Starts the rows, each when there is room for it, and returns how many there were."""
+    ahead = rows.__aiter__() if isinstance(rows, AsyncIterable) else iter(rows)
+    for index in itertools.count():
+        await free.acquire()
+        try:
+            row = await ahead.__anext__() if isinstance(ahead, AsyncIterator) else next(ahead)
+        except (StopIteration, StopAsyncIteration):
+            return index
+        started.start(index, row)
+    raise AssertionError("there is no last number")
