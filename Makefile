@@ -4,6 +4,7 @@
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make bench    ratios against other evaluators (minutes; installs them)
+#   make pictures the pictures of the README
 #   make wheel    wheel and source archive in dist/
 #   make clean    remove what was built, keep .venv
 #
@@ -27,7 +28,7 @@ FOUND := examples/data/instances_val2014_fakebbox100_results.json
 DIGITS := examples/data/digits_predictions.csv
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo test check bench parity wheel clean
+.PHONY: setup demo pictures test check bench parity wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.native
@@ -63,6 +64,11 @@ demo: setup
 	  --plot $(DIGITS_PICTURES) --json demo_out/digits.json
 	@echo
 	@echo "pictures: demo_out/*.png   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
+
+# The pictures of the README; the numbers in it are compared with the code by tests/test_readme.py.
+pictures: setup
+	@$(VENV)/bin/valor-gpu detect --gt $(DATA) --dt $(FOUND) --plot docs/images/precision_recall.png --quiet
+	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --plot docs/images/digits_confusion.png --quiet
 
 test: setup
 	@$(PY) -m pytest -q $(ARGS)

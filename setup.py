@@ -153,7 +153,8 @@ class BuildNative(build_ext):
             self.record[name] = {"built": False, "reason": str(error)}
             if setting(variable) == "1":
                 raise
-            print(f"valor_gpu: lib{name}.so is not built: {error}", file=sys.stderr)
+            if setting(variable) == "auto":
+                print(f"valor_gpu: lib{name}.so is not built: {error}", file=sys.stderr)
         else:
             self.record[name] = {"built": True, **details}
 

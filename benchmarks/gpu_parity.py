@@ -126,7 +126,7 @@ def run_metric(batches: list[Sides], device: torch.device, **choices: Any) -> di
     metric = MeanAveragePrecision(box_format="xywh", **choices).to(device)
     for preds, target in batches:
         metric.update(preds, target)
-    state = {name: getattr(metric.state(), name) for name in ("detections", "truths", "images")}
+    state = {name: getattr(metric.state(), name) for name in ("detections", "ground_truths", "images")}
     values = {name: value for name, value in sorted(metric.compute().items()) if name != "ious"}
     result = {name: value for name, value in metric.result().values.items() if isinstance(value, float)}
     numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in sorted(result.items())}

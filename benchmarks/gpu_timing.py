@@ -37,7 +37,7 @@ from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords, Tally
-from valor_gpu.detection.summary import Summary
+from valor_gpu.detection.summary import CocoSummary
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends
 from valor_gpu.ops.matching import CHECK_SCORES, HASHED, USER_INPUT, MatchRule, match_boxes
@@ -174,7 +174,7 @@ def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]
     curves = tally.curves(grid)
     names = tuple(AREA_RANGES)
     limits = metric.max_detection_thresholds
-    yield "numbers", lambda: Summary(curves, metric.iou_thresholds, limits, names).scalars()
+    yield "numbers", lambda: CocoSummary(curves, metric.iou_thresholds, limits, names).scalars()
 
 
 def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.report``: the README's ratio tables, from the newest files of benchmarks/results."""
+"""``python -m benchmarks.report``: docs/benchmarks.md and the README's summary from the newest stored results."""
 
 from __future__ import annotations
 
@@ -14,11 +14,32 @@ from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from testing.datasets import ROOT
 
-BEGIN, END = "<!-- ratios:begin -->", "<!-- ratios:end -->"
-CLASSIFICATION = "<!-- classification:begin -->", "<!-- classification:end -->"
-TEXT = "<!-- text:begin -->", "<!-- text:end -->"
+BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 _WORK = {"files": "JSON files to AP", "tensors": "Tensors in batches of 16 images to AP"}
 _CASES = {"val2017": "COCO val2017 scale", "objects365": "Objects365 scale", "lvis": "LVIS scale"}
+
+_HEAD = """<!-- Made by benchmarks/report.py from benchmarks/results: run python -m benchmarks.report. -->
+
+# Benchmarks
+
+`make bench` measures all engines interleaved in one run. An engine gets a number only after its results agreed with the
+reference; `(3.1x)` means 3.1 times the seconds, or the memory, of valor_gpu. Every run and its spread is in
+[benchmarks/results](../benchmarks/results). On a GPU machine, `python -m benchmarks.gpu_check` compares every CUDA
+kernel with its plain PyTorch definition and measures it. Importing torch, about 2 s, is not counted for any engine.
+"""
+_SECTIONS = {"detection": "Detection", "classification": "Classification", "text": "Texts", "gpu": "On a GPU"}
+
+# Kind, case, path, reference of a row of the summary, and how it reads; the row that we lose stays in.
+_SUMMARY = (
+    ("detection", "val2017", "files", "pycocotools", "COCO AP from JSON files, {images:,} images"),
+    ("detection", "val2017", "tensors", "torchmetrics + pycocotools", "COCO AP from tensors, {images:,} images"),
+    ("detection", "objects365", "files", "pycocotools", "AP at Objects365 scale from JSON files, {images:,} images"),
+    ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
+    ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
+    ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
+    ("text", "pairs", "ROUGE-1, 2, L and Lsum, from texts", "rouge_score", "ROUGE-1, 2, L, Lsum, {rows:,} texts"),
+    ("text", "pairs", "chrF of sentences, from texts", "sacrebleu", "chrF, {rows:,} texts"),
+)
 
 Row = dict[str, Any]
 
@@ -37,7 +58,7 @@ def newest_of_each_case(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def detection_text(results: list[dict[str, Any]]) -> str:
-    """One Markdown table a path (engines by cases), and how the numbers were measured."""
+    """One Markdown table per path (engines by cases), and how the numbers were measured."""
     rows = [row for result in results for row in result["rows"]]
     tables = [_path_table(rows, path) for path in _WORK]
     return "\n\n".join([*filter(None, tables), *map(_conditions, results)])
@@ -92,10 +113,10 @@ def _conditions(result: dict[str, Any]) -> str:
 
 
 _PARITY = {
-    "detection": "Every engine's numbers were held against those of pycocotools first, in the large cases on a small"
-    " version of the scene.",
-    "classification": "Every engine's numbers were held against those of scikit-learn first, those at thresholds"
-    " against counts by numpy. Scores are float32, ours and torchmetrics' (without its checks of values) in batches of"
+    "detection": "Every engine's numbers were compared with those of pycocotools first, in the large cases on a small"
+    " version of the dataset.",
+    "classification": "Every engine's numbers were compared with those of scikit-learn first, at thresholds with"
+    " counts by numpy. Scores are float32, ours and torchmetrics' (without its checks of values) in batches of"
     " 1,024 rows; not run: takes minutes there.",
 }
 
@@ -107,7 +128,7 @@ def _sizes(result: dict[str, Any]) -> str:
 
 
 def classification_text(results: list[dict[str, Any]]) -> str:
-    """One Markdown table a size (works by engines), largest first, and how the numbers were measured."""
+    """One Markdown table per size (works by engines), largest first, and how the numbers were measured."""
     rows = [row for result in results for row in result["rows"]]
     sizes = sorted({(row["rows"], row["classes"]) for row in rows}, reverse=True)
     tables = [_size_table([row for row in rows if (row["rows"], row["classes"]) == size]) for size in sizes]
@@ -152,7 +173,7 @@ def gpu_text(result: dict[str, Any]) -> str:
 
 
 def _beside(row: Row) -> str:
-    """What a time is held against: the copy bandwidth, torchmetrics."""
+    """What a time is compared with: the copy bandwidth, torchmetrics."""
     if "times_torchmetrics" in row:
         return f", torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)"
     return f", {row['share_of_copy']:.0%} of the speed of a copy" if "share_of_copy" in row else ""
@@ -162,40 +183,76 @@ def _milliseconds(seconds: dict[str, Any]) -> str:
     return f"{1e3 * seconds['median']:.3g} ms"
 
 
-def put(readme: str, text: str, markers: tuple[str, str] = (BEGIN, END)) -> str:
+def summary(results: dict[str, list[dict[str, Any]]]) -> str:
+    """The README's table: our seconds, and how many times as long the fastest other engine and the reference take."""
+    lines = ["| | valor_gpu | fastest other engine | reference |", "| --- | --- | --- | --- |"]
+    for kind, case, path, reference, text in _SUMMARY:
+        rows = [row for result in results.get(kind, ()) for row in result["rows"]]
+        seconds = {
+            row["tool"]: row["seconds"]["median"]
+            for row in rows
+            if (row["case"], row["path"], row["status"]) == (case, path, "ok")
+        }
+        ours = seconds.pop("valor_gpu", None)
+        if ours is None or not seconds:
+            continue
+        first = next(row for row in rows if (row["case"], row["path"]) == (case, path))
+        fastest = min(seconds, key=lambda name: seconds[name])
+        cells = [
+            f"{name} {_ratio(seconds[name] / ours)}" if name in seconds else "not run" for name in (fastest, reference)
+        ]
+        lines.append(f"| {text.format(**first)} | **{_figures(ours)} s** | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
+
+
+def page(results: dict[str, list[dict[str, Any]]]) -> str:
+    """docs/benchmarks.md."""
+    parts = [_HEAD.strip()]
+    for kind, title in _SECTIONS.items():
+        if results.get(kind):
+            text = gpu_text(results[kind][-1]) if kind == "gpu" else TEXTS[kind](results[kind])
+            parts += [f"## {title}", text]
+    return "\n\n".join(parts) + "\n"
+
+
+def put(readme: str, text: str) -> str:
     """``readme`` with ``text`` between the two markers."""
-    begin, end = markers
-    if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
-        raise ValueError(f"the file must hold {begin} and then {end}, once each")
-    head, tail = readme.split(begin)[0], readme.split(end)[1]
-    return f"{head}{begin}\n{text}\n{end}{tail}"
+    if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):
+        raise ValueError(f"the file must hold {BEGIN} and then {END}, once each")
+    head, tail = readme.split(BEGIN)[0], readme.split(END)[1]
+    return f"{head}{BEGIN}\n{text}\n{END}{tail}"
+
+
+def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
+    """Kind to the stored results that are shown, oldest first."""
+    found = {kind: stored(kind, folder) for kind in _SECTIONS}
+    return {
+        kind: newest_of_each_case(some) if kind in ("detection", "classification") else some
+        for kind, some in found.items()
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write, or with ``--print`` show, the tables."""
+    """Write, or with ``--print`` show, the page and the summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
-    parser.add_argument("--print", action="store_true", help="print the tables, write nothing")
+    parser.add_argument("--print", action="store_true", help="print the page and the summary, write nothing")
     arguments = parser.parse_args(argv)
-    detection, classification, text, gpu = (
-        stored(kind, arguments.results) for kind in ("detection", "classification", "text", "gpu")
-    )
-    if not detection:
+    results = collected(arguments.results)
+    if not any(results.values()):
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
-    tables = {(BEGIN, END): "\n\n".join([detection_text(newest_of_each_case(detection)), *map(gpu_text, gpu[-1:])])}
-    if classification:
-        tables[CLASSIFICATION] = classification_text(newest_of_each_case(classification))
-    if text:
-        tables[TEXT] = texts.report(text)
     if arguments.print:
-        print("\n\n".join(tables.values()))
+        print(page(results) + "\n" + summary(results))
         return 0
-    readme = arguments.readme.read_text()
-    for markers, table in tables.items():
-        readme = put(readme, table, markers)
-    arguments.readme.write_text(readme)
+    arguments.readme.write_text(put(arguments.readme.read_text(), summary(results)))
+    arguments.page.write_text(page(results))
     return 0
 
 

@@ -16,7 +16,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def validate(batches: Iterable[Batch], classes: int, device: str) -> MetricCollection:
-    """The lines that go into a training script."""
+    """Validate as a training script would."""
     metrics = MetricCollection(
         {
             "accuracy": Accuracy(num_classes=classes),
@@ -28,7 +28,7 @@ def validate(batches: Iterable[Batch], classes: int, device: str) -> MetricColle
         }
     ).to(device)
     for scores, target in batches:  # [N, C] logits or probabilities, [N] class indices
-        metrics.update(scores, target)  # on CUDA it waits for nothing; metrics with one state update once
+        metrics.update(scores, target)  # does not synchronise with the device; metrics with one state update once
     for name, value in metrics.compute().items():
         print(f"{name:<17}  {value:.4f}")
     print()

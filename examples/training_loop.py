@@ -18,12 +18,12 @@ Batch = tuple[list[int], list[dict[str, Any]]]
 
 
 def validate(model: Callable[[Any], Any], loader: Iterable[Batch], device: str) -> Result:
-    """The ten lines that go into a training script."""
+    """Validate as a training script would: these ten lines go into it."""
     metric = MeanAveragePrecision(box_format="xywh").to(device)
     for images, targets in loader:
         with torch.no_grad():
-            predictions = model(images)  # one dict an image: boxes [N, 4], scores [N], labels [N]
-        metric.update(predictions, targets)  # matches at once, keeps 23 bytes a detection
+            predictions = model(images)  # one dict per image: boxes [N, 4], scores [N], labels [N]
+        metric.update(predictions, targets)  # matches at once, keeps 23 bytes per detection
     result = metric.result()
     print(result)  # the numbers, what they were counted on, the choices behind them
     # logger.log_metrics(result.scalars("val/"))

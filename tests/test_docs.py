@@ -7,7 +7,6 @@ import inspect
 import io
 import re
 import runpy
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -58,16 +57,6 @@ def test_every_argument_of_a_constructor_is_documented(kind: type) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
-
-
-def test_the_loop_in_the_readme_is_the_one_that_runs() -> None:
-    example = runpy.run_path(str(ROOT / "examples/training_loop.py"))
-    body = inspect.getsource(example["validate"]).split('"""')[-1].replace("return result", "")
-    shown = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown[0] == textwrap.dedent(body).strip() + "\n"
-    assert len(shown[0].splitlines()) <= 10
-    for block in shown[1:]:
-        exec(compile(block, "README.md", "exec"), {})
 
 
 def test_the_example_gives_the_numbers_of_pycocotools() -> None:

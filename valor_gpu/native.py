@@ -43,8 +43,7 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
     """The library and the reason why it is, or is not, there."""
     path = Path(__file__).parent / f"lib{name}.so"
     if not path.exists():
-        why = build_record().get(name, {}).get("reason")
-        return None, f"{path.name} was not built" + (f": {why}" if why else "")
+        return None, f"{path.name} was not built"
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -73,9 +72,15 @@ def remedy(name: str) -> str:
     )
 
 
+def explanation(name: str) -> str:
+    """:func:`reason` and, where setup.py recorded it, why the library was not built."""
+    why = "" if available(name) else build_record().get(name, {}).get("reason", "")
+    return f"{reason(name)}: {why}" if why else reason(name)
+
+
 def slow(name: str) -> str:
     """The warning at the first use of what library ``name`` would do."""
-    return f"{reason(name)}; its plain Python definitions serve, slowly. {remedy(name)}"
+    return f"{explanation(name)}; its plain Python definitions serve, slowly. {remedy(name)}"
 
 
 @functools.cache

@@ -134,24 +134,20 @@ def stored(rows: list[dict[str, Any]], date: str, kind: str = "classification") 
     return {"kind": kind, **about, "quick": False, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
 
 
-def test_report_fills_the_second_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_has_a_section_of_classification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     large = scores.CASES["20k"]
     rows = [*compared(monkeypatch, SMALL, 1_000), *compared(monkeypatch, large, 20_000)]
     (tmp_path / "a.json").write_text(json.dumps(stored(rows, "2030-01-01")))
     (tmp_path / "b.json").write_text(json.dumps({**stored([], "2030-01-01"), "kind": "detection"}))
-    readme = tmp_path / "README.md"
-    begin, end = report.CLASSIFICATION
-    readme.write_text(f"{report.BEGIN}\n{report.END}\n{begin}\nold\n{end}\nbottom\n")
-    assert report.main(["--readme", str(readme), "--results", str(tmp_path)]) == 0
-    text = readme.read_text()
-    tables = text.split(begin)[1].split(end)[0].strip().split("\n\n")
+    text = report.page(report.collected(tmp_path))
+    tables = text.split("## Classification\n\n")[1].split("\n\n")
     first = f"| {classification.WORKS['top-1']} | **0.100 s**, 1 MB | mismatch | 0.400 s (4.0x), 4 MB (4.0x) |"
     assert tables[0].splitlines()[0] == "| 20,000 samples, 1,000 classes | valor_gpu | wrong | reference |"
     assert tables[0].splitlines()[2] == first and len(tables[0].splitlines()) == 4
     assert tables[1].splitlines()[0] == "| 1,000 samples, 1,000 classes | valor_gpu | wrong | reference | slow |"
     assert tables[1].splitlines()[2] == f"{first} 50 s (500.0x), 500 MB (500.0x) |"
     assert tables[2].startswith("1,000 x 1,000; 20,000 x 1,000: medians of 5 runs") and "scikit-learn" in tables[2]
-    assert text.endswith(f"{end}\nbottom\n") and "\nold\n" not in text
+    assert report.summary(report.collected(tmp_path)).count("20,000 x 1,000") == 1
 
 
 def test_command_line(

@@ -21,6 +21,7 @@ from testing.registry import ROWS
 from valor_gpu.inputs.coco import read_ground_truth, read_results
 from valor_gpu.ops import backends
 
+ROOT = Path(__file__).parents[2]
 VAL, LVIS = datasets.CASES["val2017"], datasets.CASES["lvis"]
 CPU = torch.device("cpu")
 
@@ -305,15 +306,29 @@ def result_of(date: str, case: datasets.Case = VAL, quick: bool = False) -> dict
     return {"kind": "detection", **about, "quick": quick, "threads": 2, "repeats": 5, "slow_repeats": 1, "rows": rows}
 
 
-def test_report_fills_the_readme_from_the_newest_full_run(tmp_path: Path) -> None:
+def report_of(folder: Path) -> tuple[str, str]:
+    """The page and the README that the report makes from the results in ``folder``."""
+    readme, page = folder / "README.md", folder / "benchmarks.md"
+    readme.write_text(f"top\n{report.BEGIN}\nold\n{report.END}\nbottom\n")
+    assert report.main(["--page", str(page), "--readme", str(readme), "--results", str(folder)]) == 0
+    return page.read_text(), readme.read_text()
+
+
+def test_page_and_readme_are_those_of_the_stored_results() -> None:
+    results = report.collected()
+    assert (ROOT / "docs/benchmarks.md").read_text() == report.page(results), "run python -m benchmarks.report"
+    readme = (ROOT / "README.md").read_text()
+    assert report.put(readme, report.summary(results)) == readme, "run python -m benchmarks.report"
+    assert len(report.summary(results).splitlines()) == 10
+
+
+def test_report_shows_the_newest_full_run(tmp_path: Path) -> None:
     results = [result_of("2030-02-01"), result_of("2030-01-01"), result_of("2029-12-01", LVIS)]
     for name, result in enumerate([*results, result_of("2031", quick=True)]):
         (tmp_path / f"{name}.json").write_text(json.dumps(result))
-    readme = tmp_path / "README.md"
-    readme.write_text(f"top\n{report.BEGIN}\nold\n{report.END}\nbottom\n")
-    assert report.main(["--readme", str(readme), "--results", str(tmp_path)]) == 0
-    text = readme.read_text()
-    assert text.startswith(f"top\n{report.BEGIN}\n| JSON files to AP |") and text.endswith(f"{report.END}\nbottom\n")
+    text, readme = report_of(tmp_path)
+    assert readme.startswith(f"top\n{report.BEGIN}\n| |") and readme.endswith(f"{report.END}\nbottom\n")
+    assert "| COCO AP from JSON files, 200 images | **0.100 s** | peer 2.5x | pycocotools 500x |\n" in readme
     for line in (
         "| JSON files to AP | COCO val2017 scale, 200 images | LVIS scale, 200 images |",
         "| valor_gpu | **0.100 s**, 1 MB | **0.100 s**, 1 MB |",
@@ -323,7 +338,7 @@ def test_report_fills_the_readme_from_the_newest_full_run(tmp_path: Path) -> Non
     ):
         assert line in text
     assert text.count("Commit 0123456789, 2030-02-01") == 1 and text.count("LVIS scale: medians of 5 runs") == 1
-    assert "2030-01-01" not in text and "2031" not in text and "old" not in text
+    assert "2030-01-01" not in text and "2031" not in text and "old" not in readme
 
 
 def test_report_needs_a_full_run_and_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

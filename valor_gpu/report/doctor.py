@@ -56,7 +56,7 @@ def survey() -> dict[str, Any]:
 
 
 def _library_facts(name: str) -> dict[str, Any]:
-    found = {"available": native.available(name), "reason": native.reason(name)}
+    found = {"available": native.available(name), "reason": native.explanation(name)}
     return {**found, "build": native.build_record().get(name)}
 
 
