@@ -5,5 +5,6 @@
 ``scenes``     small random batches of boxes with ties, crowds and empty images
 ``registry``   one row per op: arguments that decide parity, and arguments at scale
 ``parity``     the first difference between two results, to the bit
+``hostile_replies``  replies of a judge that are made to take long
 ``prepare``    what must happen before other imports: import it first
 """

@@ -78,6 +78,32 @@ def test_recorded_judge_texts(case: dict[str, Any]) -> None:
         ("On 4/5/2024 it was fine", "parse_error"),
         ("In 2023 it was fine", "parse_error"),
         ("\uff13", 3.0),
+        (".4", "parse_error"),
+        ("**(4).**", 4.0),
+        ("Score" + " " * 16 + "4", 4.0),
+        ("Score" + " " * 16_000 + "4", "parse_error"),
+        ("0" * 16 + "4", "parse_error"),
+        ('{"score": 4, "score": 5}', "parse_error"),
+        ('{"score": 4, "score": 4}', 4.0),
+        ('{"score": 5, "why": {"a": 1, "a": 2}}', "parse_error"),
+        ('{"score": 4, "score": 5} So the score is {"score": 5}', "parse_error"),
+        ("{'score': 4, 'ok': True, 'why': None, 'said': 'it\\'s \"good\"'}", 4.0),
+        ("{'score': 4, 'why': 'never closed}", "parse_error"),
+        ('{"score": 4, "why": "a \\\\"}', 4.0),
+        ('{"a": {"b": 1}, "score": 4', 4.0),
+        ('{"score": 4]', "parse_error"),
+        ("{thought: {'x'}} then {\"score\": 4}", 4.0),
+        ('{thought: {"score": 4}}', 4.0),
+        ('Use { to open: {"score": 4}', 4.0),
+        ("It's {\"score\": 4}, isn't it?", 4.0),
+        ('{"score": ' + "[" * 101 + "]" * 101 + "}", "parse_error"),
+        ("<think>hm <think>{</think>4", 4.0),
+        ("<think>4", "parse_error"),
+        ("</think>4", "parse_error"),
+        ("<S2>4</S2> <s2> 4 </s2>", 4.0),
+        ("<S2>4</S2> or <S2>5</S2>", "parse_error"),
+        ("<S2><S2>4</S2>", "parse_error"),
+        ("<S2>4", "parse_error"),
     ],
 )
 def test_tolerance_and_strictness(text: str, expected: Any) -> None:
@@ -123,8 +149,18 @@ def test_objects_survive_their_wrappings() -> None:
     assert parse_object('{"a": [1, {"b": "x"}') == {"a": [1, {"b": "x"}]}
     with pytest.raises(ParseError, match="has no JSON object"):
         parse_object("[1, 2]")
-    with pytest.raises(ParseError, match="2 JSON objects that differ"):
+    with pytest.raises(ParseError, match="has JSON objects that differ"):
         parse_object('{"a": 1} {"a": 2}')
+
+
+def test_tags_give_the_reason() -> None:
+    assert parse_score("<S0>x</S0><S1> good </S1><S2>4</S2><S1>bad</S1>", 1, 5).reason == "good"
+    assert parse_score("<S1>good<S2>4</S2>", 1, 5).reason == ""
+
+
+def test_a_key_with_two_values_names_both() -> None:
+    with pytest.raises(ParseError, match="must give score one value but gives 4 and 5"):
+        parse_object('{"score": 4, "score": 5}')
 
 
 def test_expected_score_normalises_over_the_ratings() -> None:

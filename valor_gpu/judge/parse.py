@@ -6,36 +6,45 @@ The first that applies: a JSON object, also in a code fence or amid prose; ``<S2
 
 from __future__ import annotations
 
-import ast
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.judge.json_text import ParseError, parse_object, shown, without_thoughts
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
 
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"```[\w-]*[ \t]*\n?(.*?)```", re.DOTALL)
-_STRING = r'"(?:\\.|[^"\\])*"'
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
-_BRACKETS = re.compile(rf"{_STRING}|[{{}}\[\]]", re.DOTALL)
-_TAG = re.compile(r"<S2>(.*?)</S2>", re.DOTALL | re.IGNORECASE)
-_NUMBER = r"[-+]?\d+(?:\.\d+)?"
-_END = r"(?![\d.,/]*\d|\s*(?:to|-|\u2013)\s*\d|\s*%)"  # no part of a longer number, a range or a percentage
-_RATED = rf"({_NUMBER})(?:\s*(?:/|out of)\s*(\d+))?"
-_LABEL = re.compile(
-    rf"\b(?:score|rating|S2)\b[*_\"'`]*\s*(?::|=|\bis\b|\bof\b)?[\s*_\"'`]*{_RATED}{_END}", re.IGNORECASE
+__all__ = [
+    "Expected",
+    "NotApplicable",
+    "ParseError",
+    "Score",
+    "expected_score",
+    "object_schema",
+    "parse_object",
+    "parse_score",
+    "repair_messages",
+    "score_schema",
+]
+
+# Every quantifier below is bounded: a reply is hostile text, and no part of it may be read again and again.
+_TAG = re.compile(r"<(/?)(S1|S2)>", re.IGNORECASE)
+_NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
+_END = (
+    r"(?![\d.,/]{0,8}\d|\s{0,8}(?:to|-|\u2013)\s{0,8}\d|\s{0,8}%)"  # no part of a longer number, a range, a percentage
 )
-_FRACTION = re.compile(rf"(?<![\d./])({_NUMBER})\s*(?:/|\bout of\b)\s*(\d+){_END}", re.IGNORECASE)
-_ALONE = re.compile(rf"[\s*_\"'`(\[]*{_RATED}[\s*_\"'`)\].]*", re.IGNORECASE)
+_RATED = rf"({_NUMBER})(?:\s{{0,8}}(?:/|out of)\s{{0,8}}(\d{{1,9}}))?"
+_LABEL = re.compile(
+    rf"\b(?:score|rating|S2)\b[\s*_\"'`]{{0,16}}(?:(?::|=|\bis\b|\bof\b)[\s*_\"'`]{{0,16}})?{_RATED}{_END}",
+    re.IGNORECASE,
+)
+_FRACTION = re.compile(rf"(?<![\d./])({_NUMBER})\s{{0,8}}(?:/|\bout of\b)\s{{0,8}}(\d{{1,9}}){_END}", re.IGNORECASE)
+_ALONE = re.compile(_RATED, re.IGNORECASE)
+_BEFORE = re.compile(r"[\s*_\"'`(\[]*")
+_BEHIND = re.compile(r"[\s*_\"'`)\].]*")
 _SAID_EMPTY = {"skipped", "not_applicable", "not applicable"}
-
-
-class ParseError(ValorError, ValueError):
-    """A reply without a usable value."""
 
 
 class NotApplicable(ValorError):
@@ -56,81 +65,6 @@ class Score:
 
     def __float__(self) -> float:
         return self.value
-
-
-def parse_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply.
-
-    Accepted around it: prose, a code fence, ``<think>`` blocks. Mended in it: trailing commas, single quotes,
-    brackets that are not closed. NaN and Infinity are no JSON.
-
-    Raises:
-        ParseError: there is none, or there are several that differ.
-
-    Example:
-        >>> parse_object('Sure: {"verdict": "yes", "score": 4,}')
-        {'verdict': 'yes', 'score': 4}
-    """
-    bare = _THOUGHT.sub("", text)
-    for candidate in _candidates(bare):
-        try:
-            found = _loaded(candidate)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(found, dict):
-            return found
-    objects = list(_objects(bare))
-    if objects and all(found == objects[0] for found in objects):
-        return objects[0]
-    what = f"{len(objects)} JSON objects that differ" if objects else "no JSON object"
-    raise ParseError(f"the reply must hold one JSON object but has {what}: {_shown(text)}")
-
-
-def _candidates(text: str) -> Iterator[str]:
-    fenced = _FENCE.findall(text)
-    for piece in [*fenced, text] if len(fenced) == 1 else [text]:
-        begin = piece.find("{")
-        if begin >= 0:
-            end = piece.rfind("}")
-            whole = piece[begin : end + 1] if end > begin else piece[begin:]
-            tidy = _TRAILING_COMMA.sub(lambda match: match[1] or "", whole)
-            yield from (whole, tidy, tidy + _missing_closers(tidy), piece[begin:] + _missing_closers(piece[begin:]))
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError:
-        if "'" not in text:
-            raise
-    return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))  # Python's quotes; plain values only
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ParseError(f"{name} is no JSON")
-
-
-def _missing_closers(text: str) -> str:
-    open_ones: list[str] = []
-    for sign in _BRACKETS.findall(text):
-        if sign in "{[":
-            open_ones.append("}" if sign == "{" else "]")
-        elif sign in "}]" and (not open_ones or open_ones.pop() != sign):
-            return ""
-    return "".join(reversed(open_ones))
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Whole JSON objects, one after the other."""
-    decoder, at = json.JSONDecoder(parse_constant=_refuse_constant), text.find("{")
-    while at >= 0:
-        try:
-            found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = at + 1
-        else:
-            yield found
-        at = text.find("{", end)
 
 
 def parse_score(text: str, low: float, high: float, key: str = "score", whole: bool = True) -> Score:
@@ -155,43 +89,66 @@ def parse_score(text: str, low: float, high: float, key: str = "score", whole: b
     """
     if not isinstance(text, str):
         raise ParseError(f"the reply must be text but is {type(text).__name__}")
-    bare = _THOUGHT.sub("", text)
+    bare = without_thoughts(text)
     if "{" in bare:
         found = parse_object(bare)
         if str(found.get("status", "")).lower() in _SAID_EMPTY and found.get(key) is None:
             raise NotApplicable(f"the judge did not score: {found.get('reason', '')}")
         reason = found.get("reason")
         return Score(_checked(_value_of(found, key, high), low, high, whole), reason if isinstance(reason, str) else "")
-    return Score(_checked(_from_prose(bare, high), low, high, whole), _tagged_reason(bare))
+    return Score(_checked(_from_prose(bare, high), low, high, whole), "".join(_tagged(bare, "S1")[:1]).strip())
 
 
 def _value_of(found: Mapping[str, Any], key: str, high: float) -> float:
     value = found.get(key)
-    if isinstance(value, str) and (match := _ALONE.fullmatch(value)):
-        return _of_fraction(match[1], match[2], high)
+    if isinstance(value, str) and (alone := _alone(value, high)) is not None:
+        return alone
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParseError(f"{key} must be a number but is {_shown(repr(value))}")
+        what = f"a {type(value).__name__}" if isinstance(value, (list, dict)) else shown(repr(value))
+        raise ParseError(f"{key} must be a number but is {what}")
     return float(value) if abs(value) < 1e300 else math.inf  # such an int has no float
 
 
 def _from_prose(text: str, high: float) -> float:
-    if tags := _TAG.findall(text):
-        return _agreed([_number_alone(tag, high) for tag in tags], text)
+    if tags := _tagged(text, "S2"):
+        return _agreed([_in_tag(tag, high) for tag in tags], text)
     if "# Result" in text:
         text = text.rpartition("# Result")[2].lstrip(": \n\t")
-    if (match := _ALONE.fullmatch(text)) is not None:
-        return _of_fraction(match[1], match[2], high)
+    if (alone := _alone(text, high)) is not None:
+        return alone
     for pattern in (_LABEL, _FRACTION):
         if matches := pattern.findall(text):
             return _agreed([_of_fraction(number, top, high) for number, top in matches], text)
-    raise ParseError(f"the reply must hold a rating but is {_shown(text)}")
+    raise ParseError(f"the reply must hold a rating but is {shown(text)}")
 
 
-def _number_alone(text: str, high: float) -> float:
-    match = _ALONE.fullmatch(text)
-    if match is None:
-        raise ParseError(f"the tag must hold a number but holds {_shown(text)}")
-    return _of_fraction(match[1], match[2], high)
+def _alone(text: str, high: float) -> float | None:
+    """The rating that a text is, but for marks and brackets around it; None when it is more or less."""
+    begin, back = _BEFORE.match(text), _BEHIND.match(text[::-1])
+    first, last = begin.end() if begin else 0, len(text) - (back.end() if back else 0)
+    match = _ALONE.fullmatch(text, first, last) if first < last else None
+    return None if match is None else _of_fraction(match[1], match[2], high)
+
+
+def _tagged(text: str, tag: str) -> list[str]:
+    """What stands between every ``<tag>`` and the next ``</tag>``."""
+    found, begin = [], -1
+    for match in _TAG.finditer(text):
+        if match[2].upper() != tag:
+            continue
+        if match[1] and begin >= 0:
+            found.append(text[begin : match.start()])
+            begin = -1
+        elif not match[1] and begin < 0:
+            begin = match.end()
+    return found
+
+
+def _in_tag(text: str, high: float) -> float:
+    alone = _alone(text, high)
+    if alone is None:
+        raise ParseError(f"the tag must hold a number but holds {shown(text)}")
+    return alone
 
 
 def _of_fraction(number: str, top: str | None, high: float) -> float:
@@ -202,13 +159,8 @@ def _of_fraction(number: str, top: str | None, high: float) -> float:
 
 def _agreed(values: list[float], text: str) -> float:
     if any(value != values[0] for value in values):
-        raise ParseError(f"the reply must hold one rating but holds several: {_shown(text)}")
+        raise ParseError(f"the reply must hold one rating but holds several: {shown(text)}")
     return values[0]
-
-
-def _tagged_reason(text: str) -> str:
-    match = re.search(r"<S1>(.*?)</S1>", text, re.DOTALL | re.IGNORECASE)
-    return match[1].strip() if match else ""
 
 
 def _checked(value: float, low: float, high: float, whole: bool) -> float:
@@ -217,10 +169,6 @@ def _checked(value: float, low: float, high: float, whole: bool) -> float:
     if whole and value != int(value):
         raise ParseError(f"the rating must be a whole number but is {value:g}")
     return float(value)
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def score_schema(low: int, high: int) -> Schema:
