@@ -7,6 +7,8 @@ timed on the first rows only, as many as it does in about a second, and its numb
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import random
 import statistics
 import sys
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import machine
+from testing.hostile_replies import HOSTILE, SIZES
 
 CASES = ("pairs",)
 _PACKAGES = ("valor_gpu", "numpy", "rouge-score", "nltk", "sacrebleu")
@@ -155,6 +158,21 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def hostile_replies() -> list[dict[str, Any]]:
+    """Milliseconds to read each kind of reply that is made to take long, at each size."""
+    from valor_gpu.judge import ParseError, parse_score
+
+    def read(text: str) -> None:
+        with contextlib.suppress(ParseError):
+            parse_score(text, 1, 5)
+
+    return [
+        {"reply": kind, "characters": size, "milliseconds": 1000 * _seconds(functools.partial(read, make(size)))}
+        for kind, make in HOSTILE.items()
+        for size in SIZES
+    ]
+
+
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """All works, as the JSON that is stored."""
     rows = _QUICK_ROWS if arguments.quick else _ROWS
@@ -165,7 +183,8 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
             print(f"  {work.name}", file=sys.stderr, flush=True)
             found += measure(work, rows, arguments.repeats)
     about = machine.describe(_PACKAGES)
-    return {"kind": "text", **about, "quick": arguments.quick, "repeats": arguments.repeats, "rows": found}
+    measured = {"rows": found, "replies": hostile_replies()}
+    return {"kind": "text", **about, "quick": arguments.quick, "repeats": arguments.repeats, **measured}
 
 
 def report(results: list[dict[str, Any]]) -> str:
@@ -176,6 +195,10 @@ def report(results: list[dict[str, Any]]) -> str:
         mine, other = (row["seconds"]["median"] for row in (ours, theirs))
         own = f"**{mine:.3f} s**" if ours["status"] == "ok" else ours["status"]
         lines.append(f"| {ours['path']} | {own} | {theirs['tool']}: {other:.3g} s ({other / mine:.0f}x) |")
+    for size in SIZES if "replies" in result else ():
+        slowest = max((row["milliseconds"], row["reply"]) for row in result["replies"] if row["characters"] == size)
+        name = f"the slowest hostile reply of a judge of {size:,} characters ({slowest[1]})"
+        lines.append(f"| {name} | **{slowest[0]:.0f} ms** | |")
     versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if v and k != "valor_gpu")
     about = (
         f"One process, {result['machine']['cpus']} CPUs, {result['machine']['processor']}, Python"
