@@ -24,7 +24,15 @@ from valor_gpu.valor import (
     roc,
 )
 from valor_gpu.valor.enums import MetricType
-from valor_gpu.valor.filters import Filter, annotation_metadata, datum_metadata, label_key, label_value, score
+from valor_gpu.valor.filters import (
+    Filter,
+    annotation_metadata,
+    datum_metadata,
+    datum_uid,
+    label_key,
+    label_value,
+    score,
+)
 
 Frame = dict[str, list[Any]]
 
@@ -169,14 +177,16 @@ def test_a_datum_without_prediction_in_the_curves() -> None:
 
 
 def test_what_does_not_exist_is_none_with_a_reason() -> None:
-    evaluation = evaluate_classification(truths(a="x"), [], metrics_to_return=["ROCAUC", "ROCAUCPerLabel"])
+    metrics = ["ROCAUC", "ROCAUCPerLabel"]
+    evaluation = evaluate_classification(truths(a="x"), [Prediction(Datum("a"), [])], metrics_to_return=metrics)
     assert [metric["value"] for metric in evaluation.metrics] == [None, None]
     assert evaluation.meta is not None
     assert evaluation.meta["reasons"] == {
         "ROCAUC/k": "no prediction of this key",
         "ROCAUCPerLabel/k/x": "no prediction of this key",
     }
-    evaluation = evaluate_classification([], predictions(a={"x": 1.0}), metrics_to_return=["Accuracy", "ROCAUC"])
+    none, metrics = [GroundTruth(Datum("a"), [])], ["Accuracy", "ROCAUC"]
+    evaluation = evaluate_classification(none, predictions(a={"x": 1.0}), metrics_to_return=metrics)
     assert [metric["value"] for metric in evaluation.metrics] == [None, None]
     assert evaluation.meta is not None
     assert evaluation.meta["reasons"] == {
@@ -340,16 +350,40 @@ def test_the_smallest_score_that_lite_counts() -> None:
 def test_wrong_data() -> None:
     with pytest.raises(InputError, match="groundtruths must hold GroundTruth objects but got Prediction"):
         evaluate_classification(predictions(a={"x": 1.0}), [])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="predictions must be Prediction objects or a frame but got int"):
-        evaluate_classification([], 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="predictions must be Prediction objects or a frame but got int"):
+        evaluate_classification(truths(a="x"), 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="must have datums with a uid but got None"):
         evaluate_classification([GroundTruth(Datum(), [])], [])
     with pytest.raises(InputError, match="must have finite scores but got nan for k: x of datum 'a'"):
-        evaluate_classification([], predictions(a={"x": math.nan}))
+        evaluate_classification(truths(a="x"), predictions(a={"x": math.nan}))
 
 
-def test_no_data_has_no_metrics() -> None:
-    assert evaluate_classification([], []).metrics == []
+@pytest.mark.parametrize("compat", [None, "valor-api", "valor-core", "valor-lite"])
+def test_no_data_is_an_error(compat: str | None) -> None:
+    true, found = truths(a="x"), predictions(a={"x": 1.0})
+    with pytest.raises(InputError, match=r"predictions must hold at least one Prediction .* Prediction\(datum, \[\]\)"):
+        evaluate_classification(true, [], compat=compat)
+    with pytest.raises(InputError, match="groundtruths must hold at least one GroundTruth but is empty"):
+        evaluate_classification([], found, compat=compat)
+    manager = ValorClassificationManager(compat=compat)
+    with pytest.raises(InputError, match="predictions must hold at least one Prediction but is empty"):
+        manager.add_data(true, [])
+    manager.add_data(true, found)  # nothing was kept of the call before
+    nothing = [GroundTruth(Datum("a"), [])], [Prediction(Datum("a"), [])]
+    with pytest.raises(InputError, match="must hold a label of a classification but hold none"):
+        evaluate_classification(*nothing, compat=compat)
+    empty: Frame = {name: [] for name in ("datum_uid", "label_key", "label_value", "score")}
+    with pytest.raises(InputError, match="must hold a label of a classification but hold none"):
+        evaluate_classification(empty, empty, compat=compat)
+
+
+def test_a_filter_that_keeps_nothing_says_so() -> None:
+    evaluation = evaluate_classification(
+        truths(a="x"), predictions(a={"x": 1.0}), filters=Filter(datums=datum_uid == "b")
+    )
+    assert evaluation.metrics == []
+    assert evaluation.meta is not None
+    assert evaluation.meta["reasons"] == {"filters": "the filter keeps no label"}
 
 
 def test_slices_are_evaluations_of_the_filtered_data() -> None:
@@ -423,8 +457,9 @@ def test_manager_refuses() -> None:
     with pytest.raises(AttributeError, match="label_map is fixed when the manager is made"):
         manager.label_map = {}
     manager.add_data(truths(a="x"), predictions(a={"x": 1.0}))
-    with pytest.raises(InputError, match="once with each datum but got 'a' again"):
-        manager.add_data(truths(a="x"), [])
+    for empty in (predictions(a={}), [Prediction(Datum("a"), [])]):
+        with pytest.raises(InputError, match="once with each datum but got 'a' again"):
+            manager.add_data(truths(c="x"), empty)
     with pytest.raises(InputError, match="sum to 1 for each"):
         manager.add_data(truths(b="x"), predictions(b={"x": 0.5}))
     assert manager.datum_uids == {"a"}

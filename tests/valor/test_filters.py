@@ -167,3 +167,27 @@ def test_wrong_comparisons() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(score)
     assert Condition("eq", "score", 1).fields() == {"score"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            Filter(datum_metadata["huor"] == 4),
+            r"datum\.metadata 'huor' must be a key that some datum has .*; there is 'hour'",
+        ),
+        (Filter(~(datum_metadata["tag"].isnull())), "datum.metadata 'tag' must be .* none has it; there is 'tags'"),
+        (Filter(datum_metadata["x"] == 1), "there is 'hour', 'tags'$"),
+        (Filter(groundtruths=annotation_metadata["sizes"] > 3), "some annotation has but none has it; there is 'size'"),
+        (Filter(predictions=(score > 0) & (annotation_metadata["hour"] > 3)), "annotation.metadata 'hour' must be"),
+    ],
+)
+def test_a_key_that_no_metadata_has(choice: Filter, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        choice.masks(COLUMNS)
+
+
+def test_without_metadata_there_is_none_to_name() -> None:
+    columns = Columns(["a", "b"], [None, None], COLUMNS.labels, TRUTHS, ROWS, 4)
+    with pytest.raises(InputError, match=r"there is no metadata$"):
+        Filter(datum_metadata["hour"] == 4).masks(columns)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.valor import cases
 from tests.valor.test_classification import Frame, scene
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.valor import (
     Annotation,
     Datum,
@@ -104,6 +104,32 @@ def test_metadata_columns(library: str) -> None:
     assert Filter(datums=datum_metadata["hour"].isnull()).masks(columns)[0].tolist() == [False, True]
     sure = Filter(groundtruths=annotation_metadata["sure"] == "no").masks(columns)[1]
     assert sure.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("library", ["dict", "pyarrow", "pandas", "polars"])
+def test_metadata_columns_of_dicts(library: str) -> None:
+    truth: Frame = {
+        "datum_uid": ["a", "b", "c"],
+        "label_key": ["k", "k", "k"],
+        "label_value": ["x", "y", "y"],
+        "datum_metadata": [{"hour": 4}, {"hour": 5}, None],
+        "annotation_metadata": [{"sure": "yes"}, None, {"sure": "no"}],
+        "datum_metadata.hour": [None, 6, 7],
+    }
+    found = {**{name: truth[name] for name in ("datum_uid", "label_key", "label_value")}, "score": [1.0, 1.0, 1.0]}
+    data = truth if library == "dict" else build(library, lambda frame: frame, truth)
+    columns = read_columns(data, found)
+    assert Filter(datums=datum_metadata["hour"] == 6).masks(columns)[0].tolist() == [False, True, False]
+    assert Filter(datums=datum_metadata["hour"] == 7).masks(columns)[0].tolist() == [False, False, True]
+    sure = Filter(groundtruths=annotation_metadata["sure"] == "no").masks(columns)[1]
+    assert sure.tolist() == [False, False, True]
+    del truth["datum_metadata.hour"]
+    data = truth if library == "dict" else build(library, lambda frame: frame, truth)
+    shown = evaluate_classification(data, found, filters=Filter(datums=datum_metadata["hour"] <= 4))
+    assert shown.meta is not None
+    assert shown.meta["datums"] == 1
+    with pytest.raises(InputTypeError, match="groundtruths column 'datum_metadata' must hold dicts but got str"):
+        read_columns({**truth, "datum_metadata": ["x", "y", "z"]}, found)
 
 
 @pytest.mark.parametrize("dtype", [object, "string", "category"])

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.columns import Columns, read_columns
+from valor_gpu.valor.columns import Columns, Rows, read_columns
+from valor_gpu.valor.curves import THRESHOLDS
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
@@ -152,6 +153,8 @@ def evaluate_prepared(
     if isinstance(filters, Mapping):
         filters = Filter.from_dict(filters)
     check_type("filters", filters, (Filter, type(None)))
+    if not columns.labels:
+        raise InputError("groundtruths and predictions must hold a label of a classification but hold none")
     datums, truths, rows = (filters or Filter()).masks(columns)
     if request.compat == "valor-lite":
         found = _Found(metrics=lite_metrics(columns, request, datums, truths, rows))
@@ -164,6 +167,8 @@ def evaluate_prepared(
         {columns.labels[place] for place in np.unique(side.label[mask]).tolist()}
         for side, mask in ((columns.groundtruths, truths), (columns.predictions, rows))
     )
+    if not truths.any() and not rows.any():
+        found.reasons["filters"] = "the filter keeps no label"
     shown = request.rules.report_one_sided
     meta = {
         "labels": len(truth_labels | labels),
@@ -197,18 +202,53 @@ class _Found:
 
 
 def _evaluate_keys(columns: Columns, request: Request, datums: NDArray[np.bool_]) -> _Found:
-    if not request.rules.count_untrue:
+    rules = request.rules
+    untrue: dict[str, set[str]] = {}
+    if rules.count_rows:
+        columns = replace(columns, predictions=_in_order_of_text(columns.predictions))
+    if not rules.count_untrue:
         true = np.zeros(len(datums), np.bool_)
         true[columns.groundtruths.datum] = True
+        untrue = _winners(columns, datums & ~true) if rules.count_rows else {}
         datums = datums & true
         predictions = columns.predictions
         columns = replace(columns, predictions=predictions.take(datums[predictions.datum]))
     found = _Found(matrices=[])
-    for rows in split_keys(columns, datums):
-        key = KeyMetrics(rows, request, columns.datums, found.reasons)
+    keys = list(split_keys(columns, datums, repeated=rules.count_rows))
+    any_true = any(bool(np.any(rows.is_true & (rows.score >= THRESHOLDS[0]))) for rows in keys)
+    for rows in keys:
+        key = KeyMetrics(rows, request, columns.datums, found.reasons, sorted(untrue.get(rows.key, ())), any_true)
         for metric in request.metrics:
             found.metrics.extend(METRICS[metric](key))
         matrix = key.hard.matrix()
         if matrix is not None and found.matrices is not None:
             found.matrices.append(matrix.to_dict())
     return found
+
+
+def _winners(columns: Columns, datums: NDArray[np.bool_]) -> dict[str, set[str]]:
+    """Label key to values that have the largest score of one of these datums, or occur on no others."""
+    predictions = columns.predictions
+    elsewhere = set(columns.groundtruths.label.tolist())
+    elsewhere.update(predictions.label[~datums[predictions.datum]].tolist())
+    found: dict[str, set[str]] = {}
+    for label in set(predictions.label.tolist()) - elsewhere:
+        key, value = columns.labels[label]
+        found.setdefault(key, set()).add(value)
+    untrue = replace(columns, predictions=predictions.take(datums[predictions.datum]))
+    untrue = replace(untrue, groundtruths=columns.groundtruths.take(np.zeros(0, np.int64)))
+    for rows in split_keys(untrue, datums):
+        winners = rows.label[rows.winner[rows.winner >= 0]].tolist()
+        found.setdefault(rows.key, set()).update(rows.values[label] for label in winners)
+    return found
+
+
+def _in_order_of_text(rows: Rows) -> Rows:
+    """Rows of each annotation by the text of their place in it, 10 before 2; annotations as they came."""
+    order = np.argsort(rows.annotation, kind="stable")
+    starts = np.flatnonzero(np.diff(rows.annotation[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    if sizes.max(initial=0) <= 10:
+        return rows
+    place = np.arange(len(order)) - np.repeat(starts, sizes)
+    return rows.take(order[np.lexsort((place.astype(str), rows.annotation[order]))])

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
 from valor_gpu.valor.label_map import Pair
-from valor_gpu.valor.schemas import Annotation, GroundTruth, Label, Prediction
+from valor_gpu.valor.labels import Label
+from valor_gpu.valor.schemas import Annotation, GroundTruth, Prediction
+from valor_gpu.valor.tasks import ANNOTATION, DATUM, classification_rows, is_classification, read_metadata
 
 Metadata = Mapping[str, Any]
-_DATUM, _ANNOTATION = "datum_metadata.", "annotation_metadata."
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,13 @@ class Columns:
     """Both sides of an evaluation.
 
     Attributes:
-        datums: uid of each datum.
+        datums: uid of each datum that has a label of a classification.
         datum_metadata: of each datum.
         labels: (key, value) of each label.
         groundtruths: what is true.
         predictions: what a model said.
         annotations: number of annotations on both sides.
+        uids: of all datums that were given, also of those without labels of a classification.
     """
 
     datums: list[str]
@@ -63,6 +65,7 @@ class Columns:
     groundtruths: Rows
     predictions: Rows
     annotations: int
+    uids: frozenset[str] = frozenset()
 
 
 _Codes = dict[Any, int]
@@ -76,23 +79,31 @@ class _Reader:
     labels: _Codes = field(default_factory=dict)
     metadata: dict[int, Metadata] = field(default_factory=dict)
     annotations: int = 0
+    uids: set[str] = field(default_factory=set)
 
     def objects(self, name: str, items: Iterable[GroundTruth | Prediction], kind: type) -> Rows:
         lists = _Lists()
+        empty = True
         for item in items:
+            empty = False
             if not isinstance(item, kind):
-                raise InputError(f"{name} must hold {kind.__name__} objects but got {type(item).__name__}")
-            datum = self._datum(name, item)
+                raise InputTypeError(f"{name} must hold {kind.__name__} objects but got {type(item).__name__}")
+            if item.datum.uid is None:
+                raise InputError(f"{name} must have datums with a uid but got None")
+            self.uids.add(item.datum.uid)
             for annotation in item.annotations:
-                self._annotation(lists, datum, annotation)
+                if annotation.labels and is_classification(name, item.datum.uid, annotation):
+                    self._annotation(lists, self._datum(item), annotation)
+        if empty:
+            raise InputError(
+                f"{name} must hold at least one {kind.__name__} but is empty; {kind.__name__}(datum, []) stands for a "
+                "datum without labels"
+            )
         self.annotations += len(lists.metadata)
         return lists.rows()
 
-    def _datum(self, name: str, item: GroundTruth | Prediction) -> int:
-        uid = item.datum.uid
-        if uid is None:
-            raise InputError(f"{name} must have datums with a uid but got None")
-        place = self.datums.setdefault(uid, len(self.datums))
+    def _datum(self, item: GroundTruth | Prediction) -> int:
+        place = self.datums.setdefault(item.datum.uid, len(self.datums))
         if item.datum.metadata and place not in self.metadata:
             self.metadata[place] = item.datum.metadata
         return place
@@ -118,15 +129,19 @@ class _Reader:
         if scored:
             score = frames.column(name, frame, "score").astype(np.float64)
         names = frames.column_names(frame)
-        annotation, first = _annotations_of(name, frame, names, uids)
+        self.uids.update(str(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
+        kept = classification_rows(name, frame, names, uids, keys, values)
+        uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
+        annotation, first = _annotations_of(name, frame, names, kept)
         self.annotations += len(first)
         datum = frames.encode(uids, self.datums)
         _check_whole(name, "datum_uid", self.datums, datum)
-        for place, entry in zip(datum[first].tolist(), _metadata(name, frame, names, _DATUM, first)):
+        first_rows = kept[first]
+        for place, entry in zip(datum[first].tolist(), read_metadata(name, frame, names, DATUM, first_rows)):
             if entry:
                 self.metadata.setdefault(place, entry)
         label = self._label_codes(name, keys, values)
-        return Rows(datum, label, annotation, score, _metadata(name, frame, names, _ANNOTATION, first))
+        return Rows(datum, label, annotation, score, read_metadata(name, frame, names, ANNOTATION, first_rows))
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
         """Encode keys and values apart, so that tuples are made once a label and not once a row."""
@@ -146,7 +161,9 @@ class _Reader:
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
         metadata = [self.metadata.get(place) for place in range(len(self.datums))]
         uids = [str(uid) for uid in self.datums]
-        return Columns(uids, metadata, list(self.labels), groundtruths, predictions, self.annotations)
+        return Columns(
+            uids, metadata, list(self.labels), groundtruths, predictions, self.annotations, frozenset(self.uids)
+        )
 
 
 @dataclass
@@ -173,25 +190,13 @@ def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32])
 
 
 def _annotations_of(
-    name: str, frame: Any, names: Sequence[str], uids: NDArray[Any]
+    name: str, frame: Any, names: Sequence[str], kept: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The annotation of each row (by ``annotation_id``, else one a row), and the first row of each."""
+    """The annotation of each kept row (by ``annotation_id``, else one per row), and the first row of each."""
     if "annotation_id" not in names:
-        return np.arange(len(uids), dtype=np.int32), np.arange(len(uids))
-    codes = frames.encode(frames.column(name, frame, "annotation_id"), {})
+        return np.arange(len(kept), dtype=np.int32), np.arange(len(kept))
+    codes = frames.encode(frames.column(name, frame, "annotation_id")[kept], {})
     return codes, np.unique(codes, return_index=True)[1]
-
-
-def _metadata(
-    name: str, frame: Any, names: Sequence[str], prefix: str, first: NDArray[np.int64]
-) -> Sequence[Metadata | None]:
-    """Columns ``prefix + name`` as one dict for each annotation; missing values are left out."""
-    wanted = [column for column in names if column.startswith(prefix)]
-    if not wanted:
-        return [None] * len(first)
-    values = [frames.column(name, frame, column)[first].tolist() for column in wanted]
-    keys = [column[len(prefix) :] for column in wanted]
-    return [{key: v for key, v in zip(keys, row) if v is not None and v == v} for row in zip(*values)]
 
 
 def read_columns(groundtruths: Any, predictions: Any) -> Columns:
@@ -203,11 +208,12 @@ def read_columns(groundtruths: Any, predictions: Any) -> Columns:
         predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``.
 
     A frame may have ``annotation_id``, and metadata for filters in columns ``datum_metadata.<name>`` and
-    ``annotation_metadata.<name>``.
+    ``annotation_metadata.<name>`` or, as dicts, ``datum_metadata`` and ``annotation_metadata``. Only annotations of the
+    task classification are read, see :mod:`valor_gpu.valor.tasks`.
 
     Raises:
-        InputError: another type, a column that is missing, a row of a frame without uid, label key or label value, or
-            a score that is no finite number.
+        InputError: another type, an empty list, a column that is missing, a row of a frame without uid, label key or
+            label value, an annotation that belongs to no task, or a score that is no finite number.
     """
     reader = _Reader()
     rows = []
@@ -217,7 +223,7 @@ def read_columns(groundtruths: Any, predictions: Any) -> Columns:
         elif isinstance(data, Iterable):
             rows.append(reader.objects(name, data, kind))
         else:
-            raise InputError(f"{name} must be {kind.__name__} objects or a frame but got {type(data).__name__}")
+            raise InputTypeError(f"{name} must be {kind.__name__} objects or a frame but got {type(data).__name__}")
     columns = reader.columns(*rows)
     _check_scores(columns)
     return columns
@@ -241,6 +247,7 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         []
     """
     reader = _Reader(annotations=sum(part.annotations for part in parts))
+    reader.uids.update(*(part.uids for part in parts))
     moved: tuple[list[Rows], list[Rows]] = ([], [])
     for part in parts:
         datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)

@@ -23,14 +23,20 @@ class KeyCurves:
     passes. A label that a datum does not list passes none.
 
     Args:
-        rows: with one row for each datum and label.
+        rows: with one row for each datum and label, unless ``count_rows``.
         total: datums that true negatives and accuracy are counted in.
         counted: which ground truths count, bool ``[G]``; the others are neither positive nor negative.
+        count_pairs: a row that equals a ground truth is also a false positive beside another one.
+        count_rows: true negatives are what the other counts leave of ``total``, which may be less than 0.
+        missing: whether there are false negatives at all.
     """
 
     rows: KeyRows
     total: int
     counted: NDArray[np.bool_]
+    count_pairs: bool = False
+    count_rows: bool = False
+    missing: bool = True
 
     @cached_property
     def bucket(self) -> Integers:
@@ -39,14 +45,19 @@ class KeyCurves:
 
     @cached_property
     def own_bucket(self) -> Integers:
-        """Of the row of each ground truth's label, 0 where it is not listed, ``[G]``."""
+        """Of the largest score of each ground truth's label, 0 where it is not listed, ``[G]``."""
         classes = len(self.rows.values)
-        truths = self.rows.true_datum * classes + self.rows.true_label  # ascending, as split_keys made them
+        truths, place = np.unique(self.rows.true_datum * classes + self.rows.true_label, return_inverse=True)
         listed = self.rows.is_true
-        found = np.zeros(len(truths), np.int64)
         codes = self.rows.datum[listed] * classes + self.rows.label[listed]
-        found[np.searchsorted(truths, codes)] = self.bucket[listed]
-        return found
+        buckets = np.zeros(len(truths), np.int64)
+        np.maximum.at(buckets, np.searchsorted(truths, codes), self.bucket[listed])
+        return buckets[place]
+
+    @cached_property
+    def is_false(self) -> NDArray[np.bool_]:
+        """Whether each row is a false positive when it passes, bool ``[R]``."""
+        return ~self.rows.is_true | (self.rows.false_pairs > 0) if self.count_pairs else ~self.rows.is_true
 
     @cached_property
     def best_bucket(self) -> Integers:
@@ -65,42 +76,42 @@ class KeyCurves:
     @cached_property
     def tp(self) -> Integers:
         """True positives, ``[C, T]``."""
-        return self._passing(self.rows.true_label, self.own_bucket)
+        right = self.rows.is_true
+        return self._passing(self.rows.label[right], self.bucket[right])
 
     @cached_property
     def fp(self) -> Integers:
         """False positives, ``[C, T]``."""
-        wrong = ~self.rows.is_true
-        return self._passing(self.rows.label[wrong], self.bucket[wrong])
-
-    @cached_property
-    def positives(self) -> Integers:
-        """Ground truths that count, ``[C, 1]``."""
-        labels = self.rows.true_label[self.counted]
-        return np.bincount(labels, minlength=len(self.rows.values))[:, None]
+        return self._passing(self.rows.label[self.is_false], self.bucket[self.is_false])
 
     @cached_property
     def fn(self) -> Integers:
-        """False negatives, ``[C, T]``."""
-        return self.positives - self.tp
+        """False negatives: ground truths that count and whose label does not pass, ``[C, T]``."""
+        labels = self.rows.true_label[self.counted]
+        positives = np.bincount(labels, minlength=len(self.rows.values))[:, None]
+        return (positives - self._passing(labels, self.own_bucket[self.counted])) * self.missing
 
     @cached_property
     def fn_misclassified(self) -> Integers:
         """False negatives of datums where another label passes, ``[C, T]``."""
         labels = self.rows.true_label[self.counted]
-        return self._passing(labels, self.best_bucket[self.counted]) - self.tp
+        best, own = self.best_bucket[self.counted], self.own_bucket[self.counted]
+        return (self._passing(labels, best) - self._passing(labels, own)) * self.missing
 
     @cached_property
     def tn(self) -> Integers:
         """True negatives: datums that neither have the label nor pass, ``[C, T]``."""
+        if self.count_rows:
+            return self.total - self.tp - self.fp - self.fn
         truths = np.bincount(self.rows.true_label, minlength=len(self.rows.values))[:, None]
-        return self.total - truths - self.fp
+        wrong = ~self.rows.is_true
+        return self.total - truths - self._passing(self.rows.label[wrong], self.bucket[wrong])
 
 
 def curve_values(curves: KeyCurves) -> dict[str, dict[float, dict[str, Any]]]:
     """``value[label][threshold]`` of a PrecisionRecallCurve; a ratio that does not exist is -1, as in Valor."""
     tp, fp, fn, tn = curves.tp, curves.fp, curves.fn, curves.tn
-    precision, recall = _ratio(tp, tp + fp), _ratio(tp, curves.positives + 0 * tp)
+    precision, recall = _ratio(tp, tp + fp), _ratio(tp, tp + fn)
     both = tp > 0
     f1 = np.where(both, 2 * precision * recall / np.where(both, precision + recall, 1), -1.0)
     columns = {
@@ -157,7 +168,7 @@ def detailed_values(
                 outcome: {
                     "total": int(sum(kinds.values())),
                     "observations": {
-                        kind: {"count": int(count), "examples": examples[outcome, kind][step]}
+                        kind: {"count": int(count), "examples": examples[outcome, kind][step] if count > 0 else []}
                         for kind, count in kinds.items()
                     },
                 }
@@ -181,7 +192,7 @@ class _Examples:
     def __init__(self, curves: KeyCurves, uids: Sequence[str], most: int) -> None:
         self._curves, self._uids, self._most = curves, uids, most
         rows = curves.rows
-        wrong = np.flatnonzero(~rows.is_true & (curves.bucket > 0)) if most else np.zeros(0, np.int64)
+        wrong = np.flatnonzero(curves.is_false & (curves.bucket > 0)) if most else np.zeros(0, np.int64)
         self._wrong = wrong[np.lexsort((rows.datum[wrong], rows.label[wrong]))]
         self._wrong_ends = np.searchsorted(rows.label[self._wrong], np.arange(len(rows.values) + 1))
         self._true = np.argsort(rows.true_label, kind="stable")  # ground truths are in order of datums
@@ -210,6 +221,8 @@ class _Examples:
         return found
 
     def _first(self, datums: Integers) -> list[tuple[str]]:
+        if self._curves.count_rows:
+            datums = np.unique(datums)  # they ascend already, but may repeat
         return [(self._uids[place],) for place in self._curves.rows.datums[datums[: self._most]].tolist()]
 
     def _others(self, taken: Integers) -> Integers:

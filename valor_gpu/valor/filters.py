@@ -8,8 +8,9 @@ true.
 
 from __future__ import annotations
 
+import difflib
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,10 @@ class Expression:
 
     def fields(self) -> set[str]:
         """Names of the fields that are compared."""
+        return {condition.field for condition in self.conditions()}
+
+    def conditions(self) -> Iterator[Condition]:
+        """The comparisons that it is made of."""
         raise NotImplementedError
 
 
@@ -80,8 +85,9 @@ class _Joined(Expression):
         found: Mask = type(self).join.reduce(masks)  # type: ignore[attr-defined]
         return found
 
-    def fields(self) -> set[str]:
-        return set().union(*(part.fields() for part in self.parts))
+    def conditions(self) -> Iterator[Condition]:
+        for part in self.parts:
+            yield from part.conditions()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.parts))})"
@@ -109,9 +115,9 @@ class Not(Expression):
         """Which rows pass, bool ``[rows]``."""
         return ~self.part.mask(rows, columns)
 
-    def fields(self) -> set[str]:
-        """Names of the fields that are compared."""
-        return self.part.fields()
+    def conditions(self) -> Iterator[Condition]:
+        """The comparisons that it is made of."""
+        return self.part.conditions()
 
 
 @dataclass(frozen=True)
@@ -173,9 +179,9 @@ class Condition(Expression):
             rows.datum if self.field == "datum.metadata" else rows.annotation
         ]
 
-    def fields(self) -> set[str]:
-        """Names of the fields that are compared."""
-        return {self.field}
+    def conditions(self) -> Iterator[Condition]:
+        """Itself."""
+        yield self
 
     def _of(self, values: Any) -> Mask:
         return np.fromiter(map(self._holds, values), np.bool_)
@@ -316,7 +322,18 @@ class Filter:
         return cls(**{name: _expression(part) for name, part in tree.items() if part is not None})
 
     def masks(self, columns: Columns) -> tuple[Mask, Mask, Mask]:
-        """Which datums, rows of ground truths and rows of predictions pass."""
+        """Which datums, rows of ground truths and rows of predictions pass.
+
+        Raises:
+            InputError: a key of metadata that nothing has.
+        """
+        for expression, rows in (
+            (self.datums, columns.groundtruths),
+            (self.groundtruths, columns.groundtruths),
+            (self.predictions, columns.predictions),
+        ):
+            for condition in () if expression is None else expression.conditions():
+                _check_key(condition, columns, rows)
         every = np.arange(len(columns.datums), dtype=np.int32)
         datums = np.ones(len(every), np.bool_)
         if self.datums is not None:
@@ -326,6 +343,19 @@ class Filter:
             keep = datums[rows.datum]
             sides.append(keep if expression is None else keep & expression.mask(rows, columns))
         return datums, sides[0], sides[1]
+
+
+def _check_key(condition: Condition, columns: Columns, rows: Rows) -> None:
+    """Raise when a condition compares metadata that no datum or annotation has; there may be a typing error."""
+    entries = {"datum.metadata": columns.datum_metadata, "annotation.metadata": rows.metadata}.get(condition.field)
+    if entries is None or len(rows) == 0 or any(condition.key in entry for entry in entries if entry):
+        return
+    known = sorted({key for entry in entries for key in entry or ()})
+    near = difflib.get_close_matches(str(condition.key), known) or known
+    raise InputError(
+        f"{condition.field} {condition.key!r} must be a key that some "
+        f"{condition.field.split('.')[0]} has but none has it; there is {', '.join(map(repr, near)) or 'no metadata'}"
+    )
 
 
 def _expression(tree: Any) -> Expression:

@@ -73,6 +73,18 @@ def column(name: str, frame: Any, wanted: str) -> NDArray[Any]:
     return np.asarray(array)
 
 
+def values(name: str, frame: Any, wanted: str) -> list[Any]:
+    """One column as a list of objects: dicts, geometries, texts; missing values as its library has them."""
+    if wanted not in column_names(frame):
+        column(name, frame, wanted)  # raises
+    data = frame[wanted]
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(data, method):
+            data = getattr(data, method)()
+            break
+    return list(data)
+
+
 def is_missing(value: object) -> bool:
     """Whether a value of a column stands for nothing: None, NaN, NaT or the NA of pandas.
 
@@ -80,7 +92,10 @@ def is_missing(value: object) -> bool:
         >>> [is_missing(value) for value in (None, float("nan"), "nan", 0)]
         [True, True, False, False]
     """
-    return value is None or type(value).__name__ == "NAType" or value != value
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    differs = value != value  # of an array, such as a mask, this is an array: it is there
+    return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
 def encode(values: Iterable[Any], codes: dict[Any, int]) -> NDArray[np.int32]:

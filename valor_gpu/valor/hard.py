@@ -33,7 +33,7 @@ class HardCounts:
     rules: Rules
 
     def accuracy(self) -> float | None:
-        """Share of ground truths that are right; None without ground truths."""
+        """Fraction of ground truths that are right; None without ground truths."""
         if len(self.true):
             return float(np.count_nonzero(self.true == self.predicted) / len(self.true))
         return 0.0 if self.rules.roc != "exact" else None
@@ -62,7 +62,7 @@ class HardCounts:
         return found
 
     def matrix(self) -> ConfusionMatrix | None:
-        """Pairs of ground truths and predictions; None where valor_api has none."""
+        """Pairs of predictions and ground truths in the order of their names; None where valor_api has none."""
         if not self.overlap and not self.rules.count_unpredicted:
             return None
         classes, values = len(self.rows.values), self.rows.values
@@ -72,6 +72,7 @@ class HardCounts:
             ConfusionMatrixEntry(prediction=values[pair % classes], groundtruth=values[pair // classes], count=count)
             for pair, count in zip(pairs.tolist(), counts.tolist())
         ]
+        entries.sort(key=lambda entry: (entry.prediction, entry.groundtruth))
         return ConfusionMatrix(self.rows.key, entries)
 
 

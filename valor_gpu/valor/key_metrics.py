@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,14 +21,32 @@ from valor_gpu.valor.roc import AREAS
 
 
 class KeyMetrics:
-    """The metrics of one label key; what several of them need is counted once."""
+    """The metrics of one label key; what several of them need is counted once.
 
-    def __init__(self, rows: KeyRows, request: Request, uids: Sequence[str], reasons: dict[str, str]) -> None:
+    Args:
+        rows: of the label key.
+        request: what is asked for.
+        uids: of ``Columns.datums``.
+        reasons: where to note why a value is None.
+        untrue: label values whose precision, recall and F1 are -1, see ``Rules.count_rows``.
+        any_true: whether the evaluation has any true positive.
+    """
+
+    def __init__(
+        self,
+        rows: KeyRows,
+        request: Request,
+        uids: Sequence[str],
+        reasons: dict[str, str],
+        untrue: Collection[str] = (),
+        any_true: bool = True,
+    ) -> None:
         self._rows, self._request, self._uids, self._reasons = rows, request, uids, reasons
+        self._untrue, self._any_true = untrue, any_true
         self.hard: HardCounts = count_hard(rows, request.rules)
 
     def accuracy(self) -> list[dict[str, Any]]:
-        """Share of ground truths that are right."""
+        """Fraction of ground truths that are right."""
         value = self.hard.accuracy()
         if value is None:
             self._reasons[f"Accuracy/{self._rows.key}"] = "no ground truth of this key"
@@ -36,8 +54,9 @@ class KeyMetrics:
 
     def ratio(self, name: str, kind: type[Any]) -> list[dict[str, Any]]:
         """Precision, recall or F1 of each label."""
-        values = getattr(self.hard, name)()
-        return [kind(Label(self._rows.key, v), x).to_dict() for v, x in zip(self._rows.values, values)]
+        values = dict(zip(self._rows.values, getattr(self.hard, name)()))
+        values |= dict.fromkeys(self._untrue, -1.0)
+        return [kind(Label(self._rows.key, value), number).to_dict() for value, number in values.items()]
 
     def roc(self) -> list[dict[str, Any]]:
         """The mean area of the labels."""
@@ -83,11 +102,13 @@ class KeyMetrics:
 
     @cached_property
     def _curves(self) -> KeyCurves:
-        rows = self._rows.merged
+        rules = self._request.rules
+        rows = self._rows if rules.count_rows else self._rows.merged
         counted = np.ones(len(rows.true_datum), np.bool_)
-        if not self._request.rules.count_unpredicted:
+        if not rules.count_unpredicted:
             counted = rows.winner[rows.true_datum] >= 0
-        return KeyCurves(rows, rows.num_datums, counted)
+        missing = self._any_true or not rules.count_rows
+        return KeyCurves(rows, rows.num_datums, counted, rules.count_pairs, rules.count_rows, missing)
 
     def curve(self) -> list[dict[str, Any]]:
         """Counts at thresholds."""

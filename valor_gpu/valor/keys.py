@@ -24,7 +24,7 @@ class KeyRows:
         key: the label key.
         values: its label values, C.
         datums: place of each datum in ``Columns.datums``, ``[D]``.
-        true_datum, true_label: int64 ``[G]``, each ground truth once.
+        true_datum, true_label: int64 ``[G]``, ground truths in ascending order of datum and label.
         datum, label, score: ``[R]``, each label of a prediction, in the order in which they came.
     """
 
@@ -73,6 +73,23 @@ class KeyRows:
         return found
 
     @cached_property
+    def true_pairs(self) -> Integers:
+        """How many ground truths equal each row, ``[R]``."""
+        classes = len(self.values)
+        truths, counts = np.unique(self.true_datum * classes + self.true_label, return_counts=True)
+        found = np.zeros(len(self.datum), np.int64)
+        codes = (self.datum * classes + self.label)[self.is_true]
+        found[self.is_true] = counts[np.searchsorted(truths, codes)]
+        return found
+
+    @cached_property
+    def false_pairs(self) -> Integers:
+        """How many ground truths of the datum of each row are of another label, ``[R]``."""
+        truths = np.bincount(self.true_datum, minlength=self.num_datums)
+        found: Integers = truths[self.datum] - self.true_pairs
+        return found
+
+    @cached_property
     def has_truth(self) -> NDArray[np.bool_]:
         """Whether each datum has a ground truth of the key, bool ``[D]``."""
         found = np.zeros(self.num_datums, np.bool_)
@@ -91,7 +108,7 @@ class KeyRows:
 
 
 def split_keys(
-    columns: Columns, datums: NDArray[np.bool_] | None = None, *, every_label: bool = False
+    columns: Columns, datums: NDArray[np.bool_] | None = None, *, every_label: bool = False, repeated: bool = False
 ) -> Iterator[KeyRows]:
     """The rows of each label key, keys in the order in which they came.
 
@@ -99,6 +116,7 @@ def split_keys(
         columns: rows of datums that are left out must be gone already.
         datums: which datums there are; default: all.
         every_label: also labels without rows.
+        repeated: a ground truth that a datum has twice is there twice.
     """
     kept = np.arange(len(columns.datums)) if datums is None else np.flatnonzero(datums)
     place = np.full(len(columns.datums), -1, np.int64)
@@ -116,7 +134,8 @@ def split_keys(
             continue
         local = np.full(len(columns.labels), -1, np.int64)
         local[labels] = np.arange(len(labels))
-        pairs = np.unique(place[truths.datum] * len(labels) + local[truths.label])
+        pairs = np.sort(place[truths.datum] * len(labels) + local[truths.label])
+        pairs = pairs if repeated else np.unique(pairs)
         yield KeyRows(
             key=key,
             values=[columns.labels[label][1] for label in labels],

@@ -203,7 +203,9 @@ class _Key:
                 side = right if rows.is_true[row] else wrong
                 side.setdefault(int(rows.datum[row]), []).append(rows.values[rows.label[row]])
             for datum in np.flatnonzero(self._true >= 0).tolist():
-                missed = [rows.values[self._true[datum]]] if cut.missed[datum] else []
+                true = rows.values[self._true[datum]]
+                # A label that passes may be missed as well, as counts have it; examples show it as found.
+                missed = [true] if cut.missed[datum] and true not in right.get(datum, []) else []
                 if missed or datum in right or datum in wrong:
                     shown = {
                         "datum_id": self._uid(datum),

@@ -84,12 +84,12 @@ class ValorClassificationManager:
         from valor_gpu.valor.classification import prepare  # it loads torch, which managers of text do not need
 
         part = read_columns(groundtruths, predictions)
-        known = self.datum_uids.intersection(part.datums)
+        known = self.datum_uids.intersection(part.uids)
         if known:
             raise InputError(f"add_data must be called once with each datum but got {min(known)!r} again")
         prepared = prepare(part, self._request)
         self._parts.append(prepared)
-        self.datum_uids.update(part.datums)
+        self.datum_uids.update(part.uids)
         for label in {prepared.labels[place] for place in set(prepared.groundtruths.label.tolist())}:
             self.unique_groundtruth_labels.setdefault(label[0], set()).add(label[1])
         places = set(prepared.predictions.label.tolist())

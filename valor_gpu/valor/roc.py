@@ -70,19 +70,31 @@ def exact_areas(rows: KeyRows) -> Floats:
     return areas
 
 
-def _area(score: Floats, positive: NDArray[np.bool_], positives: int, negatives: int, *, origin: bool) -> float:
-    """Trapezoids under the points of falling scores, equal scores as one point."""
+def _area(score: Floats, tp: Integers, fp: Integers, positives: int, negatives: int, *, origin: bool) -> float:
+    """Trapezoids under the points of falling scores, equal scores as one point.
+
+    Args:
+        score: of each row.
+        tp: how often each row is a true positive.
+        fp: how often it is a false positive.
+        positives: what 1 stands for on the vertical axis.
+        negatives: what 1 stands for on the horizontal axis.
+        origin: whether the curve begins at (0, 0).
+    """
     order = np.argsort(-score, kind="stable")
     last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # of each run of equal scores
-    tp = positive[order].cumsum()[last] / positives
-    fp = (~positive[order]).cumsum()[last] / negatives
+    y = tp[order].cumsum()[last] / positives
+    x = fp[order].cumsum()[last] / negatives
     if origin:
-        tp, fp = np.append(0.0, tp), np.append(0.0, fp)
-    return float(np.sum(np.diff(fp) * (tp[1:] + tp[:-1]) / 2))
+        y, x = np.append(0.0, y), np.append(0.0, x)
+    return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
 
 
 def api_areas(rows: KeyRows) -> Floats:
-    """As valor_api: no negatives: 1; a label that no prediction lists: NaN. ``[C]``, NaN for labels never true."""
+    """As valor_api: no negatives: 1; a label that no prediction lists: NaN. ``[C]``, NaN for labels never true.
+
+    A row counts once for each ground truth of its datum.
+    """
     rows = rows.merged
     labels = _Labels.of(rows)
     areas = np.full(len(rows.values), np.nan)
@@ -92,25 +104,26 @@ def api_areas(rows: KeyRows) -> Floats:
         if negatives == 0:
             areas[label] = 1.0
         elif len(listed):
-            areas[label] = _area(rows.score[listed], rows.is_true[listed], positives, negatives, origin=False)
+            tp, fp = rows.true_pairs[listed], rows.false_pairs[listed]
+            areas[label] = _area(rows.score[listed], tp, fp, positives, negatives, origin=False)
     return areas
 
 
 def core_areas(rows: KeyRows) -> Floats:
     """As valor_core: of the rows that are there; 1 without true or false ones; NaN for labels never listed, ``[C]``.
 
-    Labels that a label map made one keep all their rows.
+    A row counts once for each ground truth of its datum. Labels that a label map made one keep all their rows.
     """
     labels = _Labels.of(rows)
     areas = np.full(len(rows.values), np.nan)
     for label in range(len(rows.values)):
         listed = labels.of_label(label, label + 1)
-        positive = rows.is_true[listed]
-        positives = int(np.count_nonzero(positive))
-        if positives in (0, len(listed)):
+        tp, fp = rows.true_pairs[listed], rows.false_pairs[listed]
+        positives, negatives = int(tp.sum()), int(fp.sum())
+        if positives == 0 or negatives == 0:
             areas[label] = 1.0 if len(listed) else np.nan
         else:
-            areas[label] = _area(rows.score[listed], positive, positives, len(listed) - positives, origin=False)
+            areas[label] = _area(rows.score[listed], tp, fp, positives, negatives, origin=False)
     return areas
 
 
@@ -122,7 +135,8 @@ def lite_areas(rows: KeyRows) -> Floats:
         listed, positives = labels.of_label(label, label + 1), int(labels.positives[label])
         negatives = len(listed) - positives
         if positives > 0 and negatives > 0:
-            areas[label] = _area(rows.score[listed], rows.is_true[listed], positives, negatives, origin=True)
+            tp = rows.is_true[listed].astype(np.int64)
+            areas[label] = _area(rows.score[listed], tp, 1 - tp, positives, negatives, origin=True)
     return areas
 
 

@@ -19,6 +19,12 @@ class Rules:
         count_unpredicted: a ground truth whose datum has no prediction of the key counts, as wrong. Otherwise it is
             left out of everything, and a key where nothing is left has zeros.
         count_untrue: predictions of datums without any ground truth are false positives of the curves.
+        count_pairs: a prediction is compared with every ground truth of its datum and key: beside another one it is a
+            false positive as well, in curves and in ROC AUC.
+        count_rows: every row counts, of ground truths that are equal and of labels that a label map made one; in curves
+            without any true positive nothing is a false negative; labels that win on a datum without ground truths
+            have precision, recall and F1 of -1; of equal scores the label wins whose place in the annotation comes
+            first as text, 10 before 8.
         roc: ``exact``, as scikit-learn, a label that a datum does not list has score 0; ``api`` and ``core``: only the
             scores that are there, and no point (0, 0).
         report_one_sided: fill ``ignored_pred_labels`` and ``missing_pred_labels``, which the releases left empty in
@@ -29,14 +35,24 @@ class Rules:
     bounded: bool = True
     count_unpredicted: bool = True
     count_untrue: bool = True
+    count_pairs: bool = False
+    count_rows: bool = False
     roc: str = "exact"
     report_one_sided: bool = True
 
 
 _PRESETS = {
     None: Rules(),
-    "valor-api": Rules(bounded=False, count_unpredicted=False, roc="api", report_one_sided=False),
-    "valor-core": Rules(sum_tolerance=1e-6, bounded=False, count_untrue=False, roc="core", report_one_sided=False),
+    "valor-api": Rules(bounded=False, count_unpredicted=False, count_pairs=True, roc="api", report_one_sided=False),
+    "valor-core": Rules(
+        sum_tolerance=1e-6,
+        bounded=False,
+        count_untrue=False,
+        count_pairs=True,
+        count_rows=True,
+        roc="core",
+        report_one_sided=False,
+    ),
     "valor-lite": Rules(sum_tolerance=None, bounded=False, roc="lite"),
 }
 
