@@ -222,6 +222,14 @@ def test_bad_detections_are_refused_with_their_place(
     assert not (tmp_path / "out.json").exists()
 
 
+def test_swapped_files_are_noticed(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
+    assert detect(truth=FOUND, found=TRUTH) == BAD_INPUT
+    assert capsys.readouterr().err.endswith(": did you swap --gt and --dt?\n")
+    for truth, found in ((FOUND, FOUND), (TRUTH, TRUTH), (" ", TRUTH)):
+        assert detect(truth=truth, found=found) == BAD_INPUT
+        assert "did you swap" not in capsys.readouterr().err
+
+
 def test_corrected_refuses_unknown_categories(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
     assert detect("--convention", "corrected", found=with_first(category_id=4)) == BAD_INPUT
     assert "dt.json: [0].category_id must be an id that " in capsys.readouterr().err

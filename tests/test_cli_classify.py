@@ -229,6 +229,7 @@ BAD = [
     (["--target", "truth"], "data.csv must have one column 'truth' but has no such column among t, a, b"),
     (["--weight", "t"], "data.csv: line 2, column 't' must hold a finite number but got 'a'"),
     (["--labels", "x,y"], "data.csv: line 2, column 't' must be one of the classes x, y but got 'a'"),
+    (["--ignore", "zzz"], "ignore must be a class of column 't' but got 'zzz': it holds a, b"),
     (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
 ]
 
@@ -314,3 +315,9 @@ def test_standard_input_gives_the_numbers_of_the_file(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     assert main(["classify", "--data", "-", *DIGITS[2:]]) == OK
     assert capsys.readouterr().out == expected
+
+
+def test_a_column_of_scores_is_no_prediction(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["classify", "--data", str(DATA), "--target", "digit", "--pred", "p_0"]) == BAD_INPUT
+    shown = capsys.readouterr()
+    assert shown.out == "" and "column 'p_0' must hold classes but got '0." in shown.err

@@ -144,8 +144,8 @@ def test_signature_is_an_ordered_mapping_that_ends_in_the_version() -> None:
 
 def test_plot_calls_the_plotter() -> None:
     assert example().plot(ax="axes", color="red") == (0.25, "axes", {"color": "red"})
-    with pytest.raises(InputError, match="plot needs a result with a plotter but this one has none"):
-        Result({"a": 1}, Signature({})).plot()
+    with pytest.raises(InputError, match=r"but that of Accuracy has none: ROC, .* plot\(\)"):
+        Result({"a": 1}, Signature({"metric": "Accuracy"})).plot()
 
 
 def test_plot_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

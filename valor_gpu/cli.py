@@ -114,7 +114,7 @@ def _add_classify(classify: argparse.ArgumentParser) -> None:
     source.add_argument("--pred", metavar="COLUMN", help="in place of scores: predicted class, by name")
     add("--labels", type=_names, metavar="NAME[,NAME...]",
         help="names of the classes in the order of the scores; default: names of columns, or 0, 1 ...")  # fmt: skip
-    add("--ignore", metavar="NAME", help="leave out the rows with this target")
+    add("--ignore", metavar="NAME", help="leave out the rows whose target is NAME")
     add("--weight", metavar="COLUMN", help="weight of each sample")
     add("--average", choices=("macro", "micro", "weighted"), default="macro",
         help="mean over classes: unweighted (macro, default), pooled (micro), by samples (weighted)")  # fmt: skip
@@ -170,13 +170,29 @@ def _detect(options: argparse.Namespace) -> None:
     _check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     inputs = _inputs(options, ground_truths=options.gt, detections=options.dt)
     with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
-        evaluator = _evaluate(options, progress)
+        try:
+            evaluator = _evaluate(options, progress)
+        except InputError as error:
+            if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
+                raise InputError(f"{error}: did you swap --gt and --dt?") from None
+            raise
         progress.step("writing")
         result = evaluator.result()
         written = _write(options, evaluator, result, inputs)
     _warn(options, evaluator)
     if _reports(options):
         print(_report(options, evaluator, result, written))
+
+
+def _first_byte(path: Path) -> bytes:
+    """The first byte of a JSON file that is not space; nothing of what can be read only once."""
+    from valor_gpu.inputs.files import InputFile
+
+    file = InputFile(path)
+    if file.is_stream:
+        return b""
+    with file.open() as opened:
+        return opened.read(64).lstrip()[:1]
 
 
 def _inputs(options: argparse.Namespace, **files: Path) -> Inputs | None:

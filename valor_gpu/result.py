@@ -151,11 +151,16 @@ class Result:
 
         Raises:
             MissingExtraError: matplotlib is not installed.
-            InputError: this result has nothing to plot.
+            InputError: results of this metric have no picture.
         """
         require_matplotlib("Result.plot")
         if self.plotter is None:
-            raise InputError("plot needs a result with a plotter but this one has none")
+            name = self.signature.get("metric", "this metric")
+            raise InputError(
+                f"plot needs a result with a picture but that of {name} has none: ROC, PrecisionRecallCurve,"
+                " ConfusionMatrix, CalibrationError, MeanAveragePrecision and COCOeval have one; a metric's own plot()"
+                " draws its value"
+            )
         return self.plotter(self, ax=ax, **options)
 
     def __str__(self) -> str:

@@ -114,3 +114,42 @@ def test_a_long_list_of_classes_is_cut(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", y=[20], scores=np.zeros((1, 12)))
     with pytest.raises(InputError, match=r"0, 1, 2, 3, 4, 5, 6, 7, ... \(12 in all\) but got '20'"):
         read_predictions(tmp_path / "a.npz", Columns("y", ("scores",)))
+
+
+def test_an_unknown_class_to_ignore(animals: Path) -> None:
+    with pytest.raises(
+        InputError, match="ignore must be a class of column 'truth' but got 'zzz': it holds bird, cat, dog"
+    ):
+        read_predictions(animals, Columns("truth", prefix="p_"), ignore="zzz")
+    assert read_predictions(animals, Columns("truth", prefix="p_"), ("cat", "dog", "bird"), "cat").target[0] == IGNORED
+
+
+def test_a_class_without_rows_may_be_ignored(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p_a,p_b", "a,1,0", "a,0,1")
+    assert read_predictions(path, Columns("t", prefix="p_"), ignore="b").target.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("score", ["0.25", "-1.5e0", ".5", "5e-1"])
+def test_scores_are_no_predicted_classes(score: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", "1,1", f"0,{score}")
+    with pytest.raises(InputError, match=rf"line 3, column 'p' must hold classes but got '{score}', a fraction: give"):
+        read_predictions(path, Columns("t", pred="p"))
+    swapped = written(tmp_path, "p,t", "1,1", f"0,{score}")
+    with pytest.raises(InputError, match="column 't' must hold classes"):
+        read_predictions(swapped, Columns("t", pred="p"))
+    assert read_predictions(path, Columns("t", pred="p"), ("0", "1", score)).labels is not None
+
+
+@pytest.mark.parametrize("text", ["1.0", "2", "v1.5", "1e3", "10.0.1"])
+def test_texts_that_are_classes(text: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", f"{text},{text}", f"x,{text}")
+    assert text in read_predictions(path, Columns("t", pred="p")).names
+
+
+def test_predictions_that_are_never_a_target(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", "cat,0", "dog,1", "?,1")
+    message = r"column 'p' must hold the classes of column 't' \(cat, dog\) but has none of them: it holds 0, 1; if"
+    with pytest.raises(InputError, match=message):
+        read_predictions(path, Columns("t", pred="p"), ignore="?")
+    labels = ("cat", "dog", "0", "1")
+    assert read_predictions(path, Columns("t", pred="p"), labels, "?").target.tolist() == [0, 1, IGNORED]

@@ -5,6 +5,7 @@ Imports no torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ class Predictions:
 def read_predictions(
     path: Path, columns: Columns, labels: Sequence[str] | None = None, ignore: str | None = None
 ) -> Predictions:
-    """Read a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
+    r"""Read a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
 
     Args:
         path: of the file; ``-`` reads standard input.
@@ -75,20 +76,21 @@ def read_predictions(
         labels: names of the classes in the order of the scores. Default: the names of the score columns, after the
             prefix; 0, 1, ... for a column of lists; 0 and 1 for a single column; all that occur where classes are
             predicted, numbers before words.
-        ignore: rows with this target are left out.
+        ignore: rows with this target are left out; one that is neither a class nor a target is an error.
 
     Raises:
-        InputError: there is no row, a column is missing, a target or prediction is none of the classes, a score or
+        InputError: there is no row, a column is missing, predicted classes are fractions or none of them is a target
+            (unless ``labels`` names them), a target or prediction is none of the classes, a score or
             weight is not a finite number, or a weight is negative; the message has the file, line and column.
 
     Example:
         >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "a.jsonl"
-        ...     _ = path.write_text('{"truth": "cat", "guess": "dog"}')
+        ...     _ = path.write_text('{"truth": "cat", "guess": "dog"}\n{"truth": "dog", "guess": "dog"}')
         ...     found = read_predictions(path, Columns("truth", pred="guess"))
         >>> found.names, found.target.tolist(), found.labels.tolist()
-        (('cat', 'dog'), [0], [1])
+        (('cat', 'dog'), [0, 1], [1, 1])
     """
     file = InputFile(path)
     scores = _score_columns(file, columns)
@@ -97,8 +99,13 @@ def read_predictions(
     table = read_table(file, texts, groups)
     if not table.texts[0]:
         raise InputError(f"{file.name} must have at least one row of predictions but has none")
+    if columns.pred is not None and labels is None:
+        _check_predicted_classes(table, columns.target, columns.pred, ignore)
     matrix = table.numbers[0] if scores else None
     names = _class_names(table, columns, scores, matrix, labels, ignore)
+    if ignore is not None and ignore not in names and ignore not in table.texts[0]:
+        held = _listed(sorted(set(table.texts[0]), key=_order))
+        raise InputError(f"ignore must be a class of column {columns.target!r} but got {ignore!r}: it holds {held}")
     target = _indices(table, columns.target, table.texts[0], names, ignore)
     weight = _weights(table, columns.weight, table.numbers[-1][:, 0]) if columns.weight else None
     if matrix is None:
@@ -115,6 +122,28 @@ def _score_columns(file: InputFile, columns: Columns) -> list[str]:
     if not found:
         raise InputError(f"{file.name} must have columns that begin with {columns.prefix!r} but has {_listed(known)}")
     return found
+
+
+def _check_predicted_classes(table: Table, target: str, pred: str, ignore: str | None) -> None:
+    """Raise where columns hold no classes, so that every number would be 0: scores, or other names than the targets."""
+    known, predicted = set(table.texts[0]) - {ignore}, set(table.texts[1])
+    for column, texts in zip((target, pred), table.texts):
+        row = next((n for n, text in enumerate(texts) if _is_fraction(text)), None)
+        if row is not None:
+            raise InputError(
+                f"{table.place(row)}, column {column!r} must hold classes but got {texts[row]!r}, a fraction: give"
+                " scores as scores, or name the classes as labels"
+            )
+    if known and known.isdisjoint(predicted):
+        held, shown = (_listed(sorted(texts, key=_order)) for texts in (known, predicted))
+        raise InputError(
+            f"{table.name}, column {pred!r} must hold the classes of column {target!r} ({held}) but has none of them:"
+            f" it holds {shown}; if that is right, name all classes as labels"
+        )
+
+
+def _is_fraction(text: str) -> bool:
+    return re.fullmatch(r"[-+]?\d*\.\d+([eE][-+]?\d+)?|[-+]?\d+[eE]-\d+", text) is not None and float(text) % 1 != 0
 
 
 def _class_names(
