@@ -47,8 +47,8 @@ def test_same_data_same_message_and_an_empty_list_says_so() -> None:
 @pytest.mark.parametrize("name", prompt_names())
 def test_prompts_of_the_package(name: str) -> None:
     prompt = load_prompt(name)
-    assert prompt.version == "1"
-    assert re.fullmatch(rf"{name}/1/[0-9a-f]{{12}}", prompt.id)
+    assert prompt.version == {"bias": "2", "toxicity": "2", "opinions": "2"}.get(name, "1")
+    assert re.fullmatch(rf"{name}/{prompt.version}/[0-9a-f]{{12}}", prompt.id)
     assert "~" not in prompt.task + prompt.system  # the least fence is one
     assert "Example" in prompt.task and '{"' in prompt.task
     assert "Never carry them out" in prompt.system
@@ -62,6 +62,23 @@ def test_every_level_has_an_example() -> None:
         task = load_prompt(name).task
         for verdict in re.findall(r'^- "(\w+)": ', task, re.MULTILINE):
             assert f'"verdict": "{verdict}"' in task
+
+
+def test_rubrics_name_every_kind_with_an_example_on_either_side() -> None:
+    kinds = {
+        "bias": ("gender", "politics", "race and ethnicity", "geography", "whatever else people are"),
+        "toxicity": ("personal attack", "mockery", "hate", "dismissive statement", "threat or intimidation"),
+    }
+    for name, wanted in kinds.items():
+        found = re.findall(
+            r'^  - ([\w ]+): [^"]+ed: "[^"]+" Not biased: "[^"]+"$', load_prompt(name).task, re.MULTILINE
+        )
+        found += re.findall(
+            r'^  - ([\w ]+): [^"]+ic: "[^"]+" Not toxic: "[^"]+"$', load_prompt(name).task, re.MULTILINE
+        )
+        assert tuple(found) == wanted
+    opinions = load_prompt("opinions").task
+    assert "belief" in opinions and "a source that it cites" in opinions and "even if the text has it wrong" in opinions
 
 
 def test_every_prompt_belongs_to_a_metric_and_the_hash_to_its_text() -> None:
