@@ -120,7 +120,7 @@ def cat_font(tmp_path: Path) -> Iterator[str]:
     builder.setupHorizontalMetrics({".notdef": (800, 0), "cat": (800, 0)})
     builder.setupHorizontalHeader(ascent=800, descent=-200)
     builder.setupNameTable({"familyName": "Valor Cat", "styleName": "Regular"})
-    builder.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
+    builder.setupOS2(usWeightClass=500, sTypoAscender=800, usWinAscent=800, usWinDescent=200)
     builder.setupPost()
     path = tmp_path / "cat.ttf"
     builder.save(path)
@@ -133,7 +133,11 @@ def cat_font(tmp_path: Path) -> Iterator[str]:
     drawing.fonts_for.cache_clear()
 
 
-def test_an_installed_font_with_the_characters_is_used(cat_font: str) -> None:
+def test_an_installed_font_with_the_characters_is_used(
+    cat_font: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    draw_picture(tmp_path / "a.png", scored("confusion", 3), names=["猫", "dog", "owl"])  # its weight is 500, not 400
+    assert caplog.messages == []
     found = Texts.of(["猫", "dog"])
     assert found.texts == ["猫", "dog"] and found.notes == [] and found.font["family"][-1] == cat_font
     axes = drawn(scored("confusion", 3), names=["猫", "dog", "owl"])

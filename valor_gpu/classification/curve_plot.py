@@ -56,11 +56,12 @@ def plot_curves(
     roc = "fpr" in result.values
     lines, absent = _lines(result, roc, names)
     several = isinstance(result.values["recall" if not roc else "fpr"], Mapping)
-    axes = axes_to_draw(ax, (8.0 if several else 7.0, 4.8), resize)
     named = lines if len(lines) <= NAMED else sorted(lines, key=lambda line: line.area)[:NAMED]
+    texts = Texts.of([line.name for line in named])
+    axes = axes_to_draw(ax, (6.9 + 0.08 * max(texts.columns, 20 if lines else 0), 4.8), resize)
     handles = _draw_lines(axes, lines, named, roc)
     if several:
-        _name_classes(axes, handles, named, lines, roc)
+        _name_classes(axes, handles, [line.area for line in named], texts, lines, roc)
     elif lines:
         _name_single(axes, handles, lines[0], roc)
     if roc and lines:
@@ -69,8 +70,8 @@ def plot_curves(
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     across, up = ("false positive rate", "true positive rate") if roc else ("recall", "precision")
     lack = f"no {'positives or negatives' if roc else 'positives'}, hence no curve"
-    note = [f"({absent} {'class has' if absent == 1 else 'classes have'} {lack})"] if absent and several else []
-    axes.set(xlabel="\n".join([across, *note]), ylabel=up)
+    absent_note = [f"({absent} {'class has' if absent == 1 else 'classes have'} {lack})"] if absent and several else []
+    axes.set(xlabel="\n".join([texts.with_notes(across), *absent_note]), ylabel=up)
     axes.grid(**GRID)
     axes.set_axisbelow(True)
     if not lines:
@@ -119,18 +120,18 @@ def _draw_lines(axes: Any, lines: list[_Line], named: list[_Line], roc: bool) ->
     ]
 
 
-def _name_classes(axes: Any, handles: list[Any], named: list[_Line], lines: list[_Line], roc: bool) -> None:
+def _name_classes(
+    axes: Any, handles: list[Any], areas: list[float], texts: Texts, lines: list[_Line], roc: bool
+) -> None:
     """Draw the mean curve, and name the lines with their areas."""
     if not lines:
         return
-    texts = Texts.of([line.name for line in named])
-    rows = [f"{_three(line.area)}  {text}" for line, text in zip(named, texts.texts)]
+    rows = [f"{_three(area)}  {text}" for area, text in zip(areas, texts.texts)]
     if len(lines) > 1:
         handles += axes.plot(_GRID, _mean_curve(lines, roc), color="black", linewidth=2, zorder=4)
         rows.append(f"{_three(_mean_area(lines))}  mean of {len(lines)} classes")
     which = f", the {NAMED} worst of {len(lines)}" if len(lines) > NAMED else ""
-    title = "\n".join([*texts.notes, f"{'AUC' if roc else 'AP'}     class{which}"])
-    legend(axes, handles, replace(texts, texts=rows), title)
+    legend(axes, handles, replace(texts, texts=rows), f"{'AUC' if roc else 'AP'}     class{which}")
 
 
 def _name_single(axes: Any, handles: list[Any], line: _Line, roc: bool) -> None:

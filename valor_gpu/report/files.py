@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import re
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -91,8 +92,21 @@ def draw_picture(path: Path, result: Result, **options: Any) -> None:
     figure = Figure(layout="constrained")
     result.plot(ax=figure.subplots(), resize=True, **options)
     content = io.BytesIO()  # some formats seek, which a pipe cannot
-    figure.savefig(content, dpi=150, format=path.suffix[1:].lower(), bbox_inches="tight", pad_inches=0.12)
+    with _silent_fonts():
+        figure.savefig(content, dpi=150, format=path.suffix[1:].lower(), bbox_inches="tight", pad_inches=0.12)
     write_file(path, content.getvalue())
+
+
+@contextlib.contextmanager
+def _silent_fonts() -> Iterator[None]:
+    """Without the notes of matplotlib on fonts that have only other weights than asked for."""
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def write_file(path: Path, content: bytes) -> None:
