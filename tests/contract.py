@@ -1,10 +1,10 @@
 """The table of all metrics of valor_gpu, over which the contract is checked.
 
 To add a metric, append a :class:`Case` to ``METRICS``: functions that make the metric in two configurations, that make
-batches (the arguments of ``update``, as a tuple, on the CPU), and one batch that ``update`` refuses. Every check of
-``tests/contract_checks.py`` then runs on it in one process on every device, and every one of
-``tests/contract_ranks.py`` in three processes. Nothing else is to be written; a check that does not suit a metric is a
-reason to look at the metric.
+batches (the arguments of ``update``, as a tuple, on the CPU), and one batch for which ``update`` raises an error. Every
+check of ``tests/contract_checks.py`` then runs on it in one process on every device, and every check of
+``tests/contract_ranks.py`` in three processes. Nothing else has to be written; a check that does not suit a metric is a
+reason to look at the metric. ``-k NAME`` runs the checks of one metric alone, in three processes too.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ _MULTICLASS = dict(num_classes=4)
 _CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("Accuracy", "Precision", "Recall", "FBetaScore", "Specificity", "NegativePredictiveValue"),
                     (_MULTICLASS, dict(_MULTICLASS, top_k=2))),
+    "mROCAUC": (_MULTICLASS, dict(_MULTICLASS, ignore_index=1)),
     **dict.fromkeys(("F1Score", "HammingDistance", "JaccardIndex", "BalancedAccuracy"),
                     (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
     **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError", "ROC", "ROCAUC"),
@@ -170,8 +171,10 @@ class Case:
         batch: the batch of this number: a few samples, different for every number.
         empty: a batch without samples.
         single: a batch of one sample.
-        bad: a batch that ``update`` refuses by :class:`InputError`, at once on the CPU.
+        bad: a batch for which ``update`` raises :class:`InputError`, at once on the CPU.
         order_free: whether the value depends on the samples alone and not on their order.
+        single_like_empty: why the value of one sample may equal the value of none, where no batch can be chosen
+            for which it differs.
         join: one batch of several.
     """
 
@@ -183,6 +186,7 @@ class Case:
     single: Callable[[], Batch]
     bad: Callable[[], Batch]
     order_free: bool = True
+    single_like_empty: str = ""
     join: Callable[[Sequence[Batch]], Batch] = join_batches
 
 
@@ -288,14 +292,19 @@ def content(value: Any) -> Any:
     """``value`` in a form whose ``==`` is equality to the last bit, NaN included."""
     if isinstance(value, Tensor):
         array = value.detach().cpu().contiguous().numpy()
-        return "Tensor", str(array.dtype), array.shape, array.tobytes()
+        return "Tensor", str(array.dtype), array.shape, _readable(array), array.tobytes()
     if isinstance(value, np.ndarray):
-        return "array", str(value.dtype), value.shape, value.tobytes()
+        return "array", str(value.dtype), value.shape, _readable(value), value.tobytes()
     if isinstance(value, Mapping):
         return {key: content(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [content(part) for part in value]
     return repr(value)
+
+
+def _readable(array: Any) -> str:
+    """The numbers of a small array, so that a failed comparison shows more than bytes."""
+    return repr(array.tolist()) if array.size <= 16 else "..."
 
 
 def updated(metric: Metric[Any], batches: Sequence[Batch], device: torch.device = CPU) -> Metric[Any]:

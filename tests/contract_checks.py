@@ -1,6 +1,6 @@
 """The contract of a metric in one process: every check in ``CHECKS`` runs on every case of ``tests.contract.METRICS``.
 
-To add a check, write a function ``(case, device)`` and list it.
+To add a check, write a function ``(case, device)`` whose docstring states the rule, and list it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from valor_gpu.result import Result
 
 
 def check_empty(case: Case, device: torch.device) -> None:
+    """Without data, and after a batch without samples, the value is the same; the first samples then count as ever."""
     fresh = case.make().to(device)
     with pytest.warns(UserWarning, match="was called before the ``update`` method"):
         without_update = content(fresh.compute())
@@ -44,13 +45,22 @@ def check_empty(case: Case, device: torch.device) -> None:
 
 
 def check_single_sample(case: Case, device: torch.device) -> None:
+    """The value of one sample must differ from the value without data."""
     metric = case.make().to(device)
     value = content(metric(*place(case.single(), device)))
     assert value == content(metric.compute()) == value_of(case, [case.single()], device)
-    assert value != value_of(case, [case.empty()], device)
+    without_data = value_of(case, [case.empty()], device)
+    if case.single_like_empty:
+        assert value == without_data, "single_like_empty gives a reason that this metric does not need: leave it out"
+    else:
+        assert value != without_data, (
+            f"{value} is the value without data too: choose a configuration or a ``single`` for which it differs, or"
+            " give the reason in ``single_like_empty``"
+        )
 
 
 def check_any_split_merges_to_one_pass(case: Case, device: torch.device) -> None:
+    """However batches are split over metrics, merging them gives the value of one pass; merge is associative."""
     batches = [case.batch(i) for i in range(4)]
     expected = value_of(case, batches, device)
     assert content(updated(case.make(), batches, device).compute()) == expected
@@ -66,12 +76,15 @@ def check_any_split_merges_to_one_pass(case: Case, device: torch.device) -> None
 
 
 def check_order_of_batches(case: Case, device: torch.device) -> None:
+    """The value depends on the order of batches exactly where ``order_free`` is False."""
     batches = [case.batch(i) for i in range(4)]
     backwards = value_of(case, batches[::-1], device)
-    assert (backwards == value_of(case, batches, device)) == case.order_free
+    same = backwards == value_of(case, batches, device)
+    assert same == case.order_free, f"backwards the value is {'the same' if same else 'another'}"
 
 
 def check_inputs_stay_and_are_not_kept(case: Case, device: torch.device) -> None:
+    """``update`` and ``forward`` leave their inputs as they are and keep no view of them."""
     batch = place(case.batch(0), device)
     before = content(batch)
     metric = case.make().to(device)
@@ -94,6 +107,7 @@ def _zero(value: Any) -> None:
 
 
 def check_copies_are_independent(case: Case, device: torch.device) -> None:
+    """A clone, a deep copy and an unpickled metric go on without changing the original."""
     batches = [case.batch(i) for i in range(3)]
     metric = updated(case.make(), batches[:1], device)
     metric.compute()
@@ -106,6 +120,7 @@ def check_copies_are_independent(case: Case, device: torch.device) -> None:
 
 
 def check_state_dict(case: Case, device: torch.device) -> None:
+    """A persistent state is saved and loaded; a state of another configuration is rejected."""
     batches = [case.batch(i) for i in range(3)]
     model = torch.nn.ModuleDict({"metric": updated(case.make(), batches[:2], device)})
     assert not model.state_dict()
@@ -126,6 +141,7 @@ def check_state_dict(case: Case, device: torch.device) -> None:
 
 
 def check_two_configurations_in_a_collection(case: Case, device: torch.device) -> None:
+    """In a MetricCollection equal configurations share a state, others never do."""
     metrics = {"a": case.make(), "b": case.other(), "same": case.make()}
     batches = [case.batch(i) for i in range(3)]
     expected = {n: content(updated(m.clone(), batches, device).compute()) for n, m in metrics.items()}
@@ -144,6 +160,7 @@ def check_two_configurations_in_a_collection(case: Case, device: torch.device) -
 
 
 def check_forward(case: Case, device: torch.device) -> None:
+    """``forward`` returns the value of the batch and adds the batch to the state."""
     batches = [case.batch(i) for i in range(3)]
     for kwargs in ({}, {"compute_on_cpu": True}, {"dist_sync_on_step": True}):
         metric = updated(case.make(**kwargs), batches[:1], device)
@@ -156,6 +173,7 @@ def check_forward(case: Case, device: torch.device) -> None:
 
 
 def check_failures_leave_the_metric_alone(case: Case, device: torch.device) -> None:
+    """What raises in ``update``, ``forward`` or ``compute`` leaves the metric as it was."""
     metric = updated(case.make(), [case.batch(0)], device)
     for step in (metric.update, metric):
         if device.type == "cpu":
@@ -178,6 +196,7 @@ def check_failures_leave_the_metric_alone(case: Case, device: torch.device) -> N
 
 
 def check_merge_state(case: Case, device: torch.device) -> None:
+    """``merge_state`` takes a metric, its state or its bytes, and rejects another configuration."""
     batches = [case.batch(i) for i in range(3)]
     for given, refusal in (
         (lambda m: m, "the incoming metric has another config"),
@@ -203,6 +222,7 @@ def check_merge_state(case: Case, device: torch.device) -> None:
 
 
 def check_dtype_of_the_model_changes_nothing(case: Case, device: torch.device) -> None:
+    """``half``, ``double`` and the like of a model leave the state of a metric alone."""
     metric = updated(case.make(), [case.batch(0)], device)
     model = torch.nn.ModuleDict({"metric": metric, "layer": torch.nn.Linear(1, 1, device=device)})
     for change in (
@@ -222,6 +242,7 @@ def check_dtype_of_the_model_changes_nothing(case: Case, device: torch.device) -
 
 
 def check_bytes(case: Case, device: torch.device) -> None:
+    """``to_bytes`` and ``from_bytes`` keep every bit; damaged bytes are rejected and change nothing."""
     metric = updated(case.make(), [case.batch(0), case.batch(1)], device)
     data = metric.to_bytes()
     loaded = updated(case.make(), [case.batch(2)], device)
@@ -250,6 +271,7 @@ def check_bytes(case: Case, device: torch.device) -> None:
 
 
 def check_reset(case: Case, device: torch.device) -> None:
+    """``reset`` forgets all data and leaves tensors that others hold as they are."""
     metric = updated(case.make(), [case.batch(0)], device)
     metric.compute()
     held = metric.metric_state
@@ -262,6 +284,7 @@ def check_reset(case: Case, device: torch.device) -> None:
 
 
 def check_hash(case: Case, device: torch.device) -> None:
+    """The hash does not change with the data."""
     one, two = updated(case.make(), [case.batch(0)], device), updated(case.make(), [case.batch(0)], device)
     before = hash(one)
     one.update(*place(case.batch(1), device))
@@ -270,6 +293,7 @@ def check_hash(case: Case, device: torch.device) -> None:
 
 
 def check_keywords(case: Case, device: torch.device) -> None:
+    """The keyword arguments of torchmetrics do not change the value; unknown ones are rejected."""
     plain = value_of(case, [case.batch(0)], device)
     for kwargs in (
         {"compute_on_cpu": True},
@@ -284,6 +308,7 @@ def check_keywords(case: Case, device: torch.device) -> None:
 
 
 def check_result(case: Case, device: torch.device) -> None:
+    """``result`` leaves the metric alone, explains every NaN, fits JSON, and its signature names the configuration."""
     for batches in ([case.empty()], [case.single()], [case.batch(0), case.batch(1)]):
         metric = updated(case.make(), batches, device)
         with unchanged(metric):
@@ -299,6 +324,7 @@ def check_result(case: Case, device: torch.device) -> None:
 
 
 def check_inference_mode(case: Case, device: torch.device) -> None:
+    """Updates inside and outside ``torch.inference_mode`` can be mixed."""
     metric = case.make().to(device)
     with torch.inference_mode():
         metric(*place(case.batch(0), device))

@@ -1,6 +1,7 @@
 """The contract of a metric in three processes: every check in ``RANK_CHECKS`` runs on every case of the table.
 
-To add a check, write a function ``(case, rank, world)``, which all ranks call together, and list it.
+To add a check, write a function ``(case, rank, world)``, which all ranks call together and whose docstring
+states the rule, and list it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from valor_gpu.metric import Metric
 
 
 def check_uneven_ranks(case: Case, rank: int, world: int) -> None:
-    """Ranks with two batches, with none and with three."""
+    """Ranks with two batches, with none and with three have the value of all of them, within two collectives."""
     batches = [case.batch(i) for i in range(5)]
     shares = [batches[:2], [], batches[2:]]
     metric = updated(case.make(), shares[rank])
@@ -52,6 +53,7 @@ def _compute(metric: Metric[Any]) -> Any:
 
 
 def check_no_data_on_any_rank(case: Case, rank: int, world: int) -> None:
+    """Without data on any rank the value is that of an empty batch."""
     with Collectives() as seen:
         value = _compute(case.make())
     assert seen.count == 2
@@ -59,6 +61,7 @@ def check_no_data_on_any_rank(case: Case, rank: int, world: int) -> None:
 
 
 def check_collection_of_ranks(case: Case, rank: int, world: int) -> None:
+    """A MetricCollection gives every rank the value of all ranks, in every compute group."""
     batches = [case.batch(i) for i in range(world)]
     collection = MetricCollection({"a": case.make(), "b": case.other(), "same": case.make()})
     collection.update(*(batches[rank] if rank else case.empty()))
@@ -74,6 +77,7 @@ def check_collection_of_ranks(case: Case, rank: int, world: int) -> None:
 
 
 def check_forward_of_ranks(case: Case, rank: int, world: int) -> None:
+    """``forward`` gives the value of the batch of this rank, or with ``dist_sync_on_step`` of all ranks."""
     first, second = [case.batch(i) for i in range(world)], [case.batch(world + i) for i in range(world)]
     epoch = value_of(case, [part for pair in zip(first, second, strict=True) for part in pair])
     for on_step in (False, True):
@@ -86,6 +90,7 @@ def check_forward_of_ranks(case: Case, rank: int, world: int) -> None:
 
 
 def check_forward_that_fails_on_one_rank(case: Case, rank: int, world: int) -> None:
+    """A batch that raises on one rank raises on all of them at once, and none has counted it."""
     batches = [case.batch(i) for i in range(world)]
     metric = updated(case.make(dist_sync_on_step=True), [batches[rank]])
     start = time.monotonic()
@@ -135,6 +140,7 @@ def check_compute_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
 
 
 def check_other_configuration_on_one_rank(case: Case, rank: int, world: int) -> None:
+    """Ranks of different configurations raise on every rank, within two collectives."""
     metric = updated(case.other() if rank == 1 else case.make(), [case.batch(rank)])
     start = time.monotonic()
     difference = r"rank [01] has another config\..* there but .* here"
@@ -147,6 +153,7 @@ def check_other_configuration_on_one_rank(case: Case, rank: int, world: int) -> 
 
 
 def check_gather_function_of_the_user(case: Case, rank: int, world: int) -> None:
+    """``dist_sync_fn`` is called instead of torch.distributed, twice for each synchronisation."""
     calls = []
 
     def gather(tensor: Tensor, group: Any = None) -> list[Tensor]:
@@ -175,6 +182,7 @@ def check_one_rank_reads_again(case: Case, rank: int, world: int) -> None:
 
 
 def check_sync_by_hand(case: Case, rank: int, world: int) -> None:
+    """Between ``sync`` and ``unsync`` the metric has the state of all ranks, and changes are rejected."""
     metric = updated(case.make(), [case.batch(rank)])
     with unchanged(metric):
         metric.sync()
@@ -197,6 +205,7 @@ def check_sync_by_hand(case: Case, rank: int, world: int) -> None:
 
 
 def check_group_of_two(case: Case, rank: int, world: int) -> None:
+    """``process_group`` limits synchronisation to its members."""
     group = dist.new_group([0, 2])
     metric = updated(case.make(process_group=group), [case.batch(rank)])
     if rank == 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ import torch
 import torch.distributed as dist
 
 from tests.contract import METRICS, Case
-from tests.contract_checks import CHECKS
+from tests.contract_checks import CHECKS, check_single_sample
 from tests.contract_ranks import RANK_CHECKS
 from tests.ddp import run_ranks
+from tools.make_docs import metrics_of
+from valor_gpu import classification, detection, text
 
 Failures = dict[tuple[str, str], str]
 
@@ -22,14 +26,51 @@ Failures = dict[tuple[str, str], str]
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 def test_contract(case: Case, check: Callable[[Case, torch.device], None], device: torch.device) -> None:
-    check(case, device)
+    try:
+        check(case, device)
+    except AssertionError as error:
+        raise AssertionError(f"{case.name} breaks a rule: {rule(check)}\n{error}") from error
 
 
-def _all_checks(rank: int, world: int) -> Failures:
-    """Tracebacks of the failed checks; the ranks meet before each, so that one failure does not spoil the next."""
+def rule(check: Callable[..., None]) -> str:
+    """What a check is about."""
+    return " ".join((check.__doc__ or "").split())
+
+
+def test_every_public_metric_has_a_case() -> None:
+    public = {kind for package in (classification, detection, text) for kind in metrics_of(package)}
+    missing = public - {type(case.make()) for case in METRICS}
+    assert not missing, f"append to METRICS of tests/contract.py: {sorted(kind.__name__ for kind in missing)}"
+
+
+def test_every_check_states_its_rule() -> None:
+    assert [check.__name__ for check in (*CHECKS, *RANK_CHECKS) if len(rule(check)) < 20] == []
+
+
+def test_a_case_whose_single_sample_changes_nothing_is_told_what_to_do() -> None:
+    case = next(case for case in METRICS if case.name == "Accuracy")
+    message = r"Accuracy breaks a rule: The value of one sample must differ .*(?s:.*) choose a configuration or"
+    with pytest.raises(AssertionError, match=message):
+        test_contract(replace(case, single=case.empty), check_single_sample, torch.device("cpu"))
+    reason = "a reason that nothing needs"
+    with pytest.raises(AssertionError, match="leave it out"):
+        check_single_sample(replace(case, single_like_empty=reason), torch.device("cpu"))
+    check_single_sample(replace(case, single=case.empty, single_like_empty=reason), torch.device("cpu"))
+
+
+def _checks_of_ranks(wanted: frozenset[tuple[str, str]], rank: int, world: int) -> Failures:
+    """Tracebacks of the failed checks; the ranks meet before each, so that one failure does not spoil the next.
+
+    Args:
+        wanted: names of metric and check.
+        rank: number of this process.
+        world: number of processes.
+    """
     failures = {}
     for case in METRICS:
         for check in RANK_CHECKS:
+            if (case.name, check.__name__) not in wanted:
+                continue
             dist.barrier()
             try:
                 check(case, rank, world)
@@ -39,9 +80,12 @@ def _all_checks(rank: int, world: int) -> Failures:
 
 
 @pytest.fixture(scope="module")
-def failures_of_ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Failures]:
-    """One start of three processes serves all checks of all metrics."""
-    return run_ranks(_all_checks, tmp_path_factory.mktemp("ranks"))
+def failures_of_ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Failures]:
+    """One start of three processes serves all checks of all metrics that this session selected."""
+    calls = (getattr(item, "callspec", None) for item in request.session.items)
+    chosen = [call.params for call in calls if call is not None and call.params.get("check") in RANK_CHECKS]
+    wanted = frozenset((params["case"].name, params["check"].__name__) for params in chosen)
+    return run_ranks(partial(_checks_of_ranks, wanted), tmp_path_factory.mktemp("ranks"))
 
 
 @pytest.mark.parametrize("check", RANK_CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
@@ -49,8 +93,9 @@ def failures_of_ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Failures
 def test_contract_of_ranks(
     case: Case, check: Callable[[Case, int, int], None], failures_of_ranks: list[Failures]
 ) -> None:
-    found = {rank: failures.get((case.name, check.__name__)) for rank, failures in enumerate(failures_of_ranks)}
-    assert not any(found.values()), "\n".join(f"rank {rank}: {text}" for rank, text in found.items() if text)
+    failed = {rank: failures.get((case.name, check.__name__)) for rank, failures in enumerate(failures_of_ranks)}
+    texts = [f"rank {rank}: {text}" for rank, text in failed.items() if text]
+    assert not texts, "\n".join([f"{case.name} breaks a rule: {rule(check)}", *texts])
 
 
 def _one_rank_raises(rank: int, world: int) -> int:

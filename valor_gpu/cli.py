@@ -264,7 +264,8 @@ def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inp
     from valor_gpu.report.files import draw_picture, write_json
 
     if inputs is not None:
-        write_json(options.json, document("detect", result, inputs, options.device, categories=category_ids(evaluator)))
+        categories = category_ids(evaluator.cocoGt, evaluator.params)
+        write_json(options.json, document("detect", result, inputs, options.device, categories=categories))
     if options.plot is not None:
         draw_picture(options.plot, result, source=options.dt.name)
     return [path for path in (options.json, options.plot) if path is not None]

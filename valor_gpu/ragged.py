@@ -49,17 +49,6 @@ class Ragged:
         return cls(torch.cat(list(segments)), torch.tensor([len(s) for s in segments]))
 
     @classmethod
-    def from_padded(cls, padded: Tensor, lengths: Tensor) -> Ragged:
-        """Keep the first ``lengths[s]`` rows of ``padded[s]``, ``padded`` being ``[S, N, ...]``."""
-        lengths = lengths.to("cpu", torch.int64)
-        if lengths.shape != padded.shape[:1] or bool(((lengths < 0) | (lengths > padded.shape[1])).any()):
-            raise InputError(
-                f"lengths must be {list(padded.shape[:1])} values in 0..{padded.shape[1]} but got {lengths.tolist()}"
-            )
-        keep = torch.arange(padded.shape[1]) < lengths[:, None]
-        return cls(padded[keep.to(padded.device)], lengths)
-
-    @classmethod
     def cat(cls, parts: Sequence[Ragged]) -> Ragged:
         """Segments of all ``parts``, in order."""
         return cls(torch.cat([p.values for p in parts]), torch.cat([p.lengths for p in parts]))

@@ -13,6 +13,7 @@ from testing.coco_scenes import FIRST_ID, ID_STEP, dataset, evaluated, scored_sc
 from testing.scenes import Scene, random_scene
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
+from valor_gpu.inputs import boxes as box_inputs
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
@@ -282,6 +283,44 @@ def test_result_says_what_was_counted_and_why_a_number_is_missing() -> None:
     assert result.values["map"] == result.values["map_per_class"]["0"] == pytest.approx(1.0)
     assert np.isnan(result.values["map_per_class"]["1"])
     assert result.to_dict()["values"]["map_large"] is None
+
+
+@pytest.mark.parametrize("tie_order", ["image", "arrival"])
+def test_the_signature_names_the_order_of_ties(tie_order: str) -> None:
+    metric = MeanAveragePrecision(tie_order=tie_order)
+    metric.update(*one_image(0.5))
+    assert metric.result().signature["tie_order"] == tie_order
+
+
+def one_image(width: float) -> Batch:
+    """An image with id 7 and a detection that is ``width`` of its ground truth."""
+    box = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
+    preds = [{"boxes": box * width, "scores": torch.tensor([0.5]), "labels": torch.tensor([1])}]
+    return preds, [{"boxes": box, "labels": torch.tensor([1]), "image_id": 7}]
+
+
+@pytest.mark.parametrize("widths", [(0.9, 1.0), (1.0, 0.9), (0.8, 0.95), (0.95, 0.8)])
+def test_of_copies_with_other_detections_the_smallest_record_hash_is_kept(widths: tuple[float, float]) -> None:
+    both = MeanAveragePrecision()
+    alone = {}
+    for width in widths:
+        both.update(*one_image(width))
+        copy = MeanAveragePrecision()
+        copy.update(*one_image(width))
+        alone[int(copy.state().images[0, 3])] = copy.compute()["map"]
+    assert len(set(map(float, alone.values()))) == 2
+    with pytest.warns(UserWarning, match="came before with the same ground truth but other detections"):
+        assert both.compute()["map"] == alone[min(alone)]
+
+
+def test_columns_that_are_left_out_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("the shapes of a good batch were looked at one by one")
+
+    monkeypatch.setattr(box_inputs, "_check_shapes", fail)
+    metric = MeanAveragePrecision()
+    metric.update(*one_image(1.0))
+    assert float(metric.compute()["map"]) == 1.0
 
 
 def test_result_plots_one_line_a_threshold() -> None:

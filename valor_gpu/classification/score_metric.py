@@ -150,9 +150,7 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _keep(self, batch: ScoreBatch) -> None:
         rounded = batch.scores.to(self.score_dtype, copy=True, memory_format=torch.contiguous_format)
-        error = score_histogram(
-            rounded, batch.target, _NOTHING, ignore_index=self.task.ignore_index, weight=batch.weight
-        ).error
+        error = _first_bad_value(batch, rounded)
         if batch.scores.dtype == torch.float64 != self.score_dtype:
             changed = torch.where(_loses_digits(batch, rounded), ROUNDED_SCORES, NO_ERROR)
             error = torch.where(error == NO_ERROR, changed, error)
@@ -269,6 +267,16 @@ def check_ranked(error: Tensor) -> None:
         return softmax + describe_value(code, Names(2))
 
     raise_error(error, describe)
+
+
+def _first_bad_value(batch: ScoreBatch, scores: Tensor) -> Tensor:
+    """Error code int64 ``[]`` of the first bad score, target or weight of a batch whose scores are all kept.
+
+    A histogram without thresholds reads every value in one pass, on any device without synchronising; only its error
+    is used, not its counts.
+    """
+    ignore_index = batch.task.ignore_index
+    return score_histogram(scores, batch.target, _NOTHING, ignore_index=ignore_index, weight=batch.weight).error
 
 
 def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:

@@ -289,7 +289,7 @@ class COCO:
 
     def showAnns(self, anns: Sequence[Object], draw_bbox: bool = False) -> None:
         """Draw polygons, masks, keypoints and, if asked for, boxes into the current matplotlib axes; print captions."""
-        draw_annotations(self, anns, draw_bbox)
+        draw_annotations(anns, draw_bbox, self.annToMask, lambda number: self.loadCats(number)[0])
 
     def download(self, tarDir: str | None = None, imgIds: Sequence[int] = ()) -> int | None:
         """Fetch the images (all, or those with these ids) that are not in folder ``tarDir`` from their ``coco_url``."""

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, MissingExtraError
 
-if TYPE_CHECKING:
-    from valor_gpu.coco.dataset import COCO
-
+Object = dict[str, Any]
+MaskOf = Callable[[Object], NDArray[np.uint8]]
 _CROWD_COLOR = (0.008, 0.651, 0.396)
 
 
-def draw_annotations(coco: COCO, annotations: Sequence[dict[str, Any]], draw_bbox: bool) -> None:
-    """Draw polygons, masks, keypoints and, if asked for, boxes; print captions.
+def draw_annotations(
+    annotations: Sequence[Object], draw_bbox: bool, mask_of: MaskOf, category_of: Callable[[int], Object]
+) -> None:
+    """Draws polygons, masks, keypoints and, if asked for, boxes; prints captions.
 
     Args:
-        coco: whose images give mask sizes, and whose categories give skeletons.
         annotations: annotation objects; the first one decides whether they are drawn or printed.
         draw_bbox: draw the boxes too.
+        mask_of: gives the mask of an annotation, uint8 ``[height, width]``.
+        category_of: gives the category object with an id; its skeleton is drawn.
+
+    Raises:
+        InputError: the first annotation has none of these.
+        MissingExtraError: matplotlib is not installed.
     """
     if len(annotations) == 0:
         return
     if "segmentation" in annotations[0] or "keypoints" in annotations[0]:
-        _draw_instances(coco, annotations, draw_bbox)
+        _draw_instances(annotations, draw_bbox, mask_of, category_of)
     elif "caption" in annotations[0]:
         for annotation in annotations:
             print(annotation["caption"])
@@ -35,7 +41,9 @@ def draw_annotations(coco: COCO, annotations: Sequence[dict[str, Any]], draw_bbo
         raise InputError("annotations to show must have segmentation, keypoints or caption")
 
 
-def _draw_instances(coco: COCO, annotations: Sequence[dict[str, Any]], draw_bbox: bool) -> None:
+def _draw_instances(
+    annotations: Sequence[Object], draw_bbox: bool, mask_of: MaskOf, category_of: Callable[[int], Object]
+) -> None:
     try:
         from matplotlib import pyplot
         from matplotlib.collections import PatchCollection
@@ -51,9 +59,9 @@ def _draw_instances(coco: COCO, annotations: Sequence[dict[str, Any]], draw_bbox
             polygons.append(Polygon(corners))
             colors.append(color)
         if isinstance(annotation.get("segmentation"), dict):
-            axes.imshow(_tinted_mask(coco, annotation))
+            axes.imshow(_tinted_mask(mask_of(annotation), bool(annotation["iscrowd"])))
         if isinstance(annotation.get("keypoints"), list):
-            _draw_keypoints(axes, annotation["keypoints"], coco.loadCats(annotation["category_id"])[0], color)
+            _draw_keypoints(axes, annotation["keypoints"], category_of(annotation["category_id"]), color)
     axes.add_collection(PatchCollection(polygons, facecolor=colors, linewidths=0, alpha=0.4))
     axes.add_collection(PatchCollection(polygons, facecolor="none", edgecolors=colors, linewidths=2))
 
@@ -69,10 +77,9 @@ def _outlines(annotation: dict[str, Any], draw_bbox: bool) -> list[NDArray[np.fl
     return outlines
 
 
-def _tinted_mask(coco: COCO, annotation: dict[str, Any]) -> NDArray[np.float64]:
+def _tinted_mask(bits: NDArray[np.uint8], crowd: bool) -> NDArray[np.float64]:
     """A picture ``[height, width, 4]``: one color, half transparent where the mask is set."""
-    bits = coco.annToMask(annotation)
-    color = _CROWD_COLOR if annotation["iscrowd"] else tuple(np.random.random(3))
+    color = _CROWD_COLOR if crowd else tuple(np.random.random(3))
     return np.dstack([np.broadcast_to(np.array(color), (*bits.shape, 3)), bits * 0.5])
 
 

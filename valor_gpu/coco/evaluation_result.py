@@ -13,51 +13,56 @@ from numpy.typing import NDArray
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.detection.summary import CocoSummary, absent_reasons
-from valor_gpu.errors import InputError
 from valor_gpu.ops.curves import Curves
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
+    from valor_gpu.coco.params import Params
 
 
-def coco_result(evaluator: COCOeval) -> Result:
-    """The numbers of an evaluation, by the names that ``MeanAveragePrecision.result`` gives them.
+def coco_result(
+    layout: Layout,
+    records: EvaluationRecords,
+    arrays: Mapping[str, Any],
+    params: Params,
+    ground_truth: Any,
+    convention: str,
+) -> Result:
+    """Returns the numbers of an evaluation, by the names that ``MeanAveragePrecision.result`` gives them.
 
     Args:
-        evaluator: after ``evaluate`` and ``accumulate``.
+        layout: the rows that were evaluated.
+        records: their records.
+        arrays: ``COCOeval.eval``.
+        params: the parameters of the evaluation.
+        ground_truth: the COCO object of the ground truths.
+        convention: ``strict`` or ``corrected``.
 
     Returns:
         Means, numbers of every category by its name, mean precision ``[T, R]`` with its thresholds; NaN, with a reason,
         where nothing counts.
-
-    Raises:
-        InputError: it has not evaluated and accumulated, or did so cell by cell, for a subclass.
     """
-    layout, records, p = evaluator._layout, evaluator._records, evaluator.params
-    if not evaluator.eval or layout is None or records is None:
-        raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
-    summary = _summary(evaluator.eval, p)
+    summary = _summary(arrays, params)
     values: dict[str, Any] = summary.scalars()
-    if p.useCats:
-        categories = evaluator.cocoGt.loadCats(p.catIds)
+    if params.useCats:
+        categories = ground_truth.loadCats(params.catIds)
         values.update(_by_category(summary, layout, category_names(categories)))
     values["precision"] = summary.mean_precision()
-    values["iou_thresholds"] = np.asarray(p.iouThrs)
-    values["recall_thresholds"] = np.asarray(p.recThrs)
+    values["iou_thresholds"] = np.asarray(params.iouThrs)
+    values["recall_thresholds"] = np.asarray(params.recThrs)
     choices = {
         "metric": "COCOeval",
-        "iou_type": p.iouType,
-        "convention": evaluator.convention,
-        "iou_thresholds": grid_choice(p.iouThrs),
-        "max_detection_thresholds": list(p.maxDets),
-        "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(p.areaRngLbl, p.areaRng)],
-        "average": "macro" if p.useCats else "micro",
-        "rec_thresholds": grid_choice(p.recThrs),
+        "iou_type": params.iouType,
+        "convention": convention,
+        "iou_thresholds": grid_choice(params.iouThrs),
+        "max_detection_thresholds": list(params.maxDets),
+        "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(params.areaRngLbl, params.areaRng)],
+        "average": "macro" if params.useCats else "micro",
+        "rec_thresholds": grid_choice(params.recThrs),
     }
-    counts = _counts(evaluator, layout, records)
+    counts = _counts(layout, records, ground_truth, convention)
     return Result(values, Signature(choices), counts, absent_reasons(values), plot_precision_recall)
 
 
@@ -75,11 +80,11 @@ def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def category_ids(evaluator: COCOeval) -> dict[str, int]:
+def category_ids(ground_truth: Any, params: Any) -> dict[str, int]:
     """Category id by the name that results give the category; empty when categories are pooled."""
-    if not evaluator.params.useCats:
+    if not params.useCats:
         return {}
-    categories = evaluator.cocoGt.loadCats(evaluator.params.catIds)
+    categories = ground_truth.loadCats(params.catIds)
     return {name: category["id"] for name, category in zip(category_names(categories), categories)}
 
 
@@ -105,12 +110,12 @@ def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict
     }
 
 
-def _counts(evaluator: COCOeval, layout: Layout, records: EvaluationRecords) -> dict[str, int]:
-    images, categories = evaluator.cocoGt.getImgIds(), evaluator.cocoGt.getCatIds()
+def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, convention: str) -> dict[str, int]:
+    images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
     known = np.isin(ground_truths.image_id, images) & np.isin(ground_truths.category_id, categories)
     ignored = layout.ground_truths.take("iscrowd")
-    if evaluator.convention == "corrected":
+    if convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
     return {
         "images": len(layout.images),

@@ -348,7 +348,9 @@ class COCOeval:
         """
         from valor_gpu.coco.evaluation_result import coco_result
 
-        return coco_result(self)
+        if not self.eval or self._layout is None or self._records is None:
+            raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
+        return coco_result(self._layout, self._records, self.eval, self.params, self.cocoGt, self.convention)
 
     def __str__(self) -> str:
         if not self.eval:

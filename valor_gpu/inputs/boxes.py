@@ -65,7 +65,8 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
             _check_sizes(columns[side, key], side, key, sizes[-1])
     optional = {key: _optional_column(target, key, sizes[1]) for key in ("iscrowd", "area")}
     for key, column in optional.items():
-        _check_sizes(column, "target", key, sizes[1])
+        if column:
+            _check_sizes(column, "target", key, sizes[1])
     every = {**columns, **{("target", key): column for key, column in optional.items()}}
     on_gpu = any(column[0].is_cuda for column in every.values() if column)
     # On the CPU joining finds a device that differs inside a column, so that one look at each column is enough.
@@ -105,14 +106,14 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
 
 
 def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
-    """Every tensor must have a row a label; an empty tensor may have any shape, as models emit ``torch.tensor([])``."""
+    """Raises unless every tensor has one row per label; an empty one may have any shape, like ``torch.tensor([])``."""
     width = 4 if key == "boxes" else 1
     if list(map(Tensor.numel, column)) != (sizes if width == 1 else [4 * size for size in sizes]):
-        _raise_size(column, side, key, sizes)
+        _check_shapes(column, side, key, sizes)
 
 
-def _raise_size(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
-    """Name the first tensor without a row a label; do nothing when there is none."""
+def _check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
+    """Raises for the first tensor whose shape has not one row per label."""
     for i, (tensor, size) in enumerate(zip(column, sizes)):
         if tensor.numel() != (4 * size if key == "boxes" else size) or (
             key == "boxes" and size and tuple(tensor.shape) != (size, 4)
@@ -334,5 +335,5 @@ def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
     if fits:
         return whole
     if key == "boxes":
-        _raise_size(column, side, key, [t.numel() // 4 for t in column])
+        _check_shapes(column, side, key, [t.numel() // 4 for t in column])
     return torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])

@@ -1,4 +1,8 @@
-"""Kernels: each op has one definition in plain torch, and faster kernels that the torch dispatcher picks by device."""
+"""Kernels: each op has one reference in plain torch, and faster kernels that the torch dispatcher picks by device.
+
+Public are the names of ``__all__``. The other functions of the modules below are internal: their arguments and results
+change with the kernels. :func:`backends` lists every op.
+"""
 
 from __future__ import annotations
 
