@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from valor_gpu.judge import (
     run_judge,
 )
 from valor_gpu.judge.batches import Batcher
-from valor_gpu.judge.protocol import Judgement, Reply, Status
+from valor_gpu.judge.protocol import JudgeError, Judgement, Reply, Status
 from valor_gpu.judge.scheduler import Scheduler
 
 torch = pytest.importorskip("torch")
@@ -190,12 +191,16 @@ def test_wrong_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     network, words = model(), tokenizer()
     for options, error in (
         ({"low": 1, "high": 10}, "0 <= low < high <= 9 but got 1 and 10"),
-        ({"batch_size": 0}, "batch_size must be an int of at least 1 but got 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1 but got 0"),
     ):
         with pytest.raises(InputError, match=error):
             LogitsJudge(network, words, **options)
     with pytest.raises(InputError, match="max_new_tokens must be at least 1"):
         TransformersJudge(network, words, max_new_tokens=0)
+    with pytest.raises(InputError, match="max_new_tokens must be int but got str"):
+        TransformersJudge(network, words, max_new_tokens="9")
+    with pytest.raises(InputError, match="beginning must be str but got int"):
+        LogitsJudge(network, words, beginning=3)
     with pytest.raises(InputError, match="tokenizer must be given"):
         LogitsJudge(network)
     with pytest.raises(InputError, match="cannot be loaded; download=True fetches"):
@@ -206,6 +211,22 @@ def test_wrong_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"LogitsJudge needs transformers: pip install 'valor_gpu\[local\]'"):
         LogitsJudge(network, words)
+
+
+def test_logits_that_are_nan_rate_nothing() -> None:
+    network = model()
+    with torch.no_grad():
+        network.lm_head.weight[0] = math.nan
+    judge = LogitsJudge(network, tokenizer(), batch_size=2)
+    with pytest.raises(JudgeError, match="gave NaN as the logit of a token") as caught:
+        replies(judge, PROMPTS[:1])
+    assert (caught.value.status, caught.value.max_retries) == (Status.JUDGE_ERROR, 0)
+
+
+def test_texts_without_utf8_reach_the_tokenizer_as_visible_characters() -> None:
+    judge = TransformersJudge(model(), tokenizer(), max_new_tokens=2)
+    odd, visible = replies(judge, ["the \ud83d cat \x00", "the \\ud83d cat \\u0000"])
+    assert odd == visible
 
 
 def test_batches_gather_and_errors_reach_every_caller() -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from valor_gpu.checks import check_int, check_type
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.batches import Batcher
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Schema, Status, Usage
+from valor_gpu.judge.requests import escaped
 
 
 class _LocalJudge:
@@ -33,8 +36,8 @@ class _LocalJudge:
         download: bool = False,
         name: str | None = None,
     ) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(f"batch_size must be an int of at least 1 but got {batch_size!r}")
+        check_int("batch_size", batch_size, 1)
+        check_type("name", name, (str, type(None)))
         transformers = _package("transformers", type(self).__name__)
         _package("torch", type(self).__name__)
         self.name = name
@@ -65,7 +68,7 @@ class _LocalJudge:
     def _parameters(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
+    def _batch(self, inputs: Mapping[str, Any]) -> Sequence[Reply | JudgeError]:
         raise NotImplementedError
 
     async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
@@ -77,23 +80,19 @@ class _LocalJudge:
 
     def _answers(self, batch: list[Messages]) -> list[Reply | JudgeError]:
         """A reply or a failure for each: a prompt that is too long does not spoil its batch."""
-        prompts: list[list[int] | JudgeError] = [self._prompt(messages) for messages in batch]
-        answers: dict[int, Reply | JudgeError] = {
-            at: prompt for at, prompt in enumerate(prompts) if isinstance(prompt, JudgeError)
-        }
-        good = [(at, prompt) for at, prompt in enumerate(prompts) if not isinstance(prompt, JudgeError)]
+        prompts = [self._prompt(messages) for messages in batch]
+        fitting = [prompt for prompt in prompts if not isinstance(prompt, JudgeError)]
         try:
-            replies: Sequence[Reply | JudgeError] = self._fitting([prompt for _, prompt in good])
+            replies = iter(self._replies(fitting))
         except Exception as error:
-            message = f"the model raised {type(error).__name__}: {error}"
-            replies = [JudgeError(Status.JUDGE_ERROR, message, max_retries=0)] * len(good)
-        answers |= {at: reply for (at, _), reply in zip(good, replies)}
-        return [answers[at] for at in range(len(batch))]
+            failure = JudgeError(Status.JUDGE_ERROR, f"the model raised {type(error).__name__}: {error}", max_retries=0)
+            replies = iter([failure] * len(fitting))
+        return [prompt if isinstance(prompt, JudgeError) else next(replies) for prompt in prompts]
 
     def _prompt(self, messages: Messages) -> list[int] | JudgeError:
         """Token ids of the conversation up to where the judge begins to write."""
-        plain = [dict(message) for message in messages]
         try:
+            plain = escaped([dict(message) for message in messages])
             if getattr(self._tokenizer, "chat_template", None):
                 text = self._tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
                 ids = self._tokenizer(text + self._beginning(), add_special_tokens=False)["input_ids"]
@@ -103,32 +102,32 @@ class _LocalJudge:
         except Exception as error:
             message = f"the messages do not fit the chat template: {type(error).__name__}: {error}"
             return JudgeError(Status.BAD_REQUEST, message)
-        most = getattr(self._model.config, "max_position_embeddings", None)
-        if most is not None and len(ids) + self._room() > most:
-            wanted = f"the prompt has {len(ids)} tokens and the reply needs {self._room()}"
-            return JudgeError(Status.BAD_REQUEST, f"{wanted}, but the model takes {most} together")
+        limit = getattr(self._model.config, "max_position_embeddings", None)
+        if limit is not None and len(ids) + self._reply_tokens() > limit:
+            needed = f"the prompt has {len(ids)} tokens and the reply needs {self._reply_tokens()}"
+            return JudgeError(Status.BAD_REQUEST, f"{needed}, but the model takes {limit} together")
         return list(ids)
 
     def _beginning(self) -> str:
         return ""
 
-    def _room(self) -> int:
+    def _reply_tokens(self) -> int:
         return 1
 
-    def _fitting(self, prompts: list[list[int]]) -> list[Reply]:
+    def _replies(self, prompts: list[list[int]]) -> list[Reply | JudgeError]:
         """Replies; a batch that does not fit into the memory of the device is halved."""
         torch = importlib.import_module("torch")
         if not prompts:
             return []
         try:
             with torch.inference_mode():
-                return self._batch(self._padded(prompts))
+                return list(self._batch(self._padded(prompts)))
         except torch.cuda.OutOfMemoryError:
             if len(prompts) == 1:
                 raise
         torch.cuda.empty_cache()
         half = len(prompts) // 2
-        return self._fitting(prompts[:half]) + self._fitting(prompts[half:])
+        return self._replies(prompts[:half]) + self._replies(prompts[half:])
 
     def _padded(self, prompts: list[list[int]]) -> dict[str, Any]:
         """Padded on the left, so that all prompts end, and all replies begin, in one column."""
@@ -161,20 +160,19 @@ class TransformersJudge(_LocalJudge):
     _kind = "transformers"
 
     def __init__(self, model: Any, tokenizer: Any = None, *, max_new_tokens: int = 512, **loading: Any) -> None:
-        if max_new_tokens < 1:
-            raise InputError(f"max_new_tokens must be at least 1 but got {max_new_tokens!r}")
+        check_int("max_new_tokens", max_new_tokens, 1)
         super().__init__(model, tokenizer, **loading)
-        self._most = max_new_tokens
+        self._max_new_tokens = max_new_tokens
 
     def _parameters(self) -> dict[str, Any]:
-        return {"max_new_tokens": self._most}
+        return {"max_new_tokens": self._max_new_tokens}
 
-    def _room(self) -> int:
-        return self._most
+    def _reply_tokens(self) -> int:
+        return self._max_new_tokens
 
     def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
         longest = inputs["input_ids"].shape[1]
-        limits = {"max_new_tokens": self._most, "pad_token_id": self._pad}
+        limits = {"max_new_tokens": self._max_new_tokens, "pad_token_id": self._pad}
         plain = {"temperature": None, "top_p": None, "top_k": None}  # else models that sample by default warn
         written = self._model.generate(**inputs, do_sample=False, **limits, **plain)[:, longest:].tolist()
         ends = self._model.generation_config.eos_token_id
@@ -183,7 +181,7 @@ class TransformersJudge(_LocalJudge):
         return [self._reply(tokens, count, stops) for tokens, count in zip(written, sent)]
 
     def _reply(self, tokens: list[int], sent: int, stops: set[int]) -> Reply:
-        end = next((at for at, token in enumerate(tokens) if token in stops), None)
+        end = next((index for index, token in enumerate(tokens) if token in stops), None)
         kept = tokens if end is None else tokens[:end]
         text = self._tokenizer.decode(kept, skip_special_tokens=True).strip()
         count = len(tokens) if end is None else end + 1
@@ -215,6 +213,9 @@ class LogitsJudge(_LocalJudge):
     def __init__(
         self, model: Any, tokenizer: Any = None, *, low: int = 1, high: int = 5, beginning: str = "", **loading: Any
     ) -> None:
+        check_int("low", low, 0)
+        check_int("high", high, 0)
+        check_type("beginning", beginning, str)
         if not 0 <= low < high <= 9:
             raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low!r} and {high!r}")
         super().__init__(model, tokenizer, **loading)
@@ -231,7 +232,7 @@ class LogitsJudge(_LocalJudge):
     def _beginning(self) -> str:
         return self._written
 
-    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply]:
+    def _batch(self, inputs: Mapping[str, Any]) -> list[Reply | JudgeError]:
         torch = importlib.import_module("torch")
         mask = inputs["attention_mask"]
         positions = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0)} if self._takes_positions else {}
@@ -241,10 +242,12 @@ class LogitsJudge(_LocalJudge):
         rows = torch.stack(columns, 1).tolist()
         return [self._reply(row, count) for row, count in zip(rows, mask.sum(1).tolist())]
 
-    def _reply(self, row: list[float], sent: int) -> Reply:
-        found = dict(zip(self._range, row))
-        best = max(found, key=found.__getitem__)
-        named = {str(rating): value for rating, value in found.items()}
+    def _reply(self, row: list[float], sent: int) -> Reply | JudgeError:
+        if any(map(math.isnan, row)):  # of weights or activations beyond the range of their dtype
+            return JudgeError(Status.JUDGE_ERROR, "the model gave NaN as the logit of a token", max_retries=0)
+        logprobs = dict(zip(self._range, row))
+        best = max(logprobs, key=logprobs.__getitem__)
+        named = {str(rating): value for rating, value in logprobs.items()}
         return Reply(json.dumps({"score": best}), Usage(sent, 1), (named,), "stop", self.name or "")
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from valor_gpu.checks import check_choice, check_type
+from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.completions import failure_of, reply_of, unsupported_parameters
 from valor_gpu.judge.endpoint import (
@@ -94,13 +93,16 @@ class OpenAIJudge:
     ) -> None:
         _check_name("model", model)
         check_choice("response_format", response_format, FORMATS)
-        check_type("temperature", temperature, (int, float, type(None)))
-        if temperature is not None and not math.isfinite(temperature):
-            raise InputError(f"temperature must be finite or None but got {temperature!r}")
-        _check_int("max_tokens", max_tokens, 1, 2**31, optional=True)
-        _check_int("seed", seed, -(2**63), 2**64, optional=True)
-        _check_int("top_logprobs", top_logprobs, 0, 20)
-        _check_int("max_reply_bytes", max_reply_bytes, 1, 2**40)
+        if temperature is not None:
+            check_number("temperature", temperature, 0.0, 100.0)
+        if max_tokens is not None:
+            check_int("max_tokens", max_tokens, 1)
+        if seed is not None:
+            check_int("seed", seed, -(2**63))
+        check_int("top_logprobs", top_logprobs)
+        if top_logprobs > 20:
+            raise InputError(f"top_logprobs must be at most 20 but got {top_logprobs}")
+        check_int("max_reply_bytes", max_reply_bytes, 1)
         self.model = model
         self.base_url, self.api_key_env = self._endpoint(base_url, api_key_env)
         self.max_reply_bytes = max_reply_bytes
@@ -299,13 +301,6 @@ class AzureOpenAIJudge(OpenAIJudge):
 def _check_name(name: str, value: object) -> None:
     if not isinstance(value, str) or not value or escaped(value) != value:
         raise InputError(f"{name} must be a name but got {value!r}")
-
-
-def _check_int(name: str, value: object, low: int, high: int, optional: bool = False) -> None:
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InputError(f"{name} must be an int from {low} to {high} but got {value!r}")
 
 
 def _checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
