@@ -18,7 +18,7 @@ from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.key_metrics import METRICS, KeyMetrics
-from valor_gpu.valor.keys import check_bounds, check_keys, check_once, check_sums, split_keys
+from valor_gpu.valor.keys import check_bounds, check_keys, check_once, check_sums, empty_rows, split_keys
 from valor_gpu.valor.label_map import map_labels
 from valor_gpu.valor.lite import lite_metrics
 from valor_gpu.valor.request import Request, make_request
@@ -216,13 +216,20 @@ def _evaluate_keys(columns: Columns, request: Request, datums: NDArray[np.bool_]
     found = _Found(matrices=[])
     keys = list(split_keys(columns, datums, repeated=rules.count_rows))
     any_true = any(bool(np.any(rows.is_true & (rows.score >= THRESHOLDS[0]))) for rows in keys)
+    any_found = any(len(rows.datum) > 0 for rows in keys)
     for rows in keys:
-        key = KeyMetrics(rows, request, columns.datums, found.reasons, sorted(untrue.get(rows.key, ())), any_true)
+        values = sorted(untrue.pop(rows.key, ()))
+        key = KeyMetrics(rows, request, columns.datums, found.reasons, values, any_true, any_found)
         for metric in request.metrics:
             found.metrics.extend(METRICS[metric](key))
         matrix = key.hard.matrix()
         if matrix is not None and found.matrices is not None:
             found.matrices.append(matrix.to_dict())
+    for name, left in untrue.items():  # keys without any ground truth
+        key = KeyMetrics(empty_rows(name), request, columns.datums, found.reasons, sorted(left))
+        for metric in request.metrics:
+            if metric in (MetricType.Precision, MetricType.Recall, MetricType.F1):
+                found.metrics.extend(METRICS[metric](key))
     return found
 
 

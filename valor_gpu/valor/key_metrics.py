@@ -30,6 +30,7 @@ class KeyMetrics:
         reasons: where to note why a value is None.
         untrue: label values whose precision, recall and F1 are -1, see ``Rules.count_rows``.
         any_true: whether the evaluation has any true positive.
+        any_found: whether it has any prediction.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class KeyMetrics:
         reasons: dict[str, str],
         untrue: Collection[str] = (),
         any_true: bool = True,
+        any_found: bool = False,
     ) -> None:
         self._rows, self._request, self._uids, self._reasons = rows, request, uids, reasons
-        self._untrue, self._any_true = untrue, any_true
+        self._untrue, self._any_true, self._any_found = untrue, any_true, any_found
         self.hard: HardCounts = count_hard(rows, request.rules)
 
     def accuracy(self) -> list[dict[str, Any]]:
@@ -59,7 +61,9 @@ class KeyMetrics:
         return [kind(Label(self._rows.key, value), number).to_dict() for value, number in values.items()]
 
     def roc(self) -> list[dict[str, Any]]:
-        """The mean area of the labels."""
+        """The mean area of the labels; valor_core has none for a key without predictions where another key has some."""
+        if self._request.rules.count_rows and self._any_found and len(self._rows.datum) == 0:
+            return []
         value = self._mean_area()
         if value is None:
             self._reasons[f"ROCAUC/{self._rows.key}"] = self._no_area()

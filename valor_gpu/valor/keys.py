@@ -107,6 +107,12 @@ class KeyRows:
         return winner
 
 
+def empty_rows(key: str) -> KeyRows:
+    """A label key without datums, labels and rows."""
+    none = np.zeros(0, np.int64)
+    return KeyRows(key, [], none, none, none, none, none, np.zeros(0))
+
+
 def split_keys(
     columns: Columns, datums: NDArray[np.bool_] | None = None, *, every_label: bool = False, repeated: bool = False
 ) -> Iterator[KeyRows]:
