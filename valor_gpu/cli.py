@@ -88,9 +88,9 @@ def parser() -> argparse.ArgumentParser:
 def _add_detect(detect: argparse.ArgumentParser) -> None:
     add = detect.add_argument
     add("--gt", type=Path, required=True, metavar="FILE",
-        help="ground truth: COCO JSON with images, annotations and categories")  # fmt: skip
+        help="ground truth: COCO JSON (or .gz, or -) with images, annotations and categories")  # fmt: skip
     add("--dt", type=Path, required=True, metavar="FILE",
-        help="detections: JSON array of objects with image_id, category_id, bbox, score")  # fmt: skip
+        help="detections: JSON array (or .gz, or -) of objects with image_id, category_id, bbox, score")  # fmt: skip
     add("--device", type=_device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip

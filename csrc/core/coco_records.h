@@ -3,7 +3,7 @@
 #pragma once
 #include <algorithm>
 
-#include "json.h"
+#include "json_skip.h"
 
 namespace valor {
 namespace coco {

@@ -1,13 +1,12 @@
 // Scanner primitives for JSON text that lies in memory: space, strings, numbers, and values to step over.
-// Numbers come out bit for bit as Python's json module reads them. What is stepped over inside brackets is
-// checked for its strings and its brackets only.
+// What Python's json module rejects is rejected here, in values that are stepped over too, and numbers come
+// out bit for bit as it reads them. Not limited here: how deep values are nested and how long integers are.
 #pragma once
 #include <stdint.h>
 #include <string.h>
 
 #include <charconv>
 #include <limits>
-#include <string>
 #include <system_error>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -26,12 +25,16 @@ enum Need : int32_t {
   kCommaOrBrace,
   kCommaOrBracket,
   kQuote,
+  kEscape,
+  kNoControl,
+  kUtf8,
 };
 
 struct Cursor {
   const char* at;
   const char* end;
   int32_t need = kNothing;
+  int64_t deepest = 0;  // nested arrays and objects of the deepest value that was stepped over
 
   // '\0' stands for the end of the text: no JSON token begins with it.
   char peek() const { return at < end ? *at : '\0'; }
@@ -64,55 +67,6 @@ constexpr uint64_t repeat_byte(uint8_t byte) { return 0x0101010101010101ull * by
 
 // The top bit of the lowest zero byte is set; bytes above the lowest zero may be flagged wrongly.
 inline uint64_t zero_bytes(uint64_t word) { return (word - repeat_byte(1)) & ~word & repeat_byte(0x80); }
-
-// The next quote or bracket of either kind, or the end. Bit 0x20 is all that tells [ from { and ] from }.
-inline const char* find_structure(const char* at, const char* end) {
-  for (; end - at >= 8; at += 8) {
-    const uint64_t word = load_word(at), folded = word | repeat_byte(0x20);
-    const uint64_t found = zero_bytes(folded ^ repeat_byte('{')) | zero_bytes(folded ^ repeat_byte('}')) |
-                           zero_bytes(word ^ repeat_byte('"'));
-    if (found) return at + (__builtin_ctzll(found) >> 3);
-  }
-  while (at < end && *at != '"' && (*at | 0x20) != '{' && (*at | 0x20) != '}') ++at;
-  return at;
-}
-
-// Steps over a string whose opening quote is behind the cursor. A quote is escaped when an odd number of
-// backslashes stands before it.
-inline bool skip_string(Cursor& c) {
-  const char* const first = c.at;
-  while (const void* found = memchr(c.at, '"', static_cast<size_t>(c.left()))) {
-    const char* const quote = static_cast<const char*>(found);
-    const char* run = quote;
-    while (run > first && run[-1] == '\\') --run;
-    c.at = quote + 1;
-    if ((quote - run) % 2 == 0) return true;
-  }
-  c.at = c.end;
-  return c.fail(kQuote);
-}
-
-// Steps over an array or an object that opens at the cursor.
-inline bool skip_nested(Cursor& c) {
-  std::string open;
-  do {
-    c.at = find_structure(c.at, c.end);
-    const char mark = c.peek();
-    if (mark == '[' || mark == '{') {
-      open.push_back(mark);
-    } else if (mark == '"') {
-      ++c.at;
-      if (!skip_string(c)) return false;
-      continue;
-    } else if (c.at == c.end || open.back() != mark - 2) {  // ASCII: ']' is '[' + 2 and '}' is '{' + 2
-      return c.fail(open.back() == '[' ? kCommaOrBracket : kCommaOrBrace);
-    } else {
-      open.pop_back();
-    }
-    ++c.at;
-  } while (!open.empty());
-  return true;
-}
 
 template <size_t N>
 inline bool take_word(Cursor& c, const char (&word)[N]) {
@@ -295,27 +249,6 @@ inline bool as_integer(const Number& number, int64_t& out) {
   if (!(number.real >= -9223372036854775808.0 && number.real < 9223372036854775808.0)) return false;
   out = static_cast<int64_t>(number.real);
   return static_cast<double>(out) == number.real;
-}
-
-// Steps over any value. Outside brackets its grammar is checked in full.
-inline bool skip_value(Cursor& c) {
-  switch (c.peek()) {
-    case '"':
-      ++c.at;
-      return skip_string(c);
-    case '[':
-    case '{':
-      return skip_nested(c);
-    case 't':
-      return take_word(c, "true") || c.fail(kValue);
-    case 'f':
-      return take_word(c, "false") || c.fail(kValue);
-    case 'n':
-      return take_word(c, "null") || c.fail(kValue);
-    default:
-      Number number;
-      return take_number(c, number);
-  }
 }
 
 }  // namespace json

@@ -38,17 +38,19 @@ struct Text {
 };
 
 // Reads records from `at`, where one begins, to the first that begins at `stop_at` or later. A record that
-// ends beyond `bound` is not taken: another chunk may own the row that it would fill.
+// ends beyond `bound` is not taken: another chunk may own the row that it would fill. There are at most
+// `room` rows, unless the file is rewritten meanwhile.
 Span read_records(const Text& text, const char* at, const char* stop_at, const char* bound,
-                  const Table& table, int64_t row) {
+                  const Table& table, int64_t row, int64_t room) {
   Cursor c{at, text.end};
   Span span;
   span.at = at;
   span.stop = Stop::kBetweenRecords;
   do {
     Row record;
-    const bool good = coco::take_record(c, text.wanted, record);
+    bool good = coco::take_record(c, text.wanted, record);
     if (good && c.at > bound) return span;
+    if (good && span.rows == room) good = c.fail(json::kCommaOrBracket);
     if (good) {
       if (text.box_areas) record.area = record.box[2] * record.box[3];
       table.write(row + span.rows++, record);
@@ -146,7 +148,7 @@ struct Chunk {
 // Joins the chunks into one run of rows, reading again, in order, whatever a wrong guess left out. A row that
 // this fills cannot belong to a chunk still to come: the text before that chunk closes more braces than it
 // has rows.
-Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table) {
+Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table, int64_t rows) {
   Span all;
   all.stop = Stop::kBetweenRecords;
   all.at = chunks.front().begin;
@@ -161,7 +163,7 @@ Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table) {
     } else {
       const size_t following = k + (k < chunks.size() && chunks[k].begin == all.at);
       const char* const stop_at = following < chunks.size() ? chunks[following].begin : text.end;
-      next = read_records(text, all.at, stop_at, text.end, table, all.rows);
+      next = read_records(text, all.at, stop_at, text.end, table, all.rows, rows - all.rows);
     }
     next.rows += all.rows;
     all = next;
@@ -174,13 +176,14 @@ Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table) {
 
 using namespace valor;
 
-// Steps over the value at `at`. out: its end (or where scanning failed), a json::Need.
+// Steps over the value at `at`. out: its end (or where scanning failed), a json::Need, how deep it is nested.
 VALOR_API int32_t valor_json_skip(const char* data, int64_t size, int64_t at, int64_t* out) {
   try {
     Cursor c{data + at, data + size};
     json::skip_value(c);
     out[0] = c.at - data;
     out[1] = c.need;
+    out[2] = c.deepest;
     return 0;
   } catch (const std::bad_alloc&) {
     return 1;
@@ -238,11 +241,11 @@ VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t*
       for_each_index(chunk_count, threads, [&](int64_t k) {
         if (over) return;
         Chunk& chunk = chunks[static_cast<size_t>(k)];
-        chunk.span = read_records(text, chunk.begin, chunk.end, chunk.end, table, chunk.first_row);
+        chunk.span = read_records(text, chunk.begin, chunk.end, chunk.end, table, chunk.first_row, bounds[k]);
         if (chunk.span.stop != Stop::kBetweenRecords) over = true;
         if (is_mapping) release(chunk.begin, chunk.end);
       });
-      all = join(text, chunks, table);
+      all = join(text, chunks, table, rows);
     }
     out[0] = all.rows;
     out[1] = all.at - data;

@@ -66,9 +66,9 @@ def unpacked(folder, name):
 
 
 def scan(path, threads, chunk_bytes, fields=coco._RESULT_FIELDS):
-    file = JsonFile(path, threads=threads, chunk_bytes=chunk_bytes)
-    columns, end = file.array(file.skip_space(0), fields, "rows")
-    file.finish(end)
+    with JsonFile.open(path, threads=threads, chunk_bytes=chunk_bytes) as file:
+        columns, end = file.array(file.skip_space(0), fields, "rows")
+        file.finish(end)
     return coco._annotations(columns, "rows")
 
 
@@ -329,17 +329,10 @@ def test_keys_are_those_of_json(tmp_path, key, spaces):
     try:
         expected = rows_by_json(path, coco._ALL_FIELDS)
     except json.JSONDecodeError:
-        assert key.endswith("u006")  # a damaged escape makes a key that nobody asks for
+        with pytest.raises(InputError, match=r"byte \d+: needed an escape such as"):
+            scan(path, 1, 1 << 20, coco._ALL_FIELDS)
     else:
         same(scan(path, 1, 1 << 20, coco._ALL_FIELDS), expected)
-
-
-@with_native
-def test_what_is_stepped_over_is_checked_for_quotes_and_brackets_only(tmp_path):
-    path = write(tmp_path, r'[{"a\qb": [1 2, {nul}, "\x"], "score": 1}]')
-    with pytest.raises(json.JSONDecodeError, match="Invalid"):
-        rows_by_json(path)
-    assert scan(path, 1, 1 << 20).score.tolist() == [1.0]
 
 
 @with_native
@@ -439,8 +432,8 @@ DATASET_ERRORS = [
     ('{"images" []}', r"byte 10: needed ':' but got '\[\]}'", "byte 10: Expecting ':' delimiter"),
     ("{} {}", "byte 3: needed the end of the file but got '{}'", "byte 3: Extra data"),
     ("{", "byte 1: needed a key in double quotes or '}' but the file ends", "byte 1: Expecting property name"),
-    ('{"x": [1,', r"byte 9: needed ',' or '\]' but the file ends", "byte 9: Expecting value"),
-    ('{"categories": [nul]}', "byte 15: needed a JSON value but: Expecting value", "byte 16: Expecting value"),
+    ('{"x": [1,', "byte 9: needed a value but the file ends", "byte 9: Expecting value"),
+    ('{"categories": [nul]}', "byte 16: needed a value but got 'nul]}'", "byte 16: Expecting value"),
     ('{"images": [{}]}', r": images\[0\] must have id but has only other keys", None),
     ('{"images": [{"id": "a"}]}', r": images\[0\]\.id must be a 64-bit integer but got 'a'", None),
     ('{"categories": [{"id": 1}, {"name": "a"}]}', r": categories\[1\] must have id", None),

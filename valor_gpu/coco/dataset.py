@@ -94,8 +94,9 @@ class COCO:
     ``catToImgs``) are made from the file when first read, which is refused if the file has changed since.
 
     Args:
-        annotation_file: path of a JSON object with ``images``, ``annotations`` and ``categories``. Without it the set
-            is empty: fill ``dataset``, then call :meth:`createIndex`.
+        annotation_file: path of a JSON object with ``images``, ``annotations`` and ``categories``, plain or
+            gzip-compressed, or ``-`` for standard input. Without it the set is empty: fill ``dataset``, then call
+            :meth:`createIndex`.
 
     Raises:
         InputError: the file is not such JSON; says where.

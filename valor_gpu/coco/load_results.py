@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, load_json, read_result_rows, result_rows
+from valor_gpu.inputs.files import InputFile, source_name
 
 Object = dict[str, Any]
 
@@ -22,16 +23,22 @@ class SourceFile:
     """A JSON file that has been read as columns and may be read again as objects."""
 
     path: str
-    stamp: tuple[int, int, int]  # device-wide number, size in bytes, time of change in nanoseconds
+    # Device-wide number, size in bytes, time of change in nanoseconds; None of what can be read only once.
+    stamp: tuple[int, int, int] | None
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> SourceFile:
         """The file at ``path`` as it is now."""
-        status = os.stat(path)
-        return cls(os.fspath(path), (status.st_ino, status.st_size, status.st_mtime_ns))
+        file = InputFile(path)
+        if file.is_stream:
+            return cls(file.path, None)
+        status = os.stat(file.path)
+        return cls(file.path, (status.st_ino, status.st_size, status.st_mtime_ns))
 
     def load(self) -> Any:
         """The objects; raises when they may not be those that the columns came from."""
+        if self.stamp is None:
+            raise InputError(f"{source_name(self.path)} must be a file for its objects to be read")
         if SourceFile.at(self.path) != self:
             raise InputError(f"{self.path} must be as it was when it was loaded but has changed: load it again")
         return load_json(self.path)

@@ -47,7 +47,10 @@ Columns = dict[str, NDArray[Any]]
 
 def shown(value: object) -> str:
     """``repr`` for a message, cut after 60 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deeply to show"
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, FIELDS, Columns, wrong_record, wrong_value
+from valor_gpu.inputs.files import InputFile, Path
 
 CHUNK_BYTES = 1 << 20
 
@@ -26,6 +27,9 @@ _NEEDS = (
     "',' or '}'",
     "',' or ']'",
     "the closing quote of the string",
+    "an escape such as \\n or \\u00e9",
+    "a string without control characters",
+    "UTF-8",
 )
 _WRONG_TYPE = 16
 # In the order of csrc/core/coco_records.h: kIds to kPresents.
@@ -42,25 +46,44 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
 )
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
-_OTHER_FILES = {b"\x1f\x8b": "gzip-compressed: gunzip it", b"PK\x03\x04": "a zip archive: unpack it",
+_MOST_NESTED = 100
+_OTHER_FILES = {b"PK\x03\x04": "a zip archive: unpack it",
                 b"\xef\xbb\xbf": "marked with a byte order mark: remove it", b"\xff\xfe": "in UTF-16",
                 b"\xfe\xff": "in UTF-16"}  # fmt: skip
 
 
 class JsonFile:
-    """A JSON file in memory as the system maps it, and places in it."""
+    """A JSON file in memory, and places in it.
 
-    def __init__(self, path: str | os.PathLike[str], *, threads: int, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self.name = os.fspath(path)
+    What Python's json module rejects is rejected, anywhere in the file. NaN and Infinity are numbers, as there.
+    """
+
+    def __init__(self, name: str, data: bytes | NDArray[np.uint8], threads: int, chunk_bytes: int) -> None:
+        self.name = name
         self._threads = threads
         self._chunk_bytes = chunk_bytes
-        if os.stat(path).st_size == 0:
+        self._is_mapping = isinstance(data, np.memmap)
+        self._bytes: NDArray[np.uint8] = np.frombuffer(data, np.uint8)
+        if not len(self._bytes):
             raise InputError(f"{self.name}: byte 0: needed a value but the file is empty")
-        self._bytes: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
         self._text = self._bytes.data
         for magic, kind in _OTHER_FILES.items():
             if self._text[: len(magic)] == magic:
                 raise InputError(f"{self.name}: byte 0: needed JSON in UTF-8 but the file is {kind}")
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, *, threads: int, chunk_bytes: int = CHUNK_BYTES) -> Iterator[JsonFile]:
+        """A file, to be read inside the ``with``.
+
+        Args:
+            path: of the file, plain or gzip-compressed, or ``-`` for standard input.
+            threads: how many read.
+            chunk_bytes: how much of an array a thread takes at a time.
+        """
+        file = InputFile(path)
+        with file.mapped() as data:
+            yield cls(file.name, data, threads, chunk_bytes)
 
     def fail(self, at: int, need: str) -> NoReturn:
         """Raise for what stands at byte ``at``."""
@@ -82,18 +105,26 @@ class JsonFile:
 
     def skip_value(self, at: int) -> int:
         """The end of the value at ``at``."""
-        out = np.zeros(2, np.int64)
+        return self._skip(at)[0]
+
+    def _skip(self, at: int) -> tuple[int, int]:
+        """The end of the value at ``at``, and how deep it is nested."""
+        out = np.zeros(3, np.int64)
         skip = native.function("valor_cpu", "valor_json_skip", "pqqp")
         skip(self._bytes.ctypes.data, len(self._text), at, out.ctypes.data)
-        end, need = out.tolist()
+        end, need, depth = out.tolist()
         if need:
             self.fail(end, _NEEDS[need])
-        return int(end)
+        return end, depth
 
     def value(self, at: int) -> Any:
         """The value at ``at`` as Python objects."""
+        end, depth = self._skip(at)
+        if depth > _MOST_NESTED:  # Python's stack ends at about 1,000, and what works on the value needs some of it
+            need = f"a value of at most {_MOST_NESTED} nested arrays and objects"
+            raise InputError(f"{self.name}: byte {at}: needed {need} but got {depth}")
         try:
-            return json.loads(str(self._text[at : self.skip_value(at)], "utf-8"))
+            return json.loads(str(self._text[at:end], "utf-8"))
         except ValueError as error:
             raise InputError(f"{self.name}: byte {at}: needed a JSON value but: {error}") from None
 
@@ -148,7 +179,7 @@ class JsonFile:
         fields = int(sum(int(BIT[field]) for field in wanted))
         out = np.zeros(3, np.int64)
         native.function("valor_cpu", "valor_coco_scan", "pqppqqqipp")(
-            data, size, *places, count, fields, threads, 1, pointers.ctypes.data, out.ctypes.data
+            data, size, *places, count, fields, threads, self._is_mapping, pointers.ctypes.data, out.ctypes.data
         )
         rows, stop, need = out.tolist()
         if need:

@@ -7,7 +7,6 @@ the native library, of which ``valor_gpu.native.reason("valor_cpu")`` tells, :mo
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,8 +27,7 @@ from valor_gpu.inputs._coco_records import (
     shown,
     wrong_value,
 )
-
-Path = str | os.PathLike[str]
+from valor_gpu.inputs.files import InputFile, Path, source_name
 
 _ALL_FIELDS = tuple(BIT)
 _REQUIRED = ("image_id", "category_id", "bbox", "score")  # of results with boxes
@@ -140,7 +138,8 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
     """Columns of a COCO annotation file.
 
     Args:
-        path: a JSON object with ``images``, ``annotations`` and ``categories``, each optional.
+        path: a JSON object with ``images``, ``annotations`` and ``categories``, each optional; plain or
+            gzip-compressed, ``-`` for standard input.
         threads: how many to use; default: all CPUs of this process.
 
     Raises:
@@ -148,16 +147,17 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
             ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
     """
     if not native.usable("valor_cpu"):
-        return columns_from_dataset(load_json(path), f"{os.fspath(path)}: ")
-    file = _coco_scan.JsonFile(path, threads=threads or native.threads())
-    return _scan_dataset(file)
+        return columns_from_dataset(load_json(path), f"{source_name(path)}: ")
+    with _coco_scan.JsonFile.open(path, threads=threads or native.threads()) as file:
+        return _scan_dataset(file)
 
 
 def read_results(path: Path, *, threads: int | None = None) -> Annotations:
     """Columns of a COCO results file with boxes.
 
     Args:
-        path: a JSON array of objects with ``image_id``, ``category_id``, ``bbox`` and ``score``.
+        path: a JSON array of objects with ``image_id``, ``category_id``, ``bbox`` and ``score``; plain or
+            gzip-compressed, ``-`` for standard input.
         threads: how many to use; default: all CPUs of this process.
 
     Raises:
@@ -171,9 +171,9 @@ def read_results(path: Path, *, threads: int | None = None) -> Annotations:
 def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
     """As :func:`read_results`, but any key may be absent."""
     if not native.usable("valor_cpu"):
-        return result_rows(load_json(path), f"{os.fspath(path)}: ")
-    file = _coco_scan.JsonFile(path, threads=threads or native.threads())
-    return _scan_results(file)
+        return result_rows(load_json(path), f"{source_name(path)}: ")
+    with _coco_scan.JsonFile.open(path, threads=threads or native.threads()) as file:
+        return _scan_results(file)
 
 
 def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset") -> Dataset:
@@ -242,16 +242,19 @@ _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
 
 def load_json(path: Path) -> Any:
     """The JSON value in a file, by Python's json."""
-    with open(path, "rb") as file:
-        data = file.read()
+    file = InputFile(path)
     try:
-        text = data.decode("utf-8")
+        text = file.read().decode("utf-8")
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = len(text[: error.pos].encode())
-        raise InputError(f"{os.fspath(path)}: byte {place}: {error.msg}") from None
+        raise InputError(f"{file.name}: byte {place}: {error.msg}") from None
+    except InputError:
+        raise
     except ValueError as error:
-        raise InputError(f"{os.fspath(path)}: {error}") from None
+        raise InputError(f"{file.name}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{file.name} must be JSON but is nested too deeply") from None
 
 
 def _scan_dataset(file: _coco_scan.JsonFile) -> Dataset:

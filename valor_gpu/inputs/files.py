@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
 from valor_gpu.errors import InputError
 
 Path = str | os.PathLike[str]
@@ -25,6 +29,11 @@ LARGEST_EXPANSION = 256
 FREE_EXPANSION = 64 << 20
 
 _Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds
+
+
+def source_name(path: Path) -> str:
+    """How messages call a file."""
+    return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
 
 
 class InputFile:
@@ -52,7 +61,7 @@ class InputFile:
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         self.is_standard_input = self.path == STANDARD_INPUT
-        self.name = "standard input" if self.is_standard_input else self.path
+        self.name = source_name(path)
         if self.is_standard_input and sys.stdin is None:
             raise InputError("standard input must be open but is closed")
         self.is_stream = self.is_standard_input or not stat.S_ISREG(os.stat(self.path).st_mode)
@@ -75,6 +84,35 @@ class InputFile:
         """All bytes, unpacked."""
         with self.open() as file:
             return file.read()
+
+    @contextmanager
+    def mapped(self) -> Iterator[bytes | NDArray[np.uint8]]:
+        """All bytes, unpacked; those of a plain file as the system maps it, only inside the ``with``.
+
+        Mapping costs no copy. Where a mapped file is cut, its bytes read as zeros, and leaving raises.
+
+        Raises:
+            InputError: as :meth:`open`.
+        """
+        if self.is_stream or self.path.lower().endswith(".gz") or self._begins_as_gzip():
+            yield self.read()
+            return
+        slot, lost = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        with self.unchanged():
+            pages = np.memmap(self.path, np.uint8, mode="r") if os.path.getsize(self.path) else np.empty(0, np.uint8)
+            native.function("valor_cpu", "valor_guard", "pqp")(pages.ctypes.data, pages.nbytes, slot.ctypes.data)
+            if slot[0] < 0:
+                raise InputError(f"{self.name} must be one of fewer files that are read at the same time")
+            try:
+                yield pages
+            finally:
+                native.function("valor_cpu", "valor_unguard", "qp")(int(slot[0]), lost.ctypes.data)
+            if lost[0]:
+                raise InputError(f"{self.name} must be readable to its end but a part of it could not be read")
+
+    def _begins_as_gzip(self) -> bool:
+        with open(self.path, "rb") as raw:
+            return raw.read(len(GZIP)) == GZIP
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
