@@ -3,6 +3,7 @@
 #   make demo     detection and classification of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
+#   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make bench    ratios against other evaluators (minutes; installs them)
 #   make pictures the pictures of the README
 #   make wheel    wheel and source archive in dist/
@@ -28,7 +29,7 @@ FOUND := examples/data/instances_val2014_fakebbox100_results.json
 DIGITS := examples/data/digits_predictions.csv
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures test check bench parity wheel clean
+.PHONY: setup demo pictures test fuzz check bench parity wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.native
@@ -72,6 +73,11 @@ pictures: setup
 
 test: setup
 	@$(PY) -m pytest -q $(ARGS)
+
+# The tests that take seeds, with FUZZ times as many of them.
+FUZZ ?= 20
+fuzz: setup
+	@VALOR_GPU_FUZZ=$(FUZZ) $(PY) -m pytest -q $$(grep -rlE '^from tests.fuzz import' tests) $(ARGS)
 
 parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)

@@ -23,6 +23,14 @@ for _module in ("build", "setuptools", "wheel"):
 
 PROMPTS = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu/text/judged/prompts").glob("*.md")}
 
+# Copies the object file of the same name; links as the real one.
+COPYING_COMPILER = """#!/bin/sh
+case "$*" in
+  *" -c "*) while [ "$1" != -o ]; do shift; done; cp "{objects}/$(basename "$2")" "$2" ;;
+  *) exec c++ "$@" ;;
+esac
+"""
+
 # One image with the kernels that are there, and what there is.
 PROGRAM = """
 import json, sys, torch, valor_gpu
@@ -83,9 +91,15 @@ def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, in_place: dict[str, Any]) -> Path:
-    """The wheel built from the source archive; what in_place compiled is used again."""
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source)
+    """The wheel built from the source archive; its compiler hands out the objects that in_place compiled."""
+    objects, compiler = source.parent / "objects", source.parent / "compiler"
+    [scratch] = source.glob("build/temp*")
+    shutil.copytree(scratch, objects)
+    compiler.write_text(COPYING_COMPILER.format(objects=objects))
+    compiler.chmod(0o755)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps")
+    settings = {"CXX": str(compiler), "VALOR_GPU_CPU": "1"}
+    run(*pip, "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source, **settings)
     [found] = source.parent.glob("*.whl")
     return found
 

@@ -28,6 +28,7 @@ from tests.coco.sides import (
     same_arrays,
     same_runs,
 )
+from tests.fuzz import seeds
 from valor_gpu.coco import COCOeval, Params
 from valor_gpu.coco.layout import positions, stable_order
 from valor_gpu.errors import InputError
@@ -65,7 +66,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_pycocotools(name, seed):
     sizes = {"images": 3, "most": 150} if seed == 2 else {}

@@ -30,6 +30,7 @@ from tests.coco.sides import (
     same_runs,
     with_datasets,
 )
+from tests.fuzz import seeds
 from valor_gpu.coco import COCOeval
 from valor_gpu.errors import InputError
 
@@ -271,7 +272,7 @@ def test_annotations_changed_after_loading():
     same_runs(*(run(e) for e in pair))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_without_a_quirk_the_conventions_agree(seed):
     dataset, results = random_objects(seed)
     bounds = {0.0, 1024.0, 9216.0}

@@ -11,6 +11,7 @@ from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
 from testing.coco_scenes import FIRST_ID, ID_STEP, dataset, evaluated, scored_scene
 from testing.scenes import Scene, random_scene
+from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import boxes as box_inputs
@@ -43,7 +44,7 @@ def fed(metric: MeanAveragePrecision, preds: list[Any], target: list[Any], order
     return metric
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_ids_give_the_bits_of_pycocotools_in_any_order(seed: int) -> None:
     scene = scored_scene(seed, images=11)
     stats = evaluated(*dataset(scene)).stats
@@ -260,7 +261,7 @@ def test_tie_interval_holds_every_order_of_tied_scores() -> None:
     result = fed(MeanAveragePrecision("xywh"), preds, target).result(tie_interval=True)
     low, high = (result.values["map_tie_interval"][name] for name in ("lowest", "highest"))
     found = []
-    for seed in range(40):
+    for seed in seeds(40):
         ids = np.random.default_rng(seed).permutation(4)
         renamed = [dict(t, image_id=int(i)) for t, i in zip(target, ids)]
         found.append(fed(MeanAveragePrecision("xywh"), preds, renamed).result().values["map"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from testing.coco_scenes import dataset, evaluated, flags, scored_scene
+from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.curves import (
@@ -97,7 +98,7 @@ def sorted_by_label(scene):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize("name", SETTINGS)
 def test_arrays_equal_pycocotools_by_bytes(name: str, seed: int) -> None:
     c = case(name, 100 * list(SETTINGS).index(name) + seed)

@@ -14,6 +14,7 @@ from torchmetrics.functional.classification import multiclass_stat_scores
 
 from testing import examples_labels as made
 from testing.parity import differences
+from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda, _library, labels
@@ -193,7 +194,7 @@ def test_pairs_equal_scikit_learn(weighted: bool) -> None:
     np.testing.assert_allclose(counts.numpy(), margins, rtol=1e-13)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("ignore", [None, -1])
 def test_top_k_is_the_rule_of_torchmetrics(seed: int, ignore: int | None) -> None:
     rng = random(seed)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
+from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.matching import (
@@ -55,7 +56,7 @@ def assert_equals_reference(batch: DetectionBatch, rule: MatchRule) -> Matched:
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_kernel_equals_reference(name: str, seed: int) -> None:
     scene = random_scene(np.random.default_rng([seed, 1]), most=60 if seed else 25)
     assert_equals_reference(scene.batch(), MatchRule.make(*RULES[name]))

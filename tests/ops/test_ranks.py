@@ -13,6 +13,7 @@ from torch import Tensor
 
 from testing import examples_ranks as made
 from testing.parity import differences
+from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _ranks_cuda, ranks
@@ -41,7 +42,7 @@ def brute_areas(scores: Tensor, positive: Tensor) -> tuple[Fraction, Fraction]:
     return Fraction(pairs, 2 * len(ups) * len(downs)), sum(precisions, Fraction(0)) / len(ups)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_areas_are_those_of_all_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores, target = made.scores(rng, 40, 3, made.FLOATS[seed % 4]), made.indices(rng, 40, 3)
@@ -58,7 +59,7 @@ def weight_of(kind: str, rng: np.random.Generator, rows: int) -> Tensor | None:
 
 
 @pytest.mark.parametrize("weighted", ["none", "random", "large"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_areas_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(seed)
@@ -77,7 +78,7 @@ def test_areas_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
 
 
 @pytest.mark.parametrize("weighted", ["none", "random"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_curves_are_those_of_scikit_learn(seed: int, weighted: str) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from testing import examples_histogram as made
 from testing.parity import differences
+from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
@@ -183,7 +184,7 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     assert all(differences(other, found[0]) == "" for other in found[1:])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_random_thresholds_are_looked_up_exactly(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtype = made.FLOATS[seed % 4]

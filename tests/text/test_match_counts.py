@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.text import match_counts
@@ -66,7 +67,7 @@ def test_rouge_and_bleu_words() -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_native_counts_equal_the_reference(seed: int, unbuilt: Callable[[], None]) -> None:
     rows = random_rows(seed, max_words=(3, 30, 70, 140, 200, 64)[seed], words=(2, 6, 3, 9, 40, 200)[seed], rows=12)
     got = match_counts.ngram_matches(rows, 4), match_counts.common_lengths(rows), match_counts.edit_distances(rows)
@@ -77,7 +78,7 @@ def test_native_counts_equal_the_reference(seed: int, unbuilt: Callable[[], None
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_union_of_common_subsequences(seed: int, unbuilt: Callable[[], None]) -> None:
     rows = random_rows(seed, rows=10, max_words=9, words=4)
     ends = rows.row_starts.tolist()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as authority
 
+from tests.fuzz import seeds
 from tests.valor import cases
 from valor_gpu.errors import InputError
 from valor_gpu.valor import (
@@ -87,7 +88,7 @@ def test_numbers_are_those_of_scikit_learn(seed: int, listed: int) -> None:
     assert shown["ConfusionMatrix"]["k"] == sorted(cells)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_curves_are_those_of_brute_force(seed: int) -> None:
     truth, found = scene(seed, listed=2)
     values, true, scores = dense(truth, found)
