@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.verify import REFERENCE, STATS, Outcome, digest
 from testing import formats
-from testing.datasets import Array, Scene
+from testing.datasets import Array, BoxDataset
 from testing.formats import Files
 
 BATCH = 16
@@ -78,9 +78,9 @@ def _drop_in(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
 
 def _files_to_ap(coco: Any, evaluator: Any, files: Files, clock: Clock) -> Finish:
     with clock.phase("load_truth"):
-        truth = coco(str(files.truth))
+        truth = coco(str(files.gt))
     with clock.phase("load_found"):
-        found = truth.loadRes(str(files.found))
+        found = truth.loadRes(str(files.dt))
     return _evaluate(evaluator, truth, found, clock)
 
 
@@ -123,7 +123,7 @@ def _pycocotools() -> tuple[Any, Any]:
 # ------------------------------------------------------------------------------------------------------ tensors to AP
 
 
-def _scene(files: Files) -> Scene:
+def _scene(files: Files) -> BoxDataset:
     """What all engines of this path see: the numbers of float32 tensors."""
     return formats.through_float32(formats.load(files))
 
@@ -256,13 +256,13 @@ def _start_hotcoco_columns() -> Prepare:
     def prepare(files: Files) -> Run:
         scene = _scene(files)
         heads, results = (formats.image_objects(scene), formats.category_objects(scene)), formats.results_array(scene)
-        keys = scene.image_ids[scene.truth_image]
-        names = scene.category_ids[scene.truth_category]
-        areas, crowds = scene.truth_area, scene.truth_crowd.astype(np.int64)
+        keys = scene.image_ids[scene.gt_image]
+        names = scene.category_ids[scene.gt_category]
+        areas, crowds = scene.gt_area, scene.gt_crowd.astype(np.int64)
 
         def run(clock: Clock) -> Finish:
             with clock.phase("load"):
-                truth = coco.from_arrays(*heads, keys, names, scene.truth_box, area=areas, iscrowd=crowds)
+                truth = coco.from_arrays(*heads, keys, names, scene.gt_box, area=areas, iscrowd=crowds)
                 found = truth.load_res(results)
             return _evaluate(evaluator, truth, found, clock)
 
@@ -277,12 +277,12 @@ def _start_hotcoco_stream() -> Prepare:
     def prepare(files: Files) -> Run:
         scene = _scene(files)
         heads, names = formats.image_objects(scene), formats.category_objects(scene)
-        truth_ends, found_ends = (ends.tolist() for ends in formats.row_ends(scene))
+        gt_ends, dt_ends = (ends.tolist() for ends in formats.row_ends(scene))
         batches: list[tuple[list[Any], list[Any], Array]] = []
         for first in range(0, len(heads), BATCH):
             last = min(first + BATCH, len(heads))
-            truths = list(formats.truth_objects(scene, truth_ends[first], truth_ends[last]))
-            found = formats.results_array(scene, slice(found_ends[first], found_ends[last]))
+            truths = list(formats.gt_objects(scene, gt_ends[first], gt_ends[last]))
+            found = formats.results_array(scene, slice(dt_ends[first], dt_ends[last]))
             batches.append((heads[first:last], truths, found))
 
         def run(clock: Clock) -> Finish:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from testing import formats
-from testing.datasets import CASES, Scene, make
+from testing.datasets import CASES, BoxDataset, make
 from testing.parity import differences
 from testing.registry import ROWS, call, disagreement, moved_bytes
 from valor_gpu.inputs.coco import (
@@ -35,7 +35,7 @@ def images(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def scene(images: int) -> Scene:
+def scene(images: int) -> BoxDataset:
     """The val2017 case."""
     return make(CASES["val2017"], images)
 
@@ -47,7 +47,7 @@ def files(images: int) -> formats.Files:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_op(benchmark: Any, scene: Scene, name: str) -> None:
+def test_op(benchmark: Any, scene: BoxDataset, name: str) -> None:
     row = ROWS[name]
     for example in row.examples(True):
         assert disagreement(row, example, CPU) == "", example.name

@@ -31,7 +31,7 @@ from benchmarks.checks import (
 )
 from benchmarks.verify import STATS
 from testing import formats
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu.detection import MeanAveragePrecision
@@ -59,7 +59,7 @@ class Work:
     """
 
     name: str
-    scene: Scene
+    scene: BoxDataset
     whole_target: float | None = None
     batches_target: float | None = None
     repeats: int = 20
@@ -216,7 +216,7 @@ def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float
     return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
 
 
-def time_ops(checks: Checks, scene: Scene, device: torch.device, repeats: int, copy_size: int) -> list[Timing]:
+def time_ops(checks: Checks, scene: BoxDataset, device: torch.device, repeats: int, copy_size: int) -> list[Timing]:
     """Every op at the scale of ``scene``: seconds, and the bytes it must move as a share of the copy bandwidth."""
     bandwidth = checks.run("copy bandwidth", partial(copy_bytes_per_second, device, copy_size))
     rows: list[Timing] = []
@@ -229,7 +229,7 @@ def time_ops(checks: Checks, scene: Scene, device: torch.device, repeats: int, c
     return rows
 
 
-def _time_op(row: Row, scene: Scene, device: torch.device, repeats: int, bandwidth: float) -> Timing:
+def _time_op(row: Row, scene: BoxDataset, device: torch.device, repeats: int, bandwidth: float) -> Timing:
     example = Example("at scale", row.load(scene))
     arguments = place(row, example, device)
     got = call(row.op)(*arguments)
@@ -261,7 +261,7 @@ def time_torchmetrics(work: Work, device: torch.device, most_images: int) -> lis
         raise Unavailable(str(error)) from None
     preds, target = formats.image_tensors(work.scene, device)
     if PLAIN in makers:
-        crowded = np.bincount(work.scene.truth_image[work.scene.truth_crowd], minlength=len(preds)) > 0
+        crowded = np.bincount(work.scene.gt_image[work.scene.gt_crowd], minlength=len(preds)) > 0
         kept = np.flatnonzero(~crowded)[:most_images].tolist()
         preds, target = [preds[i] for i in kept], [target[i] for i in kept]
     batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]

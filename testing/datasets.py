@@ -84,45 +84,45 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scene:
+class BoxDataset:
     """Ground truths and detections, rows grouped by ascending image id, detections of an image by descending score.
 
     Attributes:
         image_ids: int64 ``[I]`` ascending.
         sizes: float64 ``[I, 2]`` width and height, pixels.
         category_ids: int64 ``[K]`` ascending.
-        truth_image: int64 ``[G]`` positions in ``image_ids``; likewise ``found_image`` ``[D]``.
-        truth_category: int64 ``[G]`` positions in ``category_ids``; likewise ``found_category`` ``[D]``.
-        truth_box: float64 ``[G, 4]`` xywh pixels, 2 decimals; likewise ``found_box`` ``[D, 4]``.
-        truth_crowd: bool ``[G]``.
-        found_score: float64 ``[D]``, 6 decimals.
+        gt_image: int64 ``[G]`` positions in ``image_ids``; like ``dt_image`` ``[D]``.
+        gt_category: int64 ``[G]`` positions in ``category_ids``; like ``dt_category`` ``[D]``.
+        gt_box: float64 ``[G, 4]`` xywh pixels, 2 decimals; like ``dt_box`` ``[D, 4]``.
+        gt_crowd: bool ``[G]``.
+        dt_score: float64 ``[D]``, 6 decimals.
     """
 
     image_ids: Array
     sizes: Array
     category_ids: Array
-    truth_image: Array
-    truth_category: Array
-    truth_box: Array
-    truth_crowd: Array
-    found_image: Array
-    found_category: Array
-    found_box: Array
-    found_score: Array
+    gt_image: Array
+    gt_category: Array
+    gt_box: Array
+    gt_crowd: Array
+    dt_image: Array
+    dt_category: Array
+    dt_box: Array
+    dt_score: Array
 
     @property
-    def truth_area(self) -> Array:
+    def gt_area(self) -> Array:
         """float64 ``[G]``, square pixels: of the boxes, as there are no masks."""
-        return np.asarray(self.truth_box[:, 2] * self.truth_box[:, 3])
+        return np.asarray(self.gt_box[:, 2] * self.gt_box[:, 3])
 
 
-def make(case: Case, images: int | None = None, seed: int = 0) -> Scene:
+def make(case: Case, images: int | None = None, seed: int = 0) -> BoxDataset:
     """Generate a dataset; ``images`` replaces the number of the case."""
     rng = np.random.default_rng(seed)
     count = images or case.images
     truths = _resampled(rng, _real(), case, count) if case.classes else _subset(rng, _real(), count)
     found = _found(rng, truths, case.limit)
-    return Scene(*truths[:3], *truths[3:], *found)
+    return BoxDataset(*truths[:3], *truths[3:], *found)
 
 
 # ------------------------------------------------------------------------------------------------------ ground truths

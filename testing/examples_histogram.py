@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 from testing.examples_labels import CLASSES, FLOATS, INTS, SIZES, labels_of, scores_of, weights_of
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 
@@ -126,8 +126,8 @@ def _large_examples(rng: np.random.Generator, grid: dict[str, Tensor]) -> Iterat
     )  # fmt: skip
 
 
-def load(scene: Scene) -> Arguments:
+def load(scene: BoxDataset) -> Arguments:
     """200 thresholds for one row of 80 scores a detection."""
     rng = np.random.default_rng(9)
-    rows = len(scene.found_score)
+    rows = len(scene.dt_score)
     return probabilities(rng, rows, CLASSES), labels_of(rng, rows, CLASSES - 1), grids()["even"], None, None

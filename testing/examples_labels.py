@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from testing import formats
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 
 Arguments = tuple[Any, ...]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -117,29 +117,29 @@ def cell_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         yield "1,000,000 of 10,000", (labels_of(rng, 1_000_000, 10_000), 10_000, 5)
 
 
-def _load(scene: Scene) -> tuple[Tensor, Tensor]:
+def _load(scene: BoxDataset) -> tuple[Tensor, Tensor]:
     """One row of scores for each detection, with the label of the detection as target."""
     target = formats.columns(scene).labels % CLASSES
     return torch.rand(len(target), CLASSES, generator=torch.Generator().manual_seed(0)), target
 
 
-def count_top_load(scene: Scene) -> Arguments:
+def count_top_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``count_top``: top 5 of 80 classes."""
     return *_load(scene), 5, None, None
 
 
-def top_load(scene: Scene) -> Arguments:
+def top_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``top_classes``."""
     return _load(scene)[0], 5
 
 
-def pair_load(scene: Scene) -> Arguments:
+def pair_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``count_labels`` and ``count_pairs``."""
     target = formats.columns(scene).labels % CLASSES
     return target.flip(0).contiguous(), target, CLASSES, None, None
 
 
-def cell_load(scene: Scene) -> Arguments:
+def cell_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``first_in_cells``."""
     preds, target, *_ = pair_load(scene)
     return target * CLASSES + preds, CLASSES * CLASSES, 4

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 
 Arguments = tuple[Any, ...]
 SIZES = (0, 1, 31, 33, 1000)
@@ -64,10 +64,10 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     yield "one large class", (torch.from_numpy(rng.random((rows, 1))), multi_hot(rng, rows, 1), None, None)
 
 
-def load(scene: Scene) -> Arguments:
+def load(scene: BoxDataset) -> Arguments:
     """As many rows as the dataset has detections, 100 classes, float32."""
     rng = np.random.default_rng(31)
-    rows = len(scene.found_score)
+    rows = len(scene.dt_score)
     return (
         torch.from_numpy(rng.random((rows, 100), np.float32)),
         torch.from_numpy(rng.integers(0, 100, rows)),

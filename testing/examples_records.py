@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from testing import formats
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.ops.curves import count_truths, order_records
 from valor_gpu.ops.matching import PADDING_BUCKET, USER_INPUT, DetectionBatch, Matched, MatchRule, match_boxes
@@ -155,7 +155,7 @@ def means_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
 # ------------------------------------------------------------------------------------------- at the scale of a dataset
 
 
-def matched(scene: Scene) -> tuple[Matched, Tensor]:
+def matched(scene: BoxDataset) -> tuple[Matched, Tensor]:
     """The records of a dataset under COCO's choices, and the rows of each image (int64 ``[I]``)."""
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
@@ -167,13 +167,13 @@ def matched(scene: Scene) -> tuple[Matched, Tensor]:
     return match_boxes(batch, rule), batch.lengths[0]
 
 
-def order_load(scene: Scene) -> Arguments:
+def order_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``order_records`` for all detections of ``scene``."""
     rows, lengths = matched(scene)
     return rows.detections, lengths.cumsum(0) - lengths, lengths, torch.from_numpy(scene.category_ids), COCO[2], False
 
 
-def curve_load(scene: Scene) -> Arguments:
+def curve_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``precision_recall`` for all detections of ``scene``, as ``MeanAveragePrecision`` reads them."""
     rows, lengths = matched(scene)
     names = torch.from_numpy(scene.category_ids)
@@ -183,18 +183,18 @@ def curve_load(scene: Scene) -> Arguments:
     return rows.detections, *ordered, positives, grid, list(COCO), False, 0
 
 
-def census_load(scene: Scene) -> Arguments:
+def census_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``census`` for all rows of ``scene``."""
     rows = matched(scene)[0]
     return rows.detections, rows.truths, COCO[1]
 
 
-def count_load(scene: Scene) -> Arguments:
+def count_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``count_truths`` for all ground truths of ``scene``."""
     return matched(scene)[0].truths, torch.from_numpy(scene.category_ids), COCO[1], False
 
 
-def means_load(scene: Scene) -> Arguments:
+def means_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``present_means`` for the summary of ``scene``."""
     precision, recall, _ = torch.ops.valor_gpu.precision_recall(*curve_load(scene))
     rows = [[0, area, 0, 0, COCO[0]] for area in range(COCO[1])] + [[1, 0, m, 0, COCO[0]] for m in range(COCO[2])]

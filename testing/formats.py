@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 
-from testing.datasets import ROOT, Array, Case, Scene, make
+from testing.datasets import ROOT, Array, BoxDataset, Case, make
 
 if TYPE_CHECKING:
     import torch
 
 FOLDER = ROOT / "bench_data"
-VERSION = 1  # of the generator: part of the names of cached files
+VERSION = 2  # of the generator: part of the names of cached files
 _COMPACT = (",", ":")
 
 
@@ -23,8 +23,8 @@ class Files(NamedTuple):
     """Where a dataset lies on disk."""
 
     arrays: Path
-    truth: Path
-    found: Path
+    gt: Path
+    dt: Path
 
 
 def cached(case: Case, images: int | None = None, seed: int = 0, folder: Path = FOLDER) -> Files:
@@ -34,34 +34,34 @@ def cached(case: Case, images: int | None = None, seed: int = 0, folder: Path = 
     if not all(path.exists() for path in files):
         folder.mkdir(parents=True, exist_ok=True)
         scene = make(case, images, seed)
-        write_truth(scene, files.truth)
-        write_found(scene, files.found)
+        write_gt(scene, files.gt)
+        write_dt(scene, files.dt)
         np.savez(files.arrays, **vars(scene))
     return files
 
 
-def load(files: Files) -> Scene:
+def load(files: Files) -> BoxDataset:
     """The dataset that :func:`cached` wrote."""
     with np.load(files.arrays) as arrays:
-        return Scene(**arrays)
+        return BoxDataset(**arrays)
 
 
-def write_truth(scene: Scene, path: Path) -> None:
+def write_gt(scene: BoxDataset, path: Path) -> None:
     """Write the ground truths as a COCO instances file."""
     with path.open("w") as file:
         heads = {"images": image_objects(scene), "categories": category_objects(scene)}
         file.write(json.dumps(heads, separators=_COMPACT)[:-1] + ',"annotations":')
-        _write_rows(file, truth_objects(scene))
+        _write_rows(file, gt_objects(scene))
         file.write("}")
 
 
-def write_found(scene: Scene, path: Path) -> None:
+def write_dt(scene: BoxDataset, path: Path) -> None:
     """Write the detections as a COCO results file."""
     columns = (
-        scene.image_ids[scene.found_image].tolist(),
-        scene.category_ids[scene.found_category].tolist(),
-        scene.found_box.tolist(),
-        scene.found_score.tolist(),
+        scene.image_ids[scene.dt_image].tolist(),
+        scene.category_ids[scene.dt_category].tolist(),
+        scene.dt_box.tolist(),
+        scene.dt_score.tolist(),
     )
     with path.open("w") as file:
         _write_rows(file, (dict(zip(("image_id", "category_id", "bbox", "score"), row)) for row in zip(*columns)))
@@ -77,7 +77,7 @@ def _write_rows(file: TextIO, rows: Iterable[dict[str, Any]]) -> None:
     file.write("]" if separator == "," else "[]")
 
 
-def image_objects(scene: Scene) -> list[dict[str, Any]]:
+def image_objects(scene: BoxDataset) -> list[dict[str, Any]]:
     """COCO image objects."""
     return [
         {"id": key, "width": int(width), "height": int(height), "file_name": f"{key:012d}.jpg"}
@@ -85,58 +85,58 @@ def image_objects(scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def category_objects(scene: Scene) -> list[dict[str, Any]]:
+def category_objects(scene: BoxDataset) -> list[dict[str, Any]]:
     """COCO category objects."""
     return [{"id": key, "name": f"category {key}"} for key in scene.category_ids.tolist()]
 
 
-def truth_objects(scene: Scene, first: int = 0, last: int | None = None) -> Iterator[dict[str, Any]]:
+def gt_objects(scene: BoxDataset, first: int = 0, last: int | None = None) -> Iterator[dict[str, Any]]:
     """COCO annotation objects of the ground truths ``first`` to ``last``; ids count from 1."""
     rows = slice(first, last)
     columns = (
-        range(first + 1, len(scene.truth_image) + 1),
-        scene.image_ids[scene.truth_image[rows]].tolist(),
-        scene.category_ids[scene.truth_category[rows]].tolist(),
-        scene.truth_box[rows].tolist(),
-        scene.truth_area[rows].tolist(),
-        scene.truth_crowd[rows].astype(int).tolist(),
+        range(first + 1, len(scene.gt_image) + 1),
+        scene.image_ids[scene.gt_image[rows]].tolist(),
+        scene.category_ids[scene.gt_category[rows]].tolist(),
+        scene.gt_box[rows].tolist(),
+        scene.gt_area[rows].tolist(),
+        scene.gt_crowd[rows].astype(int).tolist(),
     )
     names = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
     return (dict(zip(names, row)) for row in zip(*columns))
 
 
-def dataset(scene: Scene) -> dict[str, Any]:
+def dataset(scene: BoxDataset) -> dict[str, Any]:
     """The COCO dataset object of the ground truths."""
     heads = {"images": image_objects(scene), "categories": category_objects(scene)}
-    return {**heads, "annotations": list(truth_objects(scene))}
+    return {**heads, "annotations": list(gt_objects(scene))}
 
 
-def results_array(scene: Scene, rows: slice = slice(None)) -> Array:
+def results_array(scene: BoxDataset, rows: slice = slice(None)) -> Array:
     """float64 ``[D, 7]``: image id, x, y, width, height, score, category id."""
-    keys = scene.image_ids[scene.found_image[rows]]
-    names = scene.category_ids[scene.found_category[rows]]
-    return np.column_stack([keys, scene.found_box[rows], scene.found_score[rows], names]).astype(np.float64)
+    keys = scene.image_ids[scene.dt_image[rows]]
+    names = scene.category_ids[scene.dt_category[rows]]
+    return np.column_stack([keys, scene.dt_box[rows], scene.dt_score[rows], names]).astype(np.float64)
 
 
-def row_ends(scene: Scene) -> tuple[Array, Array]:
+def row_ends(scene: BoxDataset) -> tuple[Array, Array]:
     """int64 ``[I + 1]``: where the ground truths, and the detections, of each image begin and end."""
     places = np.arange(len(scene.image_ids) + 1)
-    return np.searchsorted(scene.truth_image, places), np.searchsorted(scene.found_image, places)
+    return np.searchsorted(scene.gt_image, places), np.searchsorted(scene.dt_image, places)
 
 
 # ------------------------------------------------------------------------------------------------------------ tensors
 
 
-def through_float32(scene: Scene) -> Scene:
+def through_float32(scene: BoxDataset) -> BoxDataset:
     """The dataset as a model would have put it in float32 xyxy tensors, back in float64 xywh.
 
     Engines that take arrays get this one beside :func:`tensors`, so that all of them see the same numbers.
     """
     boxes = {}
-    for name in ("truth_box", "found_box"):
+    for name in ("gt_box", "dt_box"):
         corners = _corners(getattr(scene, name))
         boxes[name] = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], 1).astype(np.float64)
-    return Scene(**{**vars(scene), **boxes, "found_score": scene.found_score.astype(np.float32).astype(np.float64)})
+    return BoxDataset(**{**vars(scene), **boxes, "dt_score": scene.dt_score.astype(np.float32).astype(np.float64)})
 
 
 def _corners(box: Array) -> Array:
@@ -156,7 +156,7 @@ class Columns(NamedTuple):
     image_ids: torch.Tensor
 
 
-def columns(scene: Scene, device: torch.device | str = "cpu") -> Columns:
+def columns(scene: BoxDataset, device: torch.device | str = "cpu") -> Columns:
     """Tensors of all rows on ``device``."""
     import torch
 
@@ -164,24 +164,24 @@ def columns(scene: Scene, device: torch.device | str = "cpu") -> Columns:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
     return Columns(
-        put(_corners(scene.found_box)),
-        put(scene.found_score.astype(np.float32)),
-        put(scene.category_ids[scene.found_category].astype(np.int64)),
-        put(_corners(scene.truth_box)),
-        put(scene.category_ids[scene.truth_category].astype(np.int64)),
-        put(scene.truth_crowd.astype(np.int64)),
+        put(_corners(scene.dt_box)),
+        put(scene.dt_score.astype(np.float32)),
+        put(scene.category_ids[scene.dt_category].astype(np.int64)),
+        put(_corners(scene.gt_box)),
+        put(scene.category_ids[scene.gt_category].astype(np.int64)),
+        put(scene.gt_crowd.astype(np.int64)),
         put(scene.image_ids.astype(np.int64)),
     )
 
 
-def image_tensors(scene: Scene, device: torch.device | str = "cpu") -> tuple[list[Any], list[Any]]:
+def image_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tuple[list[Any], list[Any]]:
     """One dict of tensors per image on each side, as a model and a data loader hand them out (own memory each)."""
     whole = columns(scene, device)
-    truth_ends, found_ends = (ends.tolist() for ends in row_ends(scene))
+    gt_ends, dt_ends = (ends.tolist() for ends in row_ends(scene))
     preds, target = [], []
     for i in range(len(scene.image_ids)):
-        found = slice(found_ends[i], found_ends[i + 1])
-        truth = slice(truth_ends[i], truth_ends[i + 1])
+        found = slice(dt_ends[i], dt_ends[i + 1])
+        truth = slice(gt_ends[i], gt_ends[i + 1])
         own = {"boxes": whole.boxes[found], "scores": whole.scores[found], "labels": whole.labels[found]}
         preds.append({name: rows.clone() for name, rows in own.items()})
         own = {"boxes": whole.true_boxes[truth], "labels": whole.true_labels[truth], "iscrowd": whole.crowd[truth]}
@@ -190,12 +190,12 @@ def image_tensors(scene: Scene, device: torch.device | str = "cpu") -> tuple[lis
     return preds, target
 
 
-def padded_tensors(scene: Scene, device: torch.device | str = "cpu") -> tuple[dict[str, Any], dict[str, Any]]:
+def padded_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tuple[dict[str, Any], dict[str, Any]]:
     """One dict of tensors ``[I, N, ...]`` on each side, with ``counts [I]``."""
     import torch
 
     whole = columns(scene, device)
-    truth_ends, found_ends = row_ends(scene)
+    gt_ends, dt_ends = row_ends(scene)
 
     def pad(rows: torch.Tensor, ends: Array) -> torch.Tensor:
         counts = np.diff(ends)
@@ -206,10 +206,8 @@ def padded_tensors(scene: Scene, device: torch.device | str = "cpu") -> tuple[di
 
     found = {"boxes": whole.boxes, "scores": whole.scores, "labels": whole.labels}
     truth = {"boxes": whole.true_boxes, "labels": whole.true_labels, "iscrowd": whole.crowd}
-    preds = {name: pad(rows, found_ends) for name, rows in found.items()}
-    target = {name: pad(rows, truth_ends) for name, rows in truth.items()}
-    preds["counts"], target["counts"] = (
-        torch.from_numpy(np.diff(ends)).to(device) for ends in (found_ends, truth_ends)
-    )
+    preds = {name: pad(rows, dt_ends) for name, rows in found.items()}
+    target = {name: pad(rows, gt_ends) for name, rows in truth.items()}
+    preds["counts"], target["counts"] = (torch.from_numpy(np.diff(ends)).to(device) for ends in (dt_ends, gt_ends))
     target["image_id"] = whole.image_ids
     return preds, target

@@ -20,7 +20,7 @@ from testing import examples_labels as labels
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
 from testing import formats
-from testing.datasets import Scene
+from testing.datasets import BoxDataset
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
@@ -74,7 +74,7 @@ class Row:
 
     op: str
     examples: Callable[[bool], Iterator[Example]]
-    load: Callable[[Scene], Arguments]
+    load: Callable[[BoxDataset], Arguments]
     host: frozenset[str] = frozenset()
 
 
@@ -155,7 +155,7 @@ def _iou_examples(quick: bool) -> Iterator[Example]:
     yield Example("one huge segment", _iou_arguments(huge, (torch.float32, torch.float64)))
 
 
-def _iou_load(scene: Scene) -> Arguments:
+def _iou_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     ends = [np.cumsum([0, *counts]) for counts in (found, truth, found * truth)]
@@ -256,7 +256,7 @@ def _large_match_examples(scene: Callable[..., DetectionBatch]) -> Iterator[Exam
     yield Example("one huge image", _match_arguments(huge), native_only=True)
 
 
-def _match_load(scene: Scene) -> Arguments:
+def _match_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     batch = DetectionBatch(
@@ -283,7 +283,7 @@ def _mask_examples(quick: bool) -> Iterator[Example]:
     yield Example("one huge mask", _masks(huge))
 
 
-def _mask_load(scene: Scene) -> Arguments:
+def _mask_load(scene: BoxDataset) -> Arguments:
     """100 masks of 1080 x 1920, whatever the scene."""
     return _masks((100, 1080, 1920))
 

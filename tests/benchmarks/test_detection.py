@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def scene() -> datasets.Scene:
+def scene() -> datasets.BoxDataset:
     return datasets.make(VAL, 30)
 
 
@@ -44,16 +44,16 @@ def test_datasets_are_seeded_ordered_and_within_their_images(case: datasets.Case
     images = min(case.images, 60)
     scene, again, other = (datasets.make(case, images, seed) for seed in (0, 0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(again).values()))
-    assert not np.array_equal(scene.found_score, other.found_score)
+    assert not np.array_equal(scene.dt_score, other.dt_score)
     assert len(scene.image_ids) == images and (np.diff(scene.image_ids) > 0).all()
-    assert (np.diff(scene.truth_image) >= 0).all() and (np.diff(scene.found_image) >= 0).all()
-    counts = np.bincount(scene.found_image, minlength=images)
+    assert (np.diff(scene.gt_image) >= 0).all() and (np.diff(scene.dt_image) >= 0).all()
+    counts = np.bincount(scene.dt_image, minlength=images)
     assert counts.max() == case.limit and counts.mean() > 0.9 * case.limit
-    falling = np.diff(scene.found_score) <= 0
-    assert falling[np.diff(scene.found_image) == 0].all()
-    ends = scene.found_box[:, :2] + scene.found_box[:, 2:]
-    assert (scene.found_box[:, :2] >= 0).all() and (ends <= scene.sizes[scene.found_image] + 0.01).all()
-    assert len(np.unique(scene.found_score)) < len(scene.found_score)  # there are ties
+    falling = np.diff(scene.dt_score) <= 0
+    assert falling[np.diff(scene.dt_image) == 0].all()
+    ends = scene.dt_box[:, :2] + scene.dt_box[:, 2:]
+    assert (scene.dt_box[:, :2] >= 0).all() and (ends <= scene.sizes[scene.dt_image] + 0.01).all()
+    assert len(np.unique(scene.dt_score)) < len(scene.dt_score)  # there are ties
 
 
 def test_ground_truths_of_val2017_are_the_real_ones() -> None:
@@ -61,15 +61,15 @@ def test_ground_truths_of_val2017_are_the_real_ones() -> None:
     assert (len(real.image_ids), len(real.box), len(real.category_ids)) == (5_000, 36_781, 80)
 
 
-def test_files_hold_the_dataset(files: formats.Files, scene: datasets.Scene) -> None:
+def test_files_hold_the_dataset(files: formats.Files, scene: datasets.BoxDataset) -> None:
     loaded = formats.load(files)
     assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(loaded).values()))
-    truth, found = read_ground_truth(files.truth).annotations, read_results(files.found)
-    assert np.array_equal(truth.bbox, scene.truth_box) and np.array_equal(truth.area, scene.truth_area)
-    assert np.array_equal(truth.iscrowd, scene.truth_crowd)
-    assert np.array_equal(found.bbox, scene.found_box) and np.array_equal(found.score, scene.found_score)
-    assert np.array_equal(found.image_id, scene.image_ids[scene.found_image])
-    assert np.array_equal(found.category_id, scene.category_ids[scene.found_category])
+    truth, found = read_ground_truth(files.gt).annotations, read_results(files.dt)
+    assert np.array_equal(truth.bbox, scene.gt_box) and np.array_equal(truth.area, scene.gt_area)
+    assert np.array_equal(truth.iscrowd, scene.gt_crowd)
+    assert np.array_equal(found.bbox, scene.dt_box) and np.array_equal(found.score, scene.dt_score)
+    assert np.array_equal(found.image_id, scene.image_ids[scene.dt_image])
+    assert np.array_equal(found.category_id, scene.category_ids[scene.dt_category])
 
 
 def test_files_are_made_once(files: formats.Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,13 +77,13 @@ def test_files_are_made_once(files: formats.Files, monkeypatch: pytest.MonkeyPat
     assert formats.cached(VAL, 30, folder=files.arrays.parent) == files
 
 
-def test_all_formats_of_tensors_hold_the_same_numbers(scene: datasets.Scene) -> None:
+def test_all_formats_of_tensors_hold_the_same_numbers(scene: datasets.BoxDataset) -> None:
     preds, target = formats.image_tensors(scene)
     packed, packed_target = formats.padded_tensors(scene)
     narrow = formats.through_float32(scene)
     boxes = torch.cat([item["boxes"] for item in preds])
     sides = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1).double()
-    assert np.array_equal(sides.numpy(), narrow.found_box)
+    assert np.array_equal(sides.numpy(), narrow.dt_box)
     for i, (found, truth) in enumerate(zip(preds, target)):
         assert int(truth["image_id"]) == scene.image_ids[i]
         for name, rows in found.items():
@@ -106,7 +106,7 @@ def test_examples_agree(name: str, device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_run_at_scale(name: str, scene: datasets.Scene) -> None:
+def test_rows_run_at_scale(name: str, scene: datasets.BoxDataset) -> None:
     arguments = ROWS[name].load(scene) if name != "pack_masks" else (torch.zeros(2, 3, 4, dtype=torch.bool),)
     assert registry.moved_bytes(arguments, registry.call(name)(*arguments)) > 0
 

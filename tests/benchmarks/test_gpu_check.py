@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def scene() -> datasets.Scene:
+def scene() -> datasets.BoxDataset:
     return datasets.make(datasets.CASES["val2017"], 30)
 
 
@@ -32,7 +32,7 @@ def test_without_a_gpu_nothing_runs(
     assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 
-def test_all_checks_pass_on_the_cpu(scene: datasets.Scene) -> None:
+def test_all_checks_pass_on_the_cpu(scene: datasets.BoxDataset) -> None:
     work = Work("small", scene, whole_target=60, batches_target=60, repeats=2)
     result = gpu_check.collect(CPU, quick=True, works=[work], copy_size=1 << 16)
     assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
