@@ -229,6 +229,7 @@ BAD = [
     (["--target", "truth"], "data.csv must have one column 'truth' but has no such column among t, a, b"),
     (["--weight", "t"], "data.csv: line 2, column 't' must hold a finite number but got 'a'"),
     (["--labels", "x,y"], "data.csv: line 2, column 't' must be one of the classes x, y but got 'a'"),
+    (["--normalize", "true", "--plot", "{folder}/roc.png"], "--normalize needs a --plot whose name ends in confusion"),
     (["--ignore", "zzz"], "ignore must be a class of column 't' but got 'zzz': it holds a, b"),
     (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
 ]

@@ -129,6 +129,15 @@ def test_a_link_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
 
 
+def test_full_and_closed_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DETECT, "--quiet", "--json", "/dev/full"]) == FAILURE
+    assert "No space left on device" in capsys.readouterr().err
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *DETECT, "--quiet", "--json", "-"]
+    closed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert closed.returncode == BAD_INPUT
+    assert closed.stderr == "valor-gpu detect: error: standard output must be open but is closed\n"
+
+
 def test_a_link_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)

@@ -44,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        argv: arguments, default: those of the process.
+        argv: arguments, default: the arguments of the process.
 
     Returns:
-        The exit status. A command line that argparse refuses, ``--help`` and ``--version`` raise SystemExit instead.
+        The exit status. A command line that argparse rejects, ``--help`` and ``--version`` raise SystemExit instead.
     """
     options = parser().parse_args(argv)
     try:
@@ -248,9 +248,9 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
 
         usable_device(options.device)
         progress.step(f"reading {options.gt.name} and {options.dt.name}")
-        truth = COCO(options.gt)
-        found = truth.loadRes(options.dt)
-        evaluator = COCOeval(truth, found, "bbox", device=options.device, convention=options.convention)
+        ground_truths = COCO(options.gt)
+        detections = ground_truths.loadRes(options.dt)
+        evaluator = COCOeval(ground_truths, detections, "bbox", device=options.device, convention=options.convention)
         progress.step(f"matching {plural(len(evaluator.params.imgIds), 'image')}")
         evaluator.evaluate()
         progress.step("accumulating")
@@ -315,6 +315,8 @@ def _classify(options: argparse.Namespace) -> None:
 
     _check_paths({"--data": options.data}, options.json, options.plot)
     pictures = {path: _picture_of(path, options) for path in options.plot}
+    if options.normalize and "confusion" not in pictures.values():
+        raise InputError("--normalize needs a --plot whose name ends in confusion")
     inputs = _inputs(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
@@ -325,9 +327,9 @@ def _classify(options: argparse.Namespace) -> None:
 
         usable_device(options.device)
         progress.step(f"reading {options.data.name}")
-        found = _read(options)
-        progress.step(f"counting {plural(len(found.target), 'sample')}")
-        evaluated = evaluate(found, options.average, options.thresholds, options.device, set(pictures.values()))
+        predictions = _read(options)
+        progress.step(f"counting {plural(len(predictions.target), 'sample')}")
+        evaluated = evaluate(predictions, options.average, options.thresholds, options.device, set(pictures.values()))
         progress.step("writing")
         if inputs is not None:
             classes = list(evaluated.names)

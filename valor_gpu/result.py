@@ -1,4 +1,4 @@
-"""Result: numbers, the choices that made them, what they were counted on, and why one is missing. No torch import."""
+"""Result: numbers, the choices that made them, counts behind them, and why one is missing. Imports no torch."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ def grid_choice(values: Iterable[float]) -> str | list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a metric found.
+    """Numbers of a metric, with the choices that made them, counts, and reasons for missing numbers.
 
     Attributes:
         values: name to number, to array (anything with ``shape`` and ``tolist``), or to a mapping of these. NaN: the
             number does not exist on this data.
         signature: the choices that made the numbers.
-        counts: what they were counted on, for example images, ground truths, predictions, failures.
-        reasons: name to why that number is NaN. Nested names are joined by ``/``; the reason of a mapping is that of
-            everything in it.
+        counts: how many there were, for example, of images, ground truths, predictions, failures.
+        reasons: name to why that number is NaN. Nested names are joined by ``/``; the reason of a mapping
+            holds for everything in it.
         plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
 
     Raises:
@@ -147,7 +147,14 @@ class Result:
         }
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Whatever the plotter of this result draws, on the matplotlib axes ``ax`` when given.
+        """Draw this result with matplotlib; returns the axes.
+
+        Args:
+            ax: matplotlib axes; None makes new ones with pyplot.
+            options: of the picture. All take ``source`` (what was evaluated, for the title) and ``resize`` (fit the
+                figure of ``ax`` to the picture); pictures of classification take ``names`` (of the classes), and the
+                confusion matrix takes ``label`` (which label of the multilabel task) and ``normalize`` (``true``,
+                ``pred`` or ``all``).
 
         Raises:
             MissingExtraError: matplotlib is not installed.

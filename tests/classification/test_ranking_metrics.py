@@ -177,7 +177,7 @@ def test_numbers_that_do_not_exist(plan: dict[str, Any]) -> None:
     metric = updated(ROCAUC(num_classes=3, average="none", **plan), (torch.eye(3)[[0, 1, 1]], torch.tensor([0, 1, 0])))
     assert metric.compute().isnan().tolist() == [False, False, True]
     assert updated(ROCAUC(num_classes=3, **plan), (torch.eye(3)[[0, 1, 1]], torch.tensor([0, 1, 0]))).compute() == 0.75
-    assert metric.result().reason("per_class") == "classes without positives or without negatives have none"
+    assert metric.result().reason("per_class") == "classes with no positives or no negatives have none"
 
 
 def test_ties_are_half(device: torch.device) -> None:

@@ -182,7 +182,7 @@ def test_missing_keys(convention, key):
     dataset = random_objects(2)[0]
     with pytest.raises(
         InputError,
-        match=r"results\[3\] must have score but has only image_id, category_id, bbox \(nulls do not count\)$",
+        match=r"results\[3\] must have score but has only image_id, category_id, bbox \(null counts as missing\)$",
     ):
         run(evaluator(OURS, (dataset, results), convention=convention))
 

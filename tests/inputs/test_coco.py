@@ -381,15 +381,15 @@ RESULT_ERRORS = [
     ('[{"é": "unclosed}]', "byte 19: needed the closing quote of the string", "byte 8: Unterminated string"),
     ('[{"other": [1, {"a": 2]}]', "byte 22: needed ',' or '}' but got ']}]'", "byte 22: Expecting ',' delimiter"),
     (f"[{RESULT}, 5]", r": \[1\] must be an object but got 5$", None),
-    (f"[{RESULT}, {{}}]", r": \[1\] must have image_id but has only other keys \(nulls do not count\)$", None),
+    (f"[{RESULT}, {{}}]", r": \[1\] must have image_id but has only other keys \(null counts as missing\)$", None),
     (
         '[{"image_id": 1, "score": null}]',
-        r": \[0\] must have category_id but has only image_id \(nulls do not count\)$",
+        r": \[0\] must have category_id but has only image_id \(null counts as missing\)$",
         None,
     ),
     (
         f"[{RESULT}, {RESULT[:-15]}}}]",
-        r": \[1\] must have score but has only image_id, category_id, bbox \(nulls do not count\)$",
+        r": \[1\] must have score but has only image_id, category_id, bbox \(null counts as missing\)$",
         None,
     ),
     ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer but got 1.5$", None),
@@ -479,7 +479,7 @@ def test_what_absent_values_become(tmp_path, reader):
     assert np.isnan(rows.bbox).all() and np.isnan(rows.area).all() and np.isnan(rows.score).all()
     assert {name for name in coco.BIT if rows.has(name)[0]} == {"id", "image_id"}
     with pytest.raises(
-        InputError, match=r"annotations\[0\] must have bbox but has only id, image_id \(nulls do not count\)$"
+        InputError, match=r"annotations\[0\] must have bbox but has only id, image_id \(null counts as missing\)$"
     ):
         rows.require("id", "bbox")
 

@@ -135,7 +135,7 @@ class RankingMetric(ScoreMetric):
         single = len(ranking.value) == 1
         for side, totals in (("positives", ranking.positives), ("negatives", ranking.negatives)):
             values[side] = float(totals[0]) if single else totals.cpu().numpy()
-        reason = f"no {self._needs} to rank" if single else f"classes without {self._needs} have none"
+        reason = f"there are no {self._needs}" if single else f"classes with no {self._needs} have none"
         signature = self._signature(average=self.average)
         return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
 
@@ -185,7 +185,7 @@ class ROCAUC(RankingMetric):
         tensor([1.0000, 0.8333,    nan])
     """
 
-    _row, _needs = 0, "positives or without negatives"
+    _row, _needs = 0, "positives or no negatives"
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         value, bound = roc_auc(counts)

@@ -68,7 +68,7 @@ def missing_field(where: str, row: int, field: str, present: int) -> InputError:
     """The error for a record without ``field``; ``present`` has the bits of the fields it has."""
     has = [name for name in FIELDS if present & int(BIT[name])]
     return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}"
-                      " (nulls do not count)")  # fmt: skip
+                      " (null counts as missing)")  # fmt: skip
 
 
 def check_array(where: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""What ``valor-gpu classify`` evaluates and shows."""
+"""Numbers and report of ``valor-gpu classify``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AVERAGES = ("macro", "micro", "weighted")
 PICTURES = ("roc", "pr", "confusion", "reliability")
 """What can be drawn: the ends of the names of picture files."""
 OF_SCORES = ("roc", "pr", "reliability")
-"""Those that need scores."""
+"""Pictures that need scores."""
 
 _NUMBERS = {
     "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "precision": "precision", "recall": "recall",
@@ -34,7 +34,7 @@ class Evaluated:
     """An evaluated file of predictions.
 
     Attributes:
-        result: all numbers, those of each class by its name, the confusion matrix, counts and choices.
+        result: all numbers, also per class by its name, the confusion matrix, counts and choices.
         parts: name to the result of one metric, for pictures.
         names: of the classes.
     """
@@ -49,12 +49,12 @@ class Evaluated:
 
 
 def evaluate(
-    found: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str] = ()
+    predictions: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str] = ()
 ) -> Evaluated:
     """All metrics of a file of predictions.
 
     Args:
-        found: the predictions.
+        predictions: the predictions.
         average: ``macro``, ``micro`` or ``weighted``, over the classes; a single column of scores has none.
         thresholds: how many evenly spaced ones ROC AUC, average precision and curves are read at; None is exact.
         device: where to count.
@@ -62,33 +62,33 @@ def evaluate(
     """
     import torch
 
-    metrics = _metrics(found, average, thresholds, pictures)
-    preds = torch.from_numpy(found.labels if found.scores is None else found.scores).to(device)
-    target = torch.from_numpy(found.target).to(device)
-    weight = None if found.weight is None else torch.from_numpy(found.weight).to(device)
+    metrics = _metrics(predictions, average, thresholds, pictures)
+    preds = torch.from_numpy(predictions.labels if predictions.scores is None else predictions.scores).to(device)
+    target = torch.from_numpy(predictions.target).to(device)
+    weight = None if predictions.weight is None else torch.from_numpy(predictions.weight).to(device)
     for metric in metrics.values():
         metric.to(device).update(preds, target, weight)
     parts = {name: metric.result() for name, metric in metrics.items()}
     choices = {
-        "task": "binary" if found.binary else "multiclass",
-        "average": "none" if found.binary else average,
-        "thresholds": "none" if found.scores is None else "exact" if thresholds is None else thresholds,
-        "weights": found.weight is not None,
+        "task": "binary" if predictions.binary else "multiclass",
+        "average": "none" if predictions.binary else average,
+        "thresholds": "none" if predictions.scores is None else "exact" if thresholds is None else thresholds,
+        "weights": predictions.weight is not None,
         "calibration_bins": parts["calibration_error"].signature["n_bins"] if "calibration_error" in parts else None,
     }
-    return Evaluated(_whole(found, parts, choices), parts, found.names)
+    return Evaluated(_whole(predictions, parts, choices), parts, predictions.names)
 
 
 def _metrics(
-    found: Predictions, average: str, thresholds: int | None, pictures: Collection[str]
+    predictions: Predictions, average: str, thresholds: int | None, pictures: Collection[str]
 ) -> dict[str, Metric[Any]]:
     import torch
 
     from valor_gpu import classification as c
 
     task: dict[str, Any] = {"ignore_index": IGNORED}
-    if not found.binary:
-        task["num_classes"] = len(found.names)
+    if not predictions.binary:
+        task["num_classes"] = len(predictions.names)
     averaged: dict[str, Any] = {**task, "average": average}
     metrics: dict[str, Metric[Any]] = {
         "accuracy": c.Accuracy(average="micro", **task),
@@ -100,7 +100,7 @@ def _metrics(
         "cohen_kappa": c.CohenKappa(**task),
         "confusion_matrix": c.ConfusionMatrix(**task),
     }
-    if found.scores is not None:
+    if predictions.scores is not None:
         scores: dict[str, Any] = {"thresholds": thresholds, "score_dtype": torch.float64}
         metrics["roc_auc"] = c.ROCAUC(**averaged, **scores)
         metrics["average_precision"] = c.AveragePrecision(**averaged, **scores)
@@ -110,7 +110,7 @@ def _metrics(
     return metrics
 
 
-def _whole(found: Predictions, parts: Mapping[str, Result], choices: dict[str, Any]) -> Result:
+def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[str, Any]) -> Result:
     """The numbers of all metrics in one result."""
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
@@ -118,30 +118,30 @@ def _whole(found: Predictions, parts: Mapping[str, Result], choices: dict[str, A
         if name not in parts:
             values[name], reasons[name] = math.nan, "needs scores, not predicted classes"
             continue
-        part, own = parts[name], parts[name].signature["metric"]
-        values[name] = part.values[own]
+        part, key = parts[name], parts[name].signature["metric"]
+        values[name] = part.values[key]
         if math.isnan(values[name]):
-            reasons[name] = part.reason(own) or "does not exist on this data"
+            reasons[name] = part.reason(key) or "does not exist on this data"
     support = parts["confusion_matrix"].values["confusion_matrix"].sum(1)
-    values["samples_per_class"] = dict(zip(found.names, support.tolist()))
+    values["samples_per_class"] = dict(zip(predictions.names, support.tolist()))
     for name in _AVERAGED:
         if name in parts and "per_class" in parts[name].values:
             key = f"{name}_per_class"
-            values[key] = dict(zip(found.names, parts[name].values["per_class"].tolist()))
+            values[key] = dict(zip(predictions.names, parts[name].values["per_class"].tolist()))
             if reason := parts[name].reason("per_class"):
                 reasons[key] = reason
     values["confusion_matrix"] = parts["confusion_matrix"].values["confusion_matrix"]
     counts = {
-        "samples": len(found.target),
-        "ignored": int((found.target == IGNORED).sum()),
-        "classes": len(found.names),
+        "samples": len(predictions.target),
+        "ignored": int((predictions.target == IGNORED).sum()),
+        "classes": len(predictions.names),
         "classes_without_samples": int((support == 0).sum()),
     }
     return Result(values, Signature({"metric": "classify", **choices}), counts, reasons)
 
 
 def summary(evaluated: Evaluated) -> str:
-    """A line for each number; of one that does not exist, why."""
+    """One line per number, or why it does not exist."""
     result, rows = evaluated.result, []
     for name, text in _NUMBERS.items():
         if result.signature["task"] == "binary" and name in ("precision", "recall", "f1"):
@@ -158,7 +158,7 @@ def _number(value: float) -> str:
 
 
 def class_table(evaluated: Evaluated) -> str:
-    """A line for each class: samples (or their weight), precision, recall, F1, ROC AUC and average precision."""
+    """One line per class: samples (or their weight), precision, recall, F1, ROC AUC and average precision."""
     values = evaluated.result.values
     keys = [name for name in _AVERAGED if f"{name}_per_class" in values]
     rows = [
@@ -173,7 +173,7 @@ def class_table(evaluated: Evaluated) -> str:
 
 
 def count_line(result: Result) -> str:
-    """What the numbers were counted on, in words."""
+    """How many samples and classes the numbers come from."""
     counts = result.counts
     text = f"{plural(counts['samples'], 'sample')} ({counts['ignored']:,} of them ignored)"
     return f"{text}, {counts['classes']:,} classes ({counts['classes_without_samples']:,} of them without samples)"

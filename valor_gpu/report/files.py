@@ -27,7 +27,7 @@ def is_standard_output(path: Path) -> bool:
         return True
     try:
         return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
-    except (OSError, ValueError):  # there is no such file, or a standard output without a descriptor
+    except (OSError, ValueError, AttributeError):  # no such file, or no standard output, or one without a descriptor
         return False
 
 
@@ -69,6 +69,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     # Inside JSON strings a newline is escaped, so these brackets are lists.
     text = re.sub(r"\[\n([^\[\]{}]*)\]", _on_one_line, text) + "\n"
     if is_standard_output(path):
+        if sys.stdout is None:
+            raise InputError("standard output must be open but is closed")
         sys.stdout.write(text)
         sys.stdout.flush()
         return
