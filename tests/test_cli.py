@@ -194,7 +194,7 @@ def test_picture_shows_mean_precision_of_every_threshold() -> None:
     assert axes.get_title("left") == "Box AP 0.505"
     details = "IoU 0.50 to 0.95, mean over classes, strict convention, 100 images\n"
     assert [text.get_text() for text in axes.texts] == [details]
-    assert axes.get_legend().get_texts()[0].get_text() == "0.697  0.50"
+    assert axes.get_legend().get_texts()[0].get_text() == "0.697 at 0.50"
 
 
 @pytest.mark.parametrize(

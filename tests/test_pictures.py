@@ -160,7 +160,7 @@ def test_legends_name_the_worst_classes_with_their_areas(kind: str, area: str) -
     assert len(named) == 10 and areas == sorted(areas)
     assert mean.endswith("  mean of 60 classes") and areas[-1] < float(mean.split()[0])
     assert {int(text.split()[-1]) for text in named} < set(range(30))  # low indices are worse
-    assert axes.get_legend().get_title().get_text() == f"{area}     class, the 10 worst of 60"
+    assert axes.get_legend().get_title().get_text() == f"{area} and class: the 10 worst of 60"
     assert axes.texts[0].get_text() == "a.csv\n3,000 samples, exact, each class against the rest\n"
     assert axes.get_title("left").endswith(f"mean {area} {mean.split()[0]}")
 

@@ -130,8 +130,8 @@ def _name_classes(
     if len(lines) > 1:
         handles += axes.plot(_GRID, _mean_curve(lines, roc), color="black", linewidth=2, zorder=4)
         rows.append(f"{_three(_mean_area(lines))}  mean of {len(lines)} classes")
-    which = f", the {NAMED} worst of {len(lines)}" if len(lines) > NAMED else ""
-    legend(axes, handles, replace(texts, texts=rows), f"{'AUC' if roc else 'AP'}     class{which}")
+    which = f": the {NAMED} worst of {len(lines)}" if len(lines) > NAMED else ""
+    legend(axes, handles, replace(texts, texts=rows), f"{'AUC' if roc else 'AP'} and class{which}")
 
 
 def _name_single(axes: Any, handles: list[Any], line: _Line, roc: bool) -> None:

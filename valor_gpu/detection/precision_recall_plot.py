@@ -32,7 +32,7 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
     for index, (threshold, precision) in enumerate(zip(thresholds, precisions)):
         lines += axes.plot(result.values["recall_thresholds"], precision, color=colors[index], linewidth=1.7,
                            linestyle=_DASHES[index % 2], clip_on=False)  # fmt: skip
-        texts.append(f"{_number(precision.mean())}  {threshold:.2f}")
+        texts.append(f"{_number(precision.mean())} at {threshold:.2f}")
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision, mean over classes")
     axes.grid(**GRID)
     axes.set_axisbelow(True)
@@ -41,7 +41,7 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
     elif not result.counts["detections"]:
         say_empty(axes, "no detections")
     else:
-        legend(axes, lines, Texts.of(texts), "AP     IoU threshold")
+        legend(axes, lines, Texts.of(texts), "AP at each IoU threshold")
     titled(axes, f"Box AP {_number(result.values['map']).strip()}", _details(result), source)
     return axes
 
