@@ -16,7 +16,6 @@ from valor_gpu.classification.threshold_counts import (
     DetailedPrecisionRecallCurve,
     ThresholdCounts,
     detailed_counts,
-    valor_detailed_curve,
 )
 from valor_gpu.errors import InputError
 
@@ -191,59 +190,10 @@ def test_classes_that_were_not_predicted() -> None:
     assert found.counts[3].tolist() == [[0, 0], [1, 0]]
 
 
-# ------------------------------------------------------------------------------------------------------ Valor's dicts
-
-ANIMALS = ["bee", "cat", "dog"]
 SCORES = torch.tensor(
     [[0.228, 0.446, 0.326], [0.445, 0.407, 0.148], [0.403, 0.25, 0.347], [0.55, 0.2, 0.25]], dtype=torch.float64
 )
 TRUTH = torch.tensor([1, 0, 1, 0])
-
-
-def test_curve_of_valor() -> None:
-    metric = ThresholdCounts(num_classes=3, score_dtype=torch.float64)
-    value = updated(metric, (SCORES, TRUTH)).to_valor(ANIMALS)
-    assert list(value) == ANIMALS and list(value["cat"]) == list(VALOR_THRESHOLDS)
-    assert value["cat"][0.25] == {
-        "tp": 2, "fp": 1, "fn": 0, "tn": 1, "precision": 2 / 3, "recall": 1.0, "accuracy": 0.75, "f1_score": 0.8
-    }  # fmt: skip
-    nothing = {"tp": 0, "fp": 0, "fn": 2, "tn": 2, "precision": -1, "recall": 0.0, "accuracy": 0.5, "f1_score": -1}
-    assert value["cat"][0.5] == nothing
-    assert value["dog"][0.05]["recall"] == value["dog"][0.95]["precision"] == -1
-    assert all(isinstance(value["bee"][0.5][name], int) for name in ("tp", "fp", "fn", "tn"))
-    assert list(metric.to_valor()) == ["0", "1", "2"]
-    with pytest.raises(InputError, match="labels must have 3 names, one a class, but got 1"):
-        metric.to_valor(["cat"])
-    result = metric.result()
-    assert np.isnan(result.values["precision"][1, -1])
-    assert result.values["f1_score"][1, -1] == 0.0
-    assert result.reason("precision") == "0 is divided by 0 at these thresholds"
-    assert result.values["thresholds"].tolist() == list(VALOR_THRESHOLDS)
-
-
-def test_detailed_curve_of_valor() -> None:
-    metric = DetailedPrecisionRecallCurve(num_classes=3, max_examples=2, score_dtype=torch.float64)
-    value = updated(metric, (SCORES, TRUTH)).to_valor(ANIMALS, [["uid0"], ["uid1"], ["uid2"], ["uid3"]])
-    assert value["cat"][0.3] == {
-        "tp": {"total": 1, "observations": {"all": {"count": 1, "examples": [["uid0"]]}}},
-        "tn": {"total": 1, "observations": {"all": {"count": 1, "examples": [["uid3"]]}}},
-        "fp": {"total": 1, "observations": {"misclassifications": {"count": 1, "examples": [["uid1"]]}}},
-        "fn": {
-            "total": 1,
-            "observations": {
-                "misclassifications": {"count": 1, "examples": [["uid2"]]},
-                "no_predictions": {"count": 0, "examples": []},
-            },
-        },
-    }
-    missed = value["cat"][0.45]["fn"]
-    assert missed["total"] == 2 and missed["observations"]["no_predictions"]["examples"] == [["uid0"], ["uid2"]]
-    assert metric.to_valor()["2"][0.95]["tn"]["observations"]["all"] == {"count": 4, "examples": [0, 1]}
-    with pytest.raises(InputError, match="samples must have 4 entries, one a sample, but got 1"):
-        metric.to_valor(ANIMALS, ["uid0"])
-    detailed = detailed_counts(SCORES, TRUTH, torch.tensor(VALOR_THRESHOLDS).double(), max_examples=0)
-    value = valor_detailed_curve(detailed, VALOR_THRESHOLDS, ANIMALS, ())
-    assert value["bee"][0.05]["tp"] == {"total": 2, "observations": {"all": {"count": 2, "examples": []}}}
 
 
 def test_what_the_detailed_curve_refuses() -> None:

@@ -1,12 +1,12 @@
 """Counts at score thresholds: those of Valor's PrecisionRecallCurve and Counts, and Valor's detailed curve.
 
-Valor: docs/metrics.md (MIT) and valor_core; where its code and its document differ, see :func:`valor_curve`.
+Valor: docs/metrics.md (MIT) and valor_core; docs/valor.md says where its code and its document differ. The dicts of its
+curves are made by :mod:`valor_gpu.valor.result_curves`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,66 +123,14 @@ def _examples(
     return torch.stack(examples, 2)
 
 
-def valor_curve(counts: CountsAtThresholds, thresholds: Sequence[float], labels: Sequence[str]) -> dict[str, Any]:
-    """The value of Valor's PrecisionRecallCurve: ``{label: {threshold: {"tp": ..., "f1_score": ...}}}``.
-
-    A number that does not exist is -1; so is an F1 score without true positives, as in Valor.
-
-    Args:
-        counts: ``[C, T]``.
-        thresholds: T numbers, the keys.
-        labels: C names.
-    """
-    numbers = {name: part.tolist() for name, part in {**counts._asdict(), **count_ratios(counts)}.items()}
-
-    def point(c: int, t: int) -> dict[str, Any]:
-        found = {
-            name: int(n) if n.is_integer() else n for name in CountsAtThresholds._fields for n in [numbers[name][c][t]]
-        }
-        shares = {name: numbers[name][c][t] for name in ("precision", "recall", "accuracy", "f1_score")}
-        shares["f1_score"] = shares["f1_score"] if found["tp"] else math.nan
-        return {**found, **{name: -1 if math.isnan(share) else share for name, share in shares.items()}}
-
-    return {label: {key: point(c, t) for t, key in enumerate(thresholds)} for c, label in enumerate(labels)}
-
-
-def valor_detailed_curve(
-    detailed: Detailed, thresholds: Sequence[float], labels: Sequence[str], samples: Sequence[Any]
-) -> dict[str, Any]:
-    """The value of Valor's DetailedPrecisionRecallCurve.
-
-    Args:
-        detailed: of C classes and T thresholds.
-        thresholds: T numbers, the keys.
-        labels: C names.
-        samples: what is given as the example of each row, N of them.
-
-    Returns:
-        ``{label: {threshold: {"tp" | "tn" | "fp" | "fn": {"total": n, "observations": {name: {"count": n, "examples":
-        [...]}}}}}}``.
-    """
-    counts, examples = detailed.counts.cpu().numpy(), detailed.examples.cpu().numpy()
-
-    def cell(c: int, i: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for kind, count, rows in zip(KINDS, counts[:, c, i].tolist(), examples[:, c, i].tolist()):
-            side, name = kind.split("/")
-            group = found.setdefault(side, {"total": 0, "observations": {}})
-            group["total"] += count
-            group["observations"][name] = {"count": count, "examples": [samples[row] for row in rows if row >= 0]}
-        return found
-
-    return {label: {t: cell(c, i) for i, t in enumerate(thresholds)} for c, label in enumerate(labels)}
-
-
 class ThresholdCounts(ScoreMetric):
     """Counts tp, fp, fn and tn of every class at score thresholds (``score >= t``), and computes their ratios.
 
     These are the numbers of Valor's PrecisionRecallCurve and, with ``hardmax``, of its Counts. Every class is a binary
     problem by itself, whose positives are the samples with it as target. With ``hardmax`` only the largest score of a
     sample can reach a threshold; a target that does not is a false negative. A ratio 0 / 0 is NaN (precision where no
-    score reaches the threshold, recall without positives); :meth:`to_valor` gives -1 there and for F1 without true
-    positives.
+    score reaches the threshold, recall without positives). Valor's curve, which has -1 there, is made by
+    ``valor_gpu.valor.threshold_curve`` from the result.
 
     Source: Valor, docs/metrics.md, Precision-Recall Curves.
 
@@ -210,9 +158,6 @@ class ThresholdCounts(ScoreMetric):
         >>> result = metric.compute()
         >>> result["tp"].tolist(), result["fn"].tolist(), result["precision"].tolist()
         ([[1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]], [[0.5, 1.0], [0.5, 0.0]])
-        >>> metric.to_valor(["cat", "dog"])["dog"][0.6]
-        {'tp': 0, 'fp': 1, 'fn': 1, 'tn': 1, 'precision': 0.0, 'recall': 0.0, 'accuracy': 0.3333333333333333, \
-'f1_score': -1}
     """
 
     def __init__(
@@ -248,15 +193,6 @@ class ThresholdCounts(ScoreMetric):
             reasons = dict.fromkeys(missing, "0 is divided by 0 at these thresholds")
             return Result(values, self._signature(), self._counts(state), reasons)
 
-    def to_valor(self, labels: Sequence[str] | None = None) -> dict[str, Any]:
-        """The value of Valor's PrecisionRecallCurve, see :func:`valor_curve`; collective like ``compute``.
-
-        Args:
-            labels: a name a class; default: the class indices.
-        """
-        with self.synced_state() as state:
-            return valor_curve(threshold_counts(state.counts), self.levels, _names(labels, self.task))
-
     def _values(self, state: Histogram) -> dict[str, Tensor]:
         counts = threshold_counts(state.counts)
         values = {**counts._asdict(), **count_ratios(counts)}
@@ -269,7 +205,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     False negatives have two causes: a misclassification, where another class reaches the threshold, or no prediction.
     The scores of all samples are kept, and shared with exact ROC AUC and curves in a collection. A score that equals a
     threshold reaches it. In the binary task there is no other class, so that every false negative has no prediction.
-    Kinds without samples count 0 and have no example.
+    Kinds without samples count 0 and have no example. ``valor_gpu.valor.detailed_curve`` makes Valor's dict.
 
     Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve.
 
@@ -295,9 +231,9 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     Example:
         >>> metric = DetailedPrecisionRecallCurve(num_classes=2, thresholds=[0.4, 0.6])
         >>> metric.update(torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1, 0]))
-        >>> metric.to_valor(["cat", "dog"], ["a.jpg", "b.jpg", "c.jpg"])["cat"][0.6]["fn"]
-        {'total': 1, 'observations': {'misclassifications': {'count': 1, 'examples': ['c.jpg']}, \
-'no_predictions': {'count': 0, 'examples': []}}}
+        >>> curve = metric.compute()
+        >>> curve["fn/misclassifications"].tolist(), curve["fn/misclassifications/examples"][0, 1].tolist()
+        ([[1, 1], [0, 0]], [2])
     """
 
     def __init__(
@@ -341,19 +277,6 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
             signature = self._signature(thresholds=grid_choice(self.levels), max_examples=self.max_examples)
             return Result({**arrays, "thresholds": np.asarray(self.levels)}, signature, self._counts(state))
 
-    def to_valor(self, labels: Sequence[str] | None = None, samples: Sequence[Any] | None = None) -> dict[str, Any]:
-        """The value of Valor's curve, see :func:`valor_detailed_curve`; collective like ``compute``.
-
-        Args:
-            labels: a name a class; default: the class indices.
-            samples: what stands for each sample among the examples; default: the running index.
-        """
-        with self.synced_state() as state:
-            rows = range(len(state.scores)) if samples is None else samples
-            if len(rows) != len(state.scores):
-                raise InputError(f"samples must have {len(state.scores)} entries, one a sample, but got {len(rows)}")
-            return valor_detailed_curve(self._detailed(state), self.levels, _names(labels, self.task), rows)
-
     def _detailed(self, state: ScoreRecords) -> Detailed:
         if len(state.weight):
             raise InputError("sample_weight must be left out where examples are counted")
@@ -367,10 +290,3 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     def _values(self, detailed: Detailed) -> dict[str, Tensor]:
         examples = {f"{kind}/examples": rows for kind, rows in zip(KINDS, detailed.examples)}
         return {**dict(zip(KINDS, detailed.counts)), **examples}
-
-
-def _names(labels: Sequence[str] | None, task: Task) -> Sequence[str]:
-    """A name for each class."""
-    if labels is not None and len(labels) != task.classes:
-        raise InputError(f"labels must have {task.classes} names, one a class, but got {len(labels)}")
-    return [str(c) for c in range(task.classes)] if labels is None else labels

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         mAPMetricAveragedOverIOUs,
         mARMetric,
     )
+    from valor_gpu.valor.result_curves import detailed_curve, threshold_curve
     from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
     from valor_gpu.valor.text_generation import evaluate_text_generation
     from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
@@ -94,6 +95,7 @@ __all__ = [
     "ValorDetectionManager",
     "ValorTextGenerationStreamingManager",
     "classification",
+    "detailed_curve",
     "detection",
     "enums",
     "evaluate_classification",
@@ -110,6 +112,7 @@ __all__ = [
     "metrics",
     "schemas",
     "text_generation",
+    "threshold_curve",
 ]
 
 _PLACES = {
@@ -148,6 +151,7 @@ _PLACES = {
         "mARMetric",
         "metrics",
     ),
+    "result_curves": ("detailed_curve", "threshold_curve"),
     "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Prediction", "schemas"),
     "enums": ("enums",),
     "exceptions": ("exceptions",),
