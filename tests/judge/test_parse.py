@@ -158,6 +158,12 @@ def test_tags_give_the_reason() -> None:
     assert parse_score("<S1>good<S2>4</S2>", 1, 5).reason == ""
 
 
+def test_messages_can_be_written_whatever_the_reply_holds() -> None:
+    with pytest.raises(ParseError, match=r"but is half \\ud83d") as caught:
+        parse_score("half \ud83d", 1, 5)
+    assert str(caught.value).encode()
+
+
 def test_a_key_with_two_values_names_both() -> None:
     with pytest.raises(ParseError, match="must give score one value but gives 4 and 5"):
         parse_object('{"score": 4, "score": 5}')

@@ -15,7 +15,7 @@ import pytest
 from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.protocol import JudgeError, Status
-from valor_gpu.text import LocalEncoder, OpenAIEmbedder, embedding_similarity
+from valor_gpu.text import LocalEncoder, OpenAIEmbedder, embedding, embedding_similarity
 
 KEY = "sk-very-secret-123"
 VECTORS = {"zero": [0, 0], "x": [2, 0], "y": [0, 5], "-x": [-1, 0], "xy": [3, 4]}
@@ -144,6 +144,12 @@ def vectors_answer(request: Request) -> Answer:
     return Answer(body={"object": "list", "data": items[::-1], "model": "m", "usage": usage})
 
 
+def openai_errors() -> type[Exception]:
+    import openai
+
+    return openai.OpenAIError
+
+
 class TestOpenAIEmbedder:
     @pytest.fixture(autouse=True)
     def _client(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,16 +212,40 @@ class TestOpenAIEmbedder:
                 Status.SERVER_ERROR,
                 r"an embedding for each of 2 texts but has \[0\]",
             ),
+            (Answer(body={"data": [1, 2]}), Status.SERVER_ERROR, "no list of embeddings"),
+            (Answer(body={"data": [{"index": True}, {"index": 1}]}), Status.SERVER_ERROR, "no list of embeddings"),
+            (
+                Answer(body={"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": "AAAA"}]}),
+                Status.SERVER_ERROR,
+                "embeddings of the server must have shape",
+            ),
+            (Answer(body={"data": "x" * 2000}), Status.TRUNCATED, "cut off after 1,000 bytes"),
         ],
     )
     def test_failures_are_told_without_the_key(
         self, answer: Answer, status: Status, words: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("MY_KEY", KEY)
+        monkeypatch.setattr(embedding, "_MAX_REPLY_BYTES", 1000)
         with ChatServer(lambda request: answer) as server, pytest.raises(JudgeError, match=words) as caught:
             OpenAIEmbedder("m", server.url, "MY_KEY", retries=0)(["x", "y"])
         assert caught.value.status is status
         assert KEY not in str(caught.value)
+        assert not isinstance(caught.value.__context__, openai_errors())  # it would hold the request with its headers
+
+    def test_texts_without_utf8_are_sent_as_visible_characters(self) -> None:
+        with ChatServer(vectors_answer) as server:
+            OpenAIEmbedder("m", server.url)(["half \ud83d", "nul \x00"])
+        assert server.requests[0].body["input"] == ["half \\ud83d", "nul \\u0000"]
+
+    def test_a_key_that_no_header_can_carry_is_named_and_nothing_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MY_KEY", KEY + "\n")
+        with ChatServer(vectors_answer) as server:
+            with pytest.raises(
+                JudgeError, match=r"MY_KEY must hold printable ASCII .* holds a line end"
+            ):
+                OpenAIEmbedder("m", server.url, "MY_KEY")(["x"])
+            assert not server.requests
 
     def test_a_missing_key_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("MY_KEY", raising=False)
@@ -232,6 +262,10 @@ class TestOpenAIEmbedder:
         [
             ({"model": ""}, "model must be a name"),
             ({"batch": 0}, "batch must be a whole number of at least 1"),
+            ({"retries": -1}, "retries must be at least 0 but got -1"),
+            ({"timeout": "1"}, "timeout must be a number but got '1'"),
+            ({"base_url": "http://[::1"}, "base_url must be an address"),
+            ({"base_url": "https://host/v1?key=sk-1"}, "base_url must hold no query or fragment"),
             ({"dimensions": 0}, "dimensions must be a whole number of at least 1"),
             ({"base_url": "localhost"}, "base_url must be an address that begins with http"),
             ({"api_key_env": KEY}, "api_key_env must be the name of an environment variable but is no such name"),

@@ -226,10 +226,11 @@ def _pairs(text: str) -> list[tuple[int, int]]:
 
 
 def shown(text: str) -> str:
-    """At most 80 characters of a text, for messages.
+    """At most 80 characters of a text, for messages: what has no UTF-8 is shown as its escape.
 
     Example:
         >>> shown("x" * 90)[-6:]
         'xxx...'
     """
-    return text if len(text) <= 80 else text[:77] + "..."
+    short = text if len(text) <= 80 else text[:77] + "..."
+    return short.encode(errors="backslashreplace").decode()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.completions import failure_of, json_of
 from valor_gpu.judge.endpoint import CUT, check_headers, endpoint_of, openai_package, read_key, sync_http
@@ -162,6 +162,8 @@ class OpenAIEmbedder:
         check_size("batch", batch)
         if dimensions is not None:
             check_size("dimensions", dimensions)
+        check_int("retries", retries)
+        check_number("timeout", timeout, 0.0)
         self.model = model
         self.base_url, self.api_key_env = endpoint_of(base_url, api_key_env)
         self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
@@ -177,7 +179,10 @@ class OpenAIEmbedder:
             with self._client() as client:
                 for start in range(0, len(sent), self.batch):
                     found += self._ask(client, sent[start : start + self.batch])
-        vectors = _vectors("embeddings of the server", found, len(sent)) if sent else np.zeros((0, 1))
+        try:
+            vectors = _vectors("embeddings of the server", found, len(sent)) if sent else np.zeros((0, 1))
+        except InputError as error:
+            raise JudgeError(Status.SERVER_ERROR, str(error)) from None
         result = np.zeros((len(texts), vectors.shape[1]))
         result[[bool(text) for text in texts]] = vectors
         return result
