@@ -17,6 +17,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from tests.judge.test_openai import KEY, ask, judged, question
+from valor_gpu.judge import question_metric, run_judge
 from valor_gpu.judge.endpoint import check_headers
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
@@ -92,6 +93,19 @@ def test_a_client_that_cannot_be_made_fails_at_once(monkeypatch: pytest.MonkeyPa
     found, error = ask(judge, limits=MANY), raised(judge)
     assert (found.status, found.attempts) == (Status.BAD_REQUEST, 1)
     assert "the request cannot be made" in found.error and error.shared_cause is not None
+
+
+def test_a_cause_that_rows_share_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-SECRET\n")
+    unknown = failure(400, "no such parameter", "unknown_parameter", "top_k")
+    with ChatServer(lambda request: unknown) as server:
+        for options, requests in (({"api_key_env": "MY_KEY"}, 0), ({"extra": {"top_k": 5}}, 5)):
+            judge = OpenAIJudge("m", base_url=server.url, **options)
+            metric = question_metric("q", question, 1, 5)
+            run = run_judge(map(str, range(200)), [metric], judge, limits=Limits(concurrency=1))
+            assert run.summaries["q"].n_failed == {"bad_request": 200} and run.summaries["q"].attempts == 5
+            assert run.stopped is not None and "5 requests in a row failed by the same cause" in run.stopped
+            assert len(server.requests) == requests
 
 
 @pytest.mark.parametrize("content", [object(), {"a": {1, 2}}, float("nan"), b"bytes"])

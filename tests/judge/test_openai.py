@@ -130,7 +130,7 @@ def test_the_key_of_openai_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch)
         ([failure(400, "no such thing")] * 9, Status.BAD_REQUEST, 1, "no such thing"),
         ([failure(404, "no such model")] * 9, Status.BAD_REQUEST, 1, "no such model"),
         ([failure(422, "not now")] * 9, Status.BAD_REQUEST, 3, "not now"),
-        ([failure(401, f"key {KEY}")] * 9, Status.UNAUTHORIZED, 1, "refused the API key"),
+        ([failure(401, f"key {KEY}")] * 9, Status.UNAUTHORIZED, 1, "rejected the API key"),
         ([failure(400, "The response was filtered", "content_filter")] * 9, Status.CONTENT_FILTER, 1, "filtered"),
         ([Answer(200, b"<html>oops")] * 9, Status.SERVER_ERROR, 3, "no chat completion"),
         ([Answer(200, {"choices": []})] * 9, Status.SERVER_ERROR, 3, "no choices"),

@@ -203,7 +203,7 @@ class TestOpenAIEmbedder:
         [
             (failure(500, "down"), Status.SERVER_ERROR, "HTTP 500"),
             (failure(400, f"bad {KEY}"), Status.BAD_REQUEST, r"HTTP 400: .*\*\*\*"),
-            (failure(401, "no"), Status.UNAUTHORIZED, "refused the API key"),
+            (failure(401, "no"), Status.UNAUTHORIZED, "rejected the API key"),
             (Answer(body={"object": "list", "data": []}), Status.SERVER_ERROR, "an embedding for each of 2 texts"),
             (Answer(body={"object": "list"}), Status.SERVER_ERROR, "no list of embeddings"),
             (Answer(body=b"nothing"), Status.SERVER_ERROR, "no list of embeddings"),
@@ -241,9 +241,7 @@ class TestOpenAIEmbedder:
     def test_a_key_that_no_header_can_carry_is_named_and_nothing_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MY_KEY", KEY + "\n")
         with ChatServer(vectors_answer) as server:
-            with pytest.raises(
-                JudgeError, match=r"MY_KEY must hold printable ASCII .* holds a line end"
-            ):
+            with pytest.raises(JudgeError, match=r"MY_KEY must hold printable ASCII .* holds a line end"):
                 OpenAIEmbedder("m", server.url, "MY_KEY")(["x"])
             assert not server.requests
 

@@ -18,7 +18,7 @@ class Batcher(Generic[A, B]):
 
     Args:
         function: gives an answer for each of a list of arguments.
-        size: most arguments of a batch, at least 1.
+        size: largest number of arguments of a batch, at least 1.
 
     Example:
         >>> async def squares():

@@ -52,7 +52,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def failure_of(error: Exception, key_variable: str | None) -> JudgeError:
-    """The failure that an exception of the client stands for, without the key that some servers quote.
+    """Translates an exception of the client into a failure, without the key that some servers quote.
 
     Raise it outside of the ``except`` block: as its context the original would come along, and with it the request
     and its headers.
@@ -85,7 +85,9 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     if code >= 500 or code in (409, 425):
         return JudgeError(Status.SERVER_ERROR, message, wait)
     if code == 401:
-        return JudgeError(Status.UNAUTHORIZED, "HTTP 401: the server refused the API key")  # its text may quote the key
+        return JudgeError(
+            Status.UNAUTHORIZED, "HTTP 401: the server rejected the API key"
+        )  # its text may quote the key
     if kinds & _MODERATED:
         return JudgeError(Status.CONTENT_FILTER, message)
     name = _parameter(error.body)
@@ -103,11 +105,11 @@ def unsupported_parameters(error: Exception) -> frozenset[str]:
     """
     body = getattr(error, "body", None)
     name = _parameter(body)
-    found = {name} if name == "response_format" or (name and _kinds(body) & _UNSUPPORTED) else set()
+    names = {name} if name == "response_format" or (name and _kinds(body) & _UNSUPPORTED) else set()
     for kind, place in _details(body):
         if place and (kind in _EXTRA_FIELD or place[0] == "response_format"):
-            found.add(str(place[0]))
-    return frozenset(name for name in found if name is not None)
+            names.add(str(place[0]))
+    return frozenset(name for name in names if name is not None)
 
 
 def _parameter(body: Any) -> str | None:
@@ -121,8 +123,8 @@ def _kinds(body: Any) -> frozenset[str]:
     if not isinstance(body, dict):
         return frozenset()
     inner = body.get("innererror")  # of Azure
-    found = [body.get("code"), body.get("type"), inner.get("code") if isinstance(inner, dict) else None]
-    return frozenset(kind for kind in found if isinstance(kind, str))
+    kinds = [body.get("code"), body.get("type"), inner.get("code") if isinstance(inner, dict) else None]
+    return frozenset(kind for kind in kinds if isinstance(kind, str))
 
 
 def _details(body: Any) -> Iterator[tuple[str, list[Any]]]:
@@ -136,7 +138,7 @@ def _details(body: Any) -> Iterator[tuple[str, list[Any]]]:
 
 
 def reply_of(response: Any, model: str, dropped: tuple[str, ...] = ()) -> Reply:
-    """The reply that a response is.
+    """Reads the reply out of a response.
 
     A field that is not what it must be costs that field alone: usage is then unknown, ``model`` the one asked for.
 
@@ -187,10 +189,10 @@ def _text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [None]
-    found = [one.get("text") if isinstance(one, dict) and one.get("type") == "text" else one for one in parts]
-    if not all(isinstance(one, (str, dict)) for one in found):
+    texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else part for part in parts]
+    if not all(isinstance(text, (str, dict)) for text in texts):
         raise JudgeError(Status.SERVER_ERROR, "the reply was no chat completion: its content is no text")
-    return "".join(one for one in found if isinstance(one, str))  # a dict is another kind of part: thinking, say
+    return "".join(text for text in texts if isinstance(text, str))  # a dict is another kind of part: thinking, say
 
 
 def _usage(usage: Any) -> Usage:
@@ -205,9 +207,9 @@ def _usage(usage: Any) -> Usage:
     return Usage(*counts)
 
 
-def _logprobs(found: Any) -> tuple[dict[str, float], ...] | None:
+def _logprobs(logprobs: Any) -> tuple[dict[str, float], ...] | None:
     """Log-probabilities by token for each position; None when one is odd."""
-    tokens = found.get("content") if isinstance(found, dict) else None
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(tokens, list) or not tokens:
         return None
     positions = []

@@ -23,7 +23,7 @@ _CODED = ("content-encoding", "content-length", "transfer-encoding")  # headers 
 
 
 def endpoint_of(base_url: str | None, api_key_env: str | None) -> tuple[str, str | None]:
-    """Address and name of the key's variable that a client shall use.
+    """Returns the address that a client shall use and the name of the variable with its key.
 
     Args:
         base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's own.
@@ -43,7 +43,7 @@ def endpoint_of(base_url: str | None, api_key_env: str | None) -> tuple[str, str
 
 
 def check_address(name: str, address: str) -> str:
-    """The address without slashes at its end; what could be a secret in it is neither taken nor shown.
+    """Returns an address without slashes at its end. What could be a secret in it is rejected and not shown.
 
     Raises:
         InputError: no address of HTTP, or one with a user name, a password, a query or a fragment.
@@ -74,7 +74,7 @@ def _split(address: object) -> SplitResult | None:
 
 
 def check_variable(name: str | None) -> str | None:
-    """The name of an environment variable, or None.
+    """Returns the name of an environment variable, or None.
 
     Raises:
         InputError: it is no such name: a key, say, which is not shown.
@@ -85,7 +85,7 @@ def check_variable(name: str | None) -> str | None:
 
 
 def read_key(variable: str | None) -> str:
-    """The key that an environment variable holds; a stand-in for servers that want none.
+    """Returns the key that an environment variable holds, or a stand-in for servers that want none.
 
     Raises:
         JudgeError: ``unauthorized`` without a key, ``bad_request`` with one that no header can carry.
@@ -103,7 +103,7 @@ def read_key(variable: str | None) -> str:
 
 
 def check_headers(client: Any) -> None:
-    """Raise unless the headers that a client sends with every request can be sent.
+    """Raises an error unless the headers that a client sends with every request can be sent.
 
     Raises:
         JudgeError: ``bad_request`` naming the header: one that the client takes from the environment, say.
@@ -129,7 +129,7 @@ def is_loopback(address: str) -> bool:
 
 
 def openai_package(purpose: str) -> Any:
-    """The ``openai`` package.
+    """Imports the ``openai`` package.
 
     Raises:
         MissingExtraError: it is not installed; ``purpose`` says what needs it.
@@ -141,7 +141,7 @@ def openai_package(purpose: str) -> Any:
 
 
 def async_http(package: Any, address: str, max_bytes: int) -> Any:
-    """An asynchronous HTTP client that reads at most ``max_bytes`` of a reply and then closes the connection.
+    """Makes an asynchronous HTTP client that reads at most ``max_bytes`` of a reply and then closes the connection.
 
     It follows no redirects and takes no proxy for addresses of this machine. A reply that was cut off has ``CUT`` in
     its extensions.
@@ -150,7 +150,7 @@ def async_http(package: Any, address: str, max_bytes: int) -> Any:
 
 
 def sync_http(package: Any, address: str, max_bytes: int) -> Any:
-    """The synchronous twin of :func:`async_http`."""
+    """Makes a synchronous HTTP client that does the same as that of :func:`async_http`."""
     return _client_of(_Bounded, package.DefaultHttpxClient, address, max_bytes)
 
 

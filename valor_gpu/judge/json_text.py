@@ -39,7 +39,7 @@ class _Contradiction(ParseError):
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply.
+    """Returns the one JSON object of a reply.
 
     Accepted around it: prose, a code fence, ``<think>`` blocks. Mended in it: trailing commas, single quotes, Python's
     ``True``, ``False`` and ``None``, brackets that are not closed. NaN and Infinity are no JSON.
@@ -53,31 +53,31 @@ def parse_object(text: str) -> dict[str, Any]:
     """
     bare = without_thoughts(text)
     for candidate in _candidates(bare):
-        found = _loaded(candidate)
-        if isinstance(found, dict):
-            return found
+        value = _loaded(candidate)
+        if isinstance(value, dict):
+            return value
     first: dict[str, Any] | None = None
-    for found in _objects(bare):
-        if first is not None and found != first:
+    for one in _objects(bare):
+        if first is not None and one != first:
             raise ParseError(f"the reply must hold one JSON object but has JSON objects that differ: {shown(text)}")
-        first = found
+        first = one
     if first is None:
         raise ParseError(f"the reply must hold one JSON object but has no JSON object: {shown(text)}")
     return first
 
 
 def without_thoughts(text: str) -> str:
-    """A text without its closed ``<think>`` blocks.
+    """Returns a text without its closed ``<think>`` blocks.
 
     Example:
         >>> without_thoughts("<think>4?</think>5")
         '5'
     """
-    kept, at = [], 0
-    while (begin := text.find(_OPEN, at)) >= 0 and (end := text.find(_CLOSE, begin)) >= 0:
-        kept.append(text[at:begin])
-        at = end + len(_CLOSE)
-    return "".join(kept) + text[at:]
+    kept, position = [], 0
+    while (begin := text.find(_OPEN, position)) >= 0 and (end := text.find(_CLOSE, begin)) >= 0:
+        kept.append(text[position:begin])
+        position = end + len(_CLOSE)
+    return "".join(kept) + text[position:]
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -142,13 +142,13 @@ def _real(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found and found[key] != value:
-            values = f"{shown(repr(found[key]))} and {shown(repr(value))}"
+        if key in result and result[key] != value:
+            values = f"{shown(repr(result[key]))} and {shown(repr(value))}"
             raise _Contradiction(f"the reply must give {shown(key)} one value but gives {values}")
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number, parse_int=_integer, parse_float=_real, object_pairs_hook=_object)
@@ -158,12 +158,12 @@ def _mended(text: str) -> str | None:
     """JSON that was written like Python, with commas too many or closing brackets too few; None where it was not."""
     out: list[str] = []
     open_ones: list[str] = []
-    at, comma = 0, -1  # where in ``out`` a comma stands that no other sign has followed
+    position, comma = 0, -1  # where in ``out`` a comma stands that no other sign has followed
     for match in _SIGN.finditer(_masked(text)):
-        between, sign = text[at : match.start()], text[match.start() : match.end()]
+        between, sign = text[position : match.start()], text[match.start() : match.end()]
         if (out and not open_ones) or len(open_ones) > _DEEPEST:
             return None
-        at = match.end()
+        position = match.end()
         if comma >= 0 and sign in ("}", "]") and not between.strip():
             out[comma] = ""
         out.append(between)
@@ -173,7 +173,7 @@ def _mended(text: str) -> str | None:
         elif sign in ("}", "]") and open_ones.pop() != sign:
             return None
         out.append(_double_quoted(sign) if sign[0] == "'" else _PYTHON.get(sign, sign))
-    return "".join(out) + text[at:] + "".join(reversed(open_ones))
+    return "".join(out) + text[position:] + "".join(reversed(open_ones))
 
 
 def _double_quoted(text: str) -> str:
@@ -203,30 +203,30 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         left -= end - begin + _READ_COST
         if left < 0:
             raise ParseError(f"the reply must hold one JSON object but has too many braces: {shown(text)}")
-        found = _loaded(text[begin:end])
-        if isinstance(found, dict):
+        value = _loaded(text[begin:end])
+        if isinstance(value, dict):
             done = end
-            yield found
+            yield value
 
 
 def _pairs(text: str) -> list[tuple[int, int]]:
     """Begin and end of every pair of braces, by begin. Quotes count within braces alone: prose has apostrophes."""
-    masked, at = _masked(text), text.find("{")
+    masked, position = _masked(text), text.find("{")
     pairs: list[tuple[int, int]] = []
     open_ones: list[int] = []
-    while at >= 0 and (match := _BRACE.search(masked, at)) is not None:
-        at = match.end()
+    while position >= 0 and (match := _BRACE.search(masked, position)) is not None:
+        position = match.end()
         if match[0] == "{":
             open_ones.append(match.start())
         elif match[0] == "}":
-            pairs.append((open_ones.pop(), at))
+            pairs.append((open_ones.pop(), position))
             if not open_ones:
-                at = masked.find("{", at)
+                position = masked.find("{", position)
     return sorted(pairs)
 
 
 def shown(text: str) -> str:
-    """At most 80 characters of a text, for messages: what has no UTF-8 is shown as its escape.
+    """Returns at most 80 characters of a text, for messages: what has no UTF-8 is shown as its escape.
 
     Example:
         >>> shown("x" * 90)[-6:]

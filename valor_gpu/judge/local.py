@@ -145,8 +145,8 @@ class TransformersJudge(_LocalJudge):
     Args:
         model: a folder, or the name of a model in the local cache of the hub; or a loaded model, with ``tokenizer``.
         tokenizer: of a loaded model.
-        max_new_tokens: most tokens of a reply; a reply that needs more is ``truncated``.
-        batch_size: most prompts at a time; halved where the memory of the device does not suffice.
+        max_new_tokens: limit on the tokens of a reply; a reply that needs more is ``truncated``.
+        batch_size: number of prompts that are computed together; halved when the device runs out of memory.
         device: where to move the model; None to leave it.
         dtype: of the weights when the model is loaded here; None for the model's own.
         download: whether a model that is not there may be fetched from the hub.
@@ -200,7 +200,7 @@ class LogitsJudge(_LocalJudge):
         low: the least rating, at least 0.
         high: the greatest, at most 9.
         beginning: what the judge is taken to have written already, ``Score: `` say.
-        batch_size: most prompts at a time.
+        batch_size: number of prompts that are computed together.
         loading: ``device``, ``dtype``, ``download`` and ``name`` of :class:`TransformersJudge`.
 
     Raises:
@@ -253,17 +253,17 @@ class LogitsJudge(_LocalJudge):
 
 def _tokens_of(tokenizer: Any, rating: int) -> list[int]:
     """Ids of the tokens that write a rating alone, with or without a space before it."""
-    found = set()
+    tokens = set()
     for text in (str(rating), f" {rating}"):
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         if len(ids) == 1:
-            found.add(ids[0])
+            tokens.add(ids[0])
         elif len(ids) == 2 and not tokenizer.decode(ids[:1]).strip():
-            found.add(ids[1])  # a token for the space, then the digit
-    found.discard(getattr(tokenizer, "unk_token_id", None))
-    if not found:
+            tokens.add(ids[1])  # a token for the space, then the digit
+    tokens.discard(getattr(tokenizer, "unk_token_id", None))
+    if not tokens:
         raise InputError(f"tokenizer must have a token for each rating but has none for {rating}")
-    return sorted(found)
+    return sorted(tokens)
 
 
 def _package(name: str, purpose: str) -> Any:

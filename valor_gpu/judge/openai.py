@@ -56,7 +56,7 @@ class OpenAIJudge:
         api_key_env: the NAME of the environment variable with the key, which is read when a connection is made and
             kept nowhere. None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
         temperature: 0 for the likeliest reply; None for the server's default.
-        max_tokens: most tokens of a reply, hidden reasoning included; None for the server's default.
+        max_tokens: limit on the tokens of a reply, hidden reasoning included; None for the server's default.
         seed: of the server's sampling; None for none.
         top_logprobs: number of likeliest tokens whose log-probabilities are asked for, at most 20; 0 for none.
         extra: further parameters of the request's body, sent as they are, whether the ``openai`` package knows them or
@@ -191,10 +191,10 @@ class OpenAIJudge:
         Failures are given back rather than raised: an exception that is raised while another is handled carries that
         one along, and with it the key in the headers of the request.
         """
-        own = {name: request.pop(name) for name in ("model", "messages")}
+        required = {name: request.pop(name) for name in ("model", "messages")}
         try:
             # Parameters go into the body: as arguments the client would reject those that it does not know.
-            answer = await client.chat.completions.with_raw_response.create(**own, extra_body=request)
+            answer = await client.chat.completions.with_raw_response.create(**required, extra_body=request)
             return reply_of(answer.http_response, self.model, sent.dropped_for(schema))
         except JudgeError as unusable:
             return unusable

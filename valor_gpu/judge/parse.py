@@ -68,14 +68,14 @@ class Score:
 
 
 def parse_score(text: str, low: float, high: float, key: str = "score", whole: bool = True) -> Score:
-    """A rating from ``low`` to ``high`` in a reply.
+    """Reads a rating from ``low`` to ``high`` out of a reply.
 
     Args:
         text: the reply.
         low: the least rating.
         high: the greatest; ``n/5`` and ``n out of 5`` count when 5 is ``high``.
         key: the rating's key in a JSON object; ``reason`` is the key of the reason.
-        whole: refuse 4.5; 4.0 is whole.
+        whole: whether 4.5 is rejected; 4.0 is whole.
 
     Raises:
         ParseError: no rating, several that differ, or one out of range.
@@ -132,16 +132,16 @@ def _alone(text: str, high: float) -> float | None:
 
 def _tagged(text: str, tag: str) -> list[str]:
     """What stands between every ``<tag>`` and the next ``</tag>``."""
-    found, begin = [], -1
+    tagged, begin = [], -1
     for match in _TAG.finditer(text):
         if match[2].upper() != tag:
             continue
         if match[1] and begin >= 0:
-            found.append(text[begin : match.start()])
+            tagged.append(text[begin : match.start()])
             begin = -1
         elif not match[1] and begin < 0:
             begin = match.end()
-    return found
+    return tagged
 
 
 def _in_tag(text: str, high: float) -> float:
@@ -172,7 +172,7 @@ def _checked(value: float, low: float, high: float, whole: bool) -> float:
 
 
 def score_schema(low: int, high: int) -> Schema:
-    """JSON schema of a reason and a whole rating, in this order, so that the judge reasons before it rates.
+    """Makes the JSON schema of a reason and a whole rating, in this order, so that the judge reasons before it rates.
 
     Example:
         >>> score_schema(1, 3)["properties"]["score"]
@@ -183,7 +183,7 @@ def score_schema(low: int, high: int) -> Schema:
 
 
 def object_schema(properties: Mapping[str, Any]) -> Schema:
-    """JSON schema of an object with all of these properties and no others: what strict structured output takes.
+    """Makes the JSON schema of an object with all of these properties and no others, as strict modes take it.
 
     Example:
         >>> sorted(object_schema({"claims": {"type": "array", "items": {"type": "string"}}}))
@@ -198,7 +198,7 @@ def object_schema(properties: Mapping[str, Any]) -> Schema:
 
 
 def repair_messages(messages: Messages, reply: Reply, problem: str) -> list[Message]:
-    """The question again, with the reply that could not be used and what was wrong with it.
+    """Puts the question again, with the reply that could not be used and what was wrong with it.
 
     Example:
         >>> [m["role"] for m in repair_messages([{"role": "user", "content": "?"}], Reply("x"), "no JSON")]
@@ -225,7 +225,7 @@ class Expected:
 
 
 def expected_score(reply: Reply, low: int, high: int) -> Expected:
-    """Expected rating from the log-probabilities of the reply's first token that is a rating.
+    """Computes the expected rating from the log-probabilities of the reply's first token that is a rating.
 
     Args:
         reply: with ``logprobs``, of a judge with ``logprobs=True`` or of the logits mode.
@@ -244,13 +244,13 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
     if not 0 <= low < high <= 9:
         raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
     for position in reply.logprobs or ():
-        found = {rating: 0.0 for rating in range(low, high + 1)}
+        totals = {rating: 0.0 for rating in range(low, high + 1)}
         for token, logprob in position.items():
             digit = token.strip().strip("▁Ġ")
-            if digit.isdecimal() and len(digit) == 1 and int(digit) in found:
-                found[int(digit)] += math.exp(logprob)
-        mass = math.fsum(found.values())
+            if digit.isdecimal() and len(digit) == 1 and int(digit) in totals:
+                totals[int(digit)] += math.exp(logprob)
+        mass = math.fsum(totals.values())
         if mass > 0.0:
-            shares = {rating: share / mass for rating, share in found.items()}
+            shares = {rating: share / mass for rating, share in totals.items()}
             return Expected(math.fsum(rating * share for rating, share in shares.items()), shares, min(mass, 1.0))
     raise ParseError("the reply must have log-probabilities of a rating but has none")

@@ -18,7 +18,7 @@ _UNSENDABLE = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]|\x00")
 
 
 def escaped(value: Any) -> Any:
-    r"""A JSON value whose texts every server can read.
+    r"""Returns a JSON value whose texts every server can read.
 
     A surrogate without its other half has no UTF-8, and parsers of JSON differ in what they do with its escape; a NUL
     ends the text in some servers. Both become six visible characters: a backslash, ``u`` and four digits. Two halves
@@ -38,10 +38,9 @@ def escaped(value: Any) -> Any:
 
 
 def _visible(match: re.Match[str]) -> str:
-    found = match[0]
-    if len(found) == 2:
-        return found.encode("utf-16", "surrogatepass").decode("utf-16")
-    return f"\\u{ord(found):04x}"
+    if len(match[0]) == 2:
+        return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
+    return f"\\u{ord(match[0]):04x}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Parameters:
     renamed: tuple[str, ...] = field(default=(), repr=False)
 
     def dropped_for(self, schema: Schema | None) -> tuple[str, ...]:
-        """Those of ``dropped`` that change a request with, or without, a schema.
+        """Returns the dropped names that change a request with, or without, a schema.
 
         Example:
             >>> parameters = Parameters({}, "text", dropped=("json_schema", "seed"))
@@ -71,7 +70,7 @@ class Parameters:
         return tuple(name for name in self.dropped if schema is not None or name not in FORMATS)
 
     def without(self, rejected: frozenset[str], schema: Schema | None) -> Parameters:
-        """The parameters after a server has rejected some of a request; the same object when nothing is to be done.
+        """Returns the parameters left after a server has rejected some; the same object when nothing changes.
 
         Each call that changes something leaves fewer ways to go on, so that asking again comes to an end.
 
@@ -102,7 +101,7 @@ class Parameters:
         return replace(self, values=values, form=form, dropped=(*dropped, *sorted(gone)), renamed=tuple(renamed))
 
     def body(self, model: str, messages: Messages, schema: Schema | None) -> dict[str, Any]:
-        """All of a request, in JSON values that can be sent.
+        """Returns the body of a request, in JSON values that can be sent.
 
         Raises:
             JudgeError: ``bad_request`` when messages or schema hold something that is no JSON.

@@ -29,13 +29,13 @@ _MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
 def embedding_similarity(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], embed: Embed | tuple[Any, Any]
 ) -> Floats:
-    """Cosine of the angle between the embeddings of prediction and reference, float64 ``[rows]`` in [-1, 1].
+    """Computes the cosine between the embeddings of prediction and reference, float64 ``[rows]`` in [-1, 1].
 
-    The best of several references counts. A vector of zeros has no direction: NaN where the prediction's is one, or
-    those of all references are; a reference with one is passed over where the row has others.
+    The best of several references counts. A vector of zeros has no direction: the value is NaN where the prediction,
+    or every reference, has one; a reference with one is passed over where the row has others.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         embed: a function from a list of texts to their vectors, real numbers ``[texts, size]``, such as
             :class:`OpenAIEmbedder` and :class:`LocalEncoder`; it is called once, with every distinct text once, and
@@ -70,9 +70,9 @@ def embedding_similarity(
 
 def _embedded(texts: list[str], first: NDArray[np.bool_], embed: Embed) -> tuple[Floats, Floats]:
     """Directions of predictions and references by a function, each text asked for once."""
-    places: dict[str, int] = {}
-    index = np.array([places.setdefault(text, len(places)) for text in texts])
-    units = _directions(_vectors("embed(texts)", embed(list(places)), len(places)))
+    numbers: dict[str, int] = {}
+    index = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
+    units = _directions(_vectors("embed(texts)", embed(list(numbers)), len(numbers)))
     return units[index[first]], units[index[~first]]
 
 
@@ -131,7 +131,7 @@ class OpenAIEmbedder:
         base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's.
         api_key_env: the NAME of the environment variable with the key, which is read at each call and kept nowhere.
             None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
-        batch: most texts of a request.
+        batch: largest number of texts of a request.
         dimensions: size of the vectors, for models that can shorten them; None for the model's own.
         retries: how often the client tries a request again.
         timeout: seconds that the client waits for an answer.
@@ -139,7 +139,7 @@ class OpenAIEmbedder:
     Raises:
         InputError: a parameter that cannot be.
         MissingExtraError: at the first call, without the ``openai`` package.
-        JudgeError: at a call, when the server gives no embeddings; its ``status`` tells the kind of failure.
+        JudgeError: at a call, when the server gives no embeddings; its ``status`` is the kind of failure.
 
     Example:
         >>> OpenAIEmbedder("nomic-embed-text", base_url="http://127.0.0.1:11434/v1")
@@ -174,13 +174,13 @@ class OpenAIEmbedder:
     def __call__(self, texts: Sequence[str]) -> Floats:
         """float64 ``[texts, size]``, in the order of the texts."""
         sent = [text for text in texts if text]
-        found: list[Any] = []
+        received: list[Any] = []
         if sent:
             with self._client() as client:
                 for start in range(0, len(sent), self.batch):
-                    found += self._ask(client, sent[start : start + self.batch])
+                    received += self._ask(client, sent[start : start + self.batch])
         try:
-            vectors = _vectors("embeddings of the server", found, len(sent)) if sent else np.zeros((0, 1))
+            vectors = _vectors("embeddings of the server", received, len(sent)) if sent else np.zeros((0, 1))
         except InputError as error:
             raise JudgeError(Status.SERVER_ERROR, str(error)) from None
         result = np.zeros((len(texts), vectors.shape[1]))
@@ -202,13 +202,13 @@ class OpenAIEmbedder:
         outcome = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
         if isinstance(outcome, JudgeError):
             raise outcome
-        found = _vectors_of(outcome)
-        if found is None:
+        vectors = _vectors_of(outcome)
+        if vectors is None:
             raise JudgeError(Status.SERVER_ERROR, "the reply was no list of embeddings")
-        if found.keys() != set(range(len(texts))):
-            message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(found)}"
+        if vectors.keys() != set(range(len(texts))):
+            message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(vectors)}"
             raise JudgeError(Status.SERVER_ERROR, message[:500])
-        return [found[i] for i in range(len(texts))]
+        return [vectors[i] for i in range(len(texts))]
 
     def _outcome(self, client: Any, request: dict[str, Any]) -> Any:
         """The JSON value of the reply, or the failure: raised here it would carry the request with its headers."""
@@ -232,15 +232,15 @@ def _vectors_of(reply: Any) -> dict[int, Any] | None:
 class LocalEncoder:
     """A ``transformers`` encoder on this machine; call it with a list of texts. Nothing is downloaded.
 
-    The hidden states of the last layer become one vector a text, by their mean over the tokens or by that of the first
+    The hidden states of the last layer become one vector per text: their mean over the tokens, or that of the first
     token. A text without any token gets zeros. Of an encoder-decoder the encoder is used.
 
     Args:
         model: a folder, or a model that is loaded already; it is put into evaluation mode.
         tokenizer: of the model; None for the one in the folder.
         pooling: ``"mean"`` or ``"cls"``, as the model was trained.
-        batch: most texts at a time.
-        max_length: tokens after which a text is cut; None for the most that tokenizer and model say they take.
+        batch: number of texts that are computed together.
+        max_length: tokens after which a text is cut; None for the limit that tokenizer and model state.
         device: where to move the model; None to leave it.
 
     Raises:
