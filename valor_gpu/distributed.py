@@ -22,7 +22,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, SyncError
-from valor_gpu.state import Spec, merge_tensors
+from valor_gpu.state import Spec, State, check_state, merge_tensors
 
 Buffer = bytes | bytearray | memoryview
 Gather = Callable[[Tensor], Sequence[Tensor]]
@@ -81,15 +81,29 @@ class Identity:
         ours, theirs = json.loads(self.text), json.loads(text)
         raise SyncError(f"{source} has another {_difference((), ours, theirs)}")
 
-    def accept(self, states: Mapping[str, Any], device: torch.device) -> dict[str, list[Tensor]]:
-        """Foreign states, each a tensor or a list of tensors, as lists of tensors on ``device``.
+    @staticmethod
+    def count(updates: object) -> int:
+        """A foreign count of updates, an int or an integer tensor of one element, checked."""
+        if isinstance(updates, Tensor) and updates.numel() == 1 and not updates.is_floating_point():
+            updates = updates.item()
+        if isinstance(updates, bool) or not isinstance(updates, int) or not 0 <= updates < 2**63:
+            raise InputError(f"update_count must be an int of at least 0 but is {updates}")
+        return updates
+
+    def accept(
+        self, states: Mapping[str, Any], device: torch.device, kind: type[State], rule: Any
+    ) -> dict[str, list[Tensor]]:
+        """Foreign states, each a tensor or a list of tensors, checked and as lists of tensors on ``device``.
 
         Args:
             states: by name, ``signature`` among them, which is to be the digest of this identity.
             device: where the tensors are moved.
+            kind: class of the state that the tensors belong to.
+            rule: what :meth:`valor_gpu.state.State.check` of it has to know.
 
         Raises:
-            InputError: a state is missing or unknown, or a tensor does not fit the schema.
+            InputError: a state is missing or unknown, a tensor does not fit the schema, or the values cannot be what a
+                metric left.
             SyncError: ``signature`` tells of another identity.
         """
         names = [spec.name for spec in self.schema]
@@ -101,7 +115,9 @@ class Identity:
                 spec.check(part)
         if not parts["signature"] or parts["signature"][0].tolist() != list(self.digest):
             raise SyncError(f"the state was made by another class or configuration than this {self.metric}")
-        return {name: [part.detach().to(device) for part in tensors] for name, tensors in parts.items()}
+        moved = {name: [part.detach().to(device) for part in tensors] for name, tensors in parts.items()}
+        check_state(kind, moved, [spec for spec in self.schema if spec.name in kind.__dataclass_fields__], rule)
+        return moved
 
 
 def _difference(path: tuple[str, ...], ours: object, theirs: object) -> str:
@@ -307,7 +323,7 @@ def load_state(data: Buffer, identity: Identity) -> tuple[dict[str, Tensor], int
     if about["byteorder"] != sys.byteorder:
         raise InputError(f"data must be {sys.byteorder} endian like this machine but is {about['byteorder']} endian")
     payload = torch.frombuffer(bytearray(whole[start:end]), dtype=torch.uint8)
-    return unpack(payload, identity.schema), about["updates"]
+    return unpack(payload, identity.schema), identity.count(about["updates"])
 
 
 def _read_header(raw: memoryview, length: int) -> dict[str, Any]:

@@ -77,26 +77,25 @@ class Metric(torchmetrics.Metric, Generic[S]):
     update_family: ClassVar[str | None] = None
     """Classes with one ``update`` may name it here: MetricCollection then runs it once for all of them."""
 
+    _state_rule: Any = None  # what State.check has to know of the configuration
     signature: Tensor
     error: Tensor
 
     def __init__(self, empty: S, config: Any = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_type("empty", empty, State)
-        self._kind = type(empty)
-        self._fields = empty.schema()
+        self._kind, self._fields = type(empty), empty.schema()
         self._schema = (*self._fields, *_EXTRA)
         self._merge = {spec.name: spec.merge for spec in self._schema}
         self._identity = Identity(self.update_family or type(self).__name__, config, self._schema)
         self._merged: Gathered | None = None
-        start = {**empty.tensors(), "error": torch.tensor(NO_ERROR)}
-        start["signature"] = torch.tensor(list(self._identity.digest))
+        start = dict(empty.tensors(), error=torch.tensor(NO_ERROR), signature=torch.tensor(list(self._identity.digest)))
         for spec in self._schema:
             if hasattr(self, spec.name) or (spec in self._fields and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
             if spec.name != "signature" and not torch.equal(start[spec.name].cpu(), spec.identity()):
                 raise InputError(f"empty must hold no data but its field {spec.name} does")
-            default: Tensor | list[Tensor] = [] if spec.joined else start[spec.name].to(self._device)
+            default: Any = [] if spec.joined else start[spec.name].to(self._device)
             self.add_state(spec.name, default, dist_reduce_fx=spec.merge)
 
     def state(self) -> S:
@@ -198,18 +197,16 @@ class Metric(torchmetrics.Metric, Generic[S]):
             SyncError: it was made by another class or configuration, or this metric is synchronised now.
         """
         self._refuse_synced("merge_state")
-        theirs: Mapping[str, Any]
         if isinstance(incoming_state, Metric):
             self._identity.check(incoming_state._identity.text, "the incoming metric")
             incoming_state._refuse_synced("merge_state of it")
-            theirs, updates = incoming_state.metric_state, incoming_state._update_count
+            theirs, updates = cast(dict[str, Any], incoming_state.metric_state), incoming_state._update_count
         elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
             theirs, updates = load_state(incoming_state, self._identity)
         else:
             check_type("incoming_state", incoming_state, (Metric, Mapping, bytes, bytearray, memoryview))
             theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
-        parts = self._identity.accept(theirs, self.error.device)
-        self._combine(self.metric_state, parts, self._update_count + updates)
+        self._load(self.metric_state, theirs, self._update_count + updates)
 
     def to_bytes(self) -> bytes:
         """The state of this rank as a versioned state file without pickle; refused, like others, while synchronised."""
@@ -225,7 +222,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         """
         self._refuse_synced("from_bytes")
         tensors, updates = load_state(data, self._identity)
-        self._combine(self._defaults, self._identity.accept(tensors, self.error.device), updates)
+        self._load(self._defaults, tensors, updates)
         return self
 
     def reset(self) -> None:
@@ -311,9 +308,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
     def _gather(self, dist_sync_fn: Callable[..., Any] | None, process_group: Any) -> Gather:
         """What gives the tensor of every rank; the default of torchmetrics stands for ours."""
-        if dist_sync_fn is None or dist_sync_fn is gather_all_tensors:
-            dist_sync_fn = all_gather
-        return functools.partial(dist_sync_fn, group=process_group or self.process_group)
+        gather = all_gather if dist_sync_fn in (None, gather_all_tensors) else dist_sync_fn
+        return functools.partial(cast(Callable[..., Any], gather), group=process_group or self.process_group)
 
     def _copy_state_dict(self) -> dict[str, Tensor | list[Any]]:
         """No tensor is ever changed in place, so a copy of the lists is a copy of the state."""
@@ -352,15 +348,14 @@ class Metric(torchmetrics.Metric, Generic[S]):
     ) -> None:
         """Load a whole state of the same configuration, or none of it."""
         tensors = {name: state_dict.pop(prefix + name) for name in self._merge if prefix + name in state_dict}
-        updates = int(state_dict.pop(prefix + _UPDATES, 1))
+        updates = state_dict.pop(prefix + _UPDATES, 1)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
         if not tensors:
-            wanted = [prefix + name for name, persistent in self._persistent.items() if persistent]
-            missing_keys.extend(wanted if strict else [])
+            missing_keys += [prefix + name for name, kept in self._persistent.items() if kept and strict]
             return
         try:
             self._refuse_synced("load_state_dict")
-            self._combine(self._defaults, self._identity.accept(tensors, self.error.device), updates)
+            self._load(self._defaults, tensors, self._identity.count(updates))
         except ValorError as error:
             rest[-1].append(f"{prefix.rstrip('.') or type(self).__name__}: {error}")
 
@@ -379,6 +374,11 @@ class Metric(torchmetrics.Metric, Generic[S]):
             parts = [part.to(device) for part in (now if isinstance(now, list) else [now])]
             whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
         return whole
+
+    def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
+        """Let the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
+        parts = self._identity.accept(states, self.error.device, self._kind, self._state_rule)
+        self._combine(base, parts, updates)
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
         """Let the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""

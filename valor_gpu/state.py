@@ -13,9 +13,16 @@ import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError, SyncError
+from valor_gpu.ops.error_codes import NO_ERROR
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+ROUNDING = 1e-6
+"""Relative error that sums of weights are given in comparisons of the fields of a state."""
+
+MAX_SUM = 1e80
+"""Limit of counts and sums of weights in a state, far above what any data reach and far below overflow."""
 
 
 def _concatenate(parts: Sequence[Tensor]) -> Tensor:
@@ -153,9 +160,64 @@ class State:
             merged[spec.name] = merge_tensors(spec.merge, (ours, theirs.to(ours.device)))
         return type(self)(**merged)
 
+    def check(self, rule: Any) -> None:
+        """Raise :class:`InputError` unless the values are such as ``update`` leaves; metrics check what they load.
+
+        A state file, a checkpoint or another process may hold anything, and kernels index by what tables hold. So a
+        subclass looks at every number that a table is indexed by, that two fields must agree on, or that would make a
+        result meaningless.
+
+        Args:
+            rule: what the metric tells of its configuration.
+        """
+
     def to(self, device: torch.device | str) -> Self:
         """The same state on ``device``."""
         return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+def check_elements(name: str, values: Tensor, good: Tensor, need: str) -> None:
+    """Raise :class:`InputError` that names the first element or row of a state field that is not good.
+
+    Args:
+        name: the field.
+        values: the field.
+        good: bool, in the shape of ``values`` or of its first dimensions.
+        need: what an element must be, for example ``"be 0 or 1"``.
+    """
+    if not bool(good.all()):
+        index = (~good).nonzero()[0].tolist()
+        raise InputError(f"state field {name}{index or ''} must {need} but is {values[tuple(index)].tolist()}")
+
+
+def check_sums(name: str, values: Tensor) -> None:
+    """Raise :class:`InputError` unless all of a state field are counts or sums of weights, from 0 to ``MAX_SUM``."""
+    check_elements(name, values, (values >= 0) & (values <= MAX_SUM), f"be from 0 to {MAX_SUM:g}")
+
+
+def check_rows(name: str, values: Tensor, rows: int, like: str) -> None:
+    """Raise :class:`InputError` unless a state field has so many rows, which ``like`` tells."""
+    if len(values) != rows:
+        raise InputError(f"state field {name} must have {rows} rows, as {like} says, but has {len(values)}")
+
+
+def check_state(kind: type[State], parts: Mapping[str, Sequence[Tensor]], schema: Sequence[Spec], rule: Any) -> None:
+    """Raise :class:`InputError` unless a foreign state can be what a metric left; see :meth:`State.check`.
+
+    A state whose error code is set is not looked at any further, since every ``compute`` of it raises.
+
+    Args:
+        kind: class of the state.
+        parts: tensors of every field by name, and under ``error`` the error code.
+        schema: the fields of ``kind``.
+        rule: handed on to :meth:`State.check`.
+    """
+    error = min((int(part) for part in parts["error"]), default=NO_ERROR)
+    if error < 0:
+        raise InputError(f"state field error must be an error code but is {error}")
+    if error == NO_ERROR:
+        whole = {s.name: merge_tensors(s.merge, parts[s.name]) if parts[s.name] else s.identity() for s in schema}
+        kind(**whole).check(rule)
 
 
 def _spec(name: str, metadata: Mapping[str, Any], value: object) -> Spec:

@@ -14,7 +14,7 @@ import torchmetrics.classification as tm
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from valor_gpu.classification import confusion
+from valor_gpu.classification import confusion_base
 from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
 from valor_gpu.classification.confusion_base import PairMetric
 from valor_gpu.classification.confusion_plot import plot_confusion
@@ -234,8 +234,8 @@ def test_one_update_serves_a_collection(monkeypatch: pytest.MonkeyPatch) -> None
         calls.append(1)
         return original(*args, **kwargs)
 
-    original = confusion.count_pairs
-    monkeypatch.setattr(confusion, "count_pairs", counted)
+    original = confusion_base.count_pairs
+    monkeypatch.setattr(confusion_base, "count_pairs", counted)
     collection = MetricCollection(ConfusionMatrix(C), MatthewsCorrCoef(C), CohenKappa(C, weights="linear"))
     for seed in range(3):
         collection.update(*multiclass(seed))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.ratio_base import samples_seen
+from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
@@ -20,7 +20,7 @@ from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels import TRUE, count_labels, top_classes
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, summed
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
 
 NORMS = ("l1", "max", "l2")
 _STEPS = 2**24  # of confidence from 0 to 1: the resolution of float32 below 1
@@ -42,6 +42,14 @@ class ReliabilityBins(State):
     confidence: Tensor = summed()
     correct: Tensor = summed()
     seen: Tensor = summed()
+
+    def check(self, rule: Task) -> None:
+        """Raise :class:`InputError` unless the sums of every bin are at most its count."""
+        for name in ("count", "confidence", "correct"):
+            check_sums(name, getattr(self, name))
+            within = getattr(self, name) <= self.count * (1 + ROUNDING)
+            check_elements(name, getattr(self, name), within, "be at most the count of its bin")
+        check_seen(self.seen, rule)
 
 
 class CalibrationError(TaskMetric[ReliabilityBins]):

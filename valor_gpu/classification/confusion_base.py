@@ -1,8 +1,7 @@
-"""State and base class of the metrics of a confusion matrix."""
+"""Base class of the metrics of a confusion matrix."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.classification.examples import NOTHING, example_rows, thinned
+from valor_gpu.classification.pair_counts import PairCounts, PairExamples
 from valor_gpu.classification.ratio_base import choices_of, count_classes, decided, samples_seen, without_activation
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
@@ -19,38 +19,10 @@ from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.error_codes import PREDICTION, value_kind
 from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, joined, summed
 
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
 _FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
 _THIN_EVERY = 64  # updates, since looking through the parts costs host time
-
-
-@dataclass(frozen=True)
-class PairCounts(State):
-    """Counts of pairs of true and predicted class, or sums of weights.
-
-    Attributes:
-        matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
-        pending: float64 ``[N, 2]``, cell and weight of samples that are in no matrix yet: those of batches that are
-            small beside a matrix of many classes.
-    """
-
-    matrix: Tensor = summed()
-    seen: Tensor = summed()
-    pending: Tensor = joined()
-
-
-@dataclass(frozen=True)
-class PairExamples(PairCounts):
-    """PairCounts with samples to show.
-
-    Attributes:
-        picked: int64 ``[N, 3]``, see :mod:`valor_gpu.classification.examples`.
-    """
-
-    picked: Tensor = joined()
 
 
 class PairMetric(TaskMetric[PairCounts]):

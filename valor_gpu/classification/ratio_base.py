@@ -19,7 +19,7 @@ from valor_gpu.ops.labels import TRUE, count_labels, count_top
 from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, summed
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
 
 _NO_SAMPLE = "its denominator is 0, since no sample counts for it"
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -38,10 +38,28 @@ class ClassCounts(State):
     counts: Tensor = summed()
     seen: Tensor = summed()
 
+    def check(self, rule: Task) -> None:
+        """Raise :class:`InputError` unless the counts are sums, and true positives among the predicted and the true."""
+        check_sums("counts", self.counts)
+        check_seen(self.seen, rule)
+        tp, predicted, true, _ = self.counts
+        bound = torch.minimum(predicted, true) * (1 + ROUNDING)
+        check_elements("counts", self.counts, (self.counts >= 0) & (tp <= bound), "not have more hits than predictions")
+
     @property
     def outcomes(self) -> Outcomes:
         """What ratios are made of."""
         return Outcomes(*self.counts.unbind())
+
+
+def check_seen(seen: Tensor, task: Task) -> None:
+    """Raise :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
+    check_sums("seen", seen)
+    per_row = 1 if task.kind == "multiclass" else task.classes
+    if int(seen[1]) > per_row * int(seen[0]):
+        raise InputError(
+            f"state field seen must count ignored targets of its {int(seen[0])} rows but counts {int(seen[1])}"
+        )
 
 
 def samples_seen(batch: ScoreBatch) -> Tensor:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.ratio_base import samples_seen
+from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -29,7 +29,7 @@ from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import score_histogram
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
-from valor_gpu.state import State, joined, least, summed
+from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
@@ -51,6 +51,18 @@ class ScoreRecords(State):
     target: Tensor = joined()
     weight: Tensor = joined()
 
+    def check(self, rule: Task) -> None:
+        """Raise :class:`InputError` unless the rows are such as ``update`` takes."""
+        check_rows("target", self.target, len(self.scores), "scores")
+        if len(self.weight):
+            check_rows("weight", self.weight, len(self.scores), "scores")
+        weight = self.weight if len(self.weight) else None
+        found = score_histogram(self.scores, self.target, _NOTHING, ignore_index=rule.ignore_index, weight=weight)
+        names = Names(
+            rule.classes, rule.kind != "multiclass", "state field scores", "state field target", "state field weight"
+        )
+        raise_error(found.error, lambda code: describe_value(code, names))
+
 
 @dataclass(frozen=True)
 class Histogram(State):
@@ -65,6 +77,15 @@ class Histogram(State):
     counts: Tensor = summed()
     seen: Tensor = summed()
     lightest: Tensor = least()
+
+    def check(self, rule: Task) -> None:
+        """Raise :class:`InputError` unless the counts are sums, of positives at most those of all."""
+        check_sums("counts", self.counts)
+        positives, every = self.counts
+        good = (positives <= every * (1 + ROUNDING)).expand(self.counts.shape)
+        check_elements("counts", self.counts, good, "not have more positives than elements")
+        check_seen(self.seen, rule)
+        check_elements("lightest", self.lightest, self.lightest > 0, "be above 0")
 
 
 class ScoreMetric(TaskMetric[Any]):

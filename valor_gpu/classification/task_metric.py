@@ -31,7 +31,7 @@ class TaskMetric(Metric[S]):
                 "task must be left out: it follows from num_classes (multiclass), num_labels (multilabel) or neither"
                 f" (binary), but got {kwargs['task']!r}"
             )
-        self.task = task
+        self.task = self._state_rule = task
         super().__init__(empty, config, **kwargs)
 
     def _refused(self, error: Tensor) -> Tensor | None:

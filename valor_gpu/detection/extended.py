@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_detections, real_rows
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.curves import detection_labels, record_labels, record_scores
 from valor_gpu.ops.matching import PADDING_BUCKET, DetectionBatch, Matched, MatchRule
-from valor_gpu.state import joined
+from valor_gpu.state import check_rows, joined
 
 Cell = tuple[int, int]
 
@@ -29,6 +30,17 @@ class ExtendedRecords(DetectionRecords):
     boxes: Tensor = joined()
     gt_boxes: Tensor = joined()
     class_detections: Tensor = joined()
+
+    def check(self, rule: RecordChoices) -> None:
+        """Raise :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        super().check(rule)
+        check_rows("boxes", self.boxes, len(self.detections) * rule.boxes, "detections")
+        check_rows("gt_boxes", self.gt_boxes, len(self.ground_truths) * rule.boxes, "ground_truths")
+        check_rows("class_detections", self.class_detections, len(self.detections) * rule.rematched, "detections")
+        check_detections("class_detections", self.class_detections, rule.rule)
+        if rule.boxes:
+            check_boxes("boxes", self.boxes, self.detections[:, 12] != PADDING_BUCKET)
+            check_boxes("gt_boxes", self.gt_boxes, real_rows(self.ground_truths, rule.rule.area_ranges.shape[0]))
 
     def by_class(self) -> DetectionRecords:
         """The records of matching class by class."""

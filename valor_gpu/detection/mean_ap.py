@@ -14,6 +14,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
 from valor_gpu.detection.precision_recall_plot import plot_precision_recall
+from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, Tally
 from valor_gpu.detection.summary import CocoSummary, absent_reasons
 from valor_gpu.errors import InputError
@@ -114,6 +115,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self.max_detection_thresholds = _limits(max_detection_thresholds)
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
+        self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches)
         super().__init__(no_records(self._rule, extended_summary, self._rematches), self._config(), **kwargs)
 
     @property

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.detection.record_checks import RecordChoices, check_detections, check_ground_truths, check_images
 from valor_gpu.errors import InputError
 from valor_gpu.ops.census import census
 from valor_gpu.ops.curves import (
@@ -42,6 +43,12 @@ class DetectionRecords(State):
     detections: Tensor = joined()
     ground_truths: Tensor = joined()
     images: Tensor = joined()
+
+    def check(self, rule: RecordChoices) -> None:
+        """Raise :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        check_images(self.images, len(self.detections), len(self.ground_truths))
+        check_detections("detections", self.detections, rule.rule)
+        check_ground_truths(self.ground_truths, rule.rule.area_ranges.shape[0])
 
     @classmethod
     def none(cls, rule: MatchRule) -> DetectionRecords:

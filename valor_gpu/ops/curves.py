@@ -14,6 +14,7 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
 from valor_gpu.ops import _curves_cuda
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import by_reference, register
@@ -67,7 +68,13 @@ def order_records(
         labels: int64 ``[K]`` ascending labels wanted, on the device of ``detections``; other rows are left out.
         limits: M; rows beyond every max-detection limit and padding rows are left out.
         agnostic: every row belongs to the one class of ``labels``.
+
+    Raises:
+        InputError: an image has rows that are not in ``detections``.
     """
+    rows = len(detections)
+    if bool(((starts < 0) | (lengths < 0) | (starts > rows - lengths)).any()):
+        raise InputError(f"starts and lengths must name rows from 0 to {rows - 1} but one image has others")
     return Ordered(*_ORDER(detections, starts, lengths, labels, limits, agnostic))
 
 

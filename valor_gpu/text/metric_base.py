@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, joined, summed
+from valor_gpu.state import ROUNDING, State, check_elements, joined, summed
 
 Texts = Sequence[str]
 References = Sequence[str | Sequence[str]]
@@ -31,6 +32,10 @@ class RowScores(State):
 
     scores: Tensor = joined()
 
+    def check(self, rule: None) -> None:
+        """Raise :class:`InputError` unless every score lies between 0 and 1."""
+        check_elements("scores", self.scores, (self.scores >= 0) & (self.scores <= 1 + ROUNDING), "be from 0 to 1")
+
 
 @dataclass(frozen=True)
 class CorpusCounts(State):
@@ -43,6 +48,20 @@ class CorpusCounts(State):
 
     counts: Tensor = summed()
     rows: Tensor = summed()
+
+    def check(self, rule: Sequence[tuple[int, int]]) -> None:
+        """Raise :class:`InputError` unless the counts are not negative, and 0 without a row.
+
+        Args:
+            rule: pairs of positions in ``counts``, of which the first is never above the second.
+        """
+        need = "be from 0 to 2^53" if int(self.rows) else "be 0 without rows"
+        limit = 2**53 if int(self.rows) else 0
+        check_elements("rows", self.rows, (self.rows >= 0) & (self.rows <= 2**53), "be from 0 to 2^53")
+        check_elements("counts", self.counts, (self.counts >= 0) & (self.counts <= limit), need)
+        for part, whole in rule:
+            if int(self.counts[part]) > int(self.counts[whole]):
+                raise InputError(f"state field counts[{part}] must be at most counts[{whole}] but is above it")
 
 
 class RowMetric(Metric[RowScores]):
@@ -112,6 +131,8 @@ class CorpusMetric(Metric[CorpusCounts]):
         config: the choices that counts depend on, by name.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
     """
+
+    _state_rule: Sequence[tuple[int, int]] = ()
 
     def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Any) -> None:
         self._choices = dict(config)

@@ -168,6 +168,7 @@ class BLEU(CorpusMetric):
         self.choices = (smoothing, smoothing_value, effective_order)
         config = {"tokenizer": tokenizer, "lowercase": lowercase, "max_ngram": max_ngram, "smoothing": smoothing}
         config |= {"smoothing_value": smoothing_value, "effective_order": effective_order}
+        self._state_rule = [(n, n + max_ngram) for n in range(max_ngram)]
         super().__init__(2 * max_ngram + 2, config, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
@@ -208,7 +209,9 @@ class CHRF(CorpusMetric):
     ) -> None:
         self.orders, self.beta, self.lowercase = (char_order, word_order), beta, lowercase
         config = {"char_order": char_order, "word_order": word_order, "beta": beta, "lowercase": lowercase}
-        super().__init__(3 * (char_order + word_order), config, **kwargs)
+        orders = char_order + word_order
+        self._state_rule = [(2 * orders + n, side * orders + n) for n in range(orders) for side in (0, 1)]
+        super().__init__(3 * orders, config, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
         return np.concatenate([n.sum(0) for n in chrf_counts(preds, target, *self.orders, self.beta, self.lowercase)])

@@ -1,0 +1,108 @@
+"""Checks of detection records from elsewhere: what kernels index by, and what matching never leaves."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.ops.curves import record_scores
+from valor_gpu.ops.matching import PADDING_BUCKET, MatchRule
+from valor_gpu.state import check_elements
+
+_HAS_ID, _DETECTIONS, _GROUND_TRUTHS = 1, 4, 5
+
+
+class RecordChoices(NamedTuple):
+    """What records depend on.
+
+    Attributes:
+        rule: thresholds, area ranges and limits of the matching.
+        boxes: whether boxes are kept.
+        rematched: whether records of matching class by class are kept.
+    """
+
+    rule: MatchRule
+    boxes: bool = False
+    rematched: bool = False
+
+
+def check_images(images: Tensor, detections: int, ground_truths: int) -> None:
+    """Raise :class:`InputError` unless the rows that images count are those of the tables.
+
+    Args:
+        images: int64 ``[I, 6]``.
+        detections: rows of the table of detections.
+        ground_truths: rows of the table of ground truths.
+    """
+    has_id = images[:, _HAS_ID]
+    check_elements("images", images, (has_id == 0) | (has_id == 1), "say by 0 or 1 in column 1 whether it has an id")
+    for name, column, rows in (
+        ("detections", _DETECTIONS, detections),
+        ("ground_truths", _GROUND_TRUTHS, ground_truths),
+    ):
+        sizes = images[:, column]
+        need = f"count from 0 to {rows} {name} in column {column}"
+        check_elements("images", images, (sizes >= 0) & (sizes <= rows), need)
+        if (total := int(sizes.sum())) != rows:
+            raise InputError(f"state field {name} must have {total} rows, as images say, but has {rows}")
+
+
+def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:
+    """Raise :class:`InputError` unless rows of detections have a score, a known limit and no spare bits.
+
+    Args:
+        name: the field.
+        rows: uint8 ``[D, 13 + 2B]``.
+        rule: thresholds, area ranges and limits of the matching.
+    """
+    check_elements(name, rows, ~record_scores(rows).isnan(), "hold a score that is not NaN in bytes 0 to 7")
+    limit, limits = rows[:, 12], rule.limits.shape[0]
+    known = (limit <= limits) | (limit == PADDING_BUCKET)
+    check_elements(name, rows, known, f"hold a limit from 0 to {limits}, or {PADDING_BUCKET}, in byte 12")
+    settings, size = rule.thresholds.shape[0] * rule.area_ranges.shape[0], rule.lane_bytes
+    spare = 0xFF & ~((1 << (settings - 8 * (size - 1))) - 1)
+    clean = ((rows[:, 12 + size] | rows[:, 12 + 2 * size]) & spare) == 0
+    check_elements(name, rows, clean, f"have no bits beyond the {settings} settings")
+
+
+def check_ground_truths(rows: Tensor, areas: int) -> None:
+    """Raise :class:`InputError` unless every row of ground truths counts, is ignored or is padding.
+
+    Args:
+        rows: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
+        areas: A.
+    """
+    real, ignored = real_rows(rows, areas), _bit(rows, areas + 1)
+    counts, spare = torch.zeros_like(real), torch.zeros_like(real)
+    for index in range(areas):
+        counts |= _bit(rows, index)
+    for index in range(areas + 2, 8 * (rows.shape[1] - 4)):
+        spare |= _bit(rows, index)
+    good = ~spare & (real | ~(ignored | counts)) & ~(ignored & counts)
+    check_elements("ground_truths", rows, good, "hold the bits of one that counts, is ignored or is padding")
+
+
+def real_rows(rows: Tensor, areas: int) -> Tensor:
+    """Which rows of ground truths are no padding, bool ``[G]``."""
+    return _bit(rows, areas)
+
+
+def _bit(rows: Tensor, index: int) -> Tensor:
+    return (rows[:, 4 + index // 8] >> index % 8 & 1).bool()
+
+
+def check_boxes(name: str, boxes: Tensor, real: Tensor) -> None:
+    """Raise :class:`InputError` unless boxes of rows that are no padding are finite, and crowd flags 0 or 1.
+
+    Args:
+        name: the field.
+        boxes: float64 ``[N, 4]``, or ``[N, 5]`` with a crowd flag.
+        real: bool ``[N]``, which rows are no padding.
+    """
+    good = boxes[:, :4].isfinite().all(1)
+    if boxes.shape[1] == 5:
+        good &= (boxes[:, 4] == 0) | (boxes[:, 4] == 1)
+    check_elements(name, boxes, good | ~real, "be finite, with a crowd flag of 0 or 1")
