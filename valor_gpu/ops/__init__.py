@@ -33,7 +33,7 @@ def backends() -> list[Op]:
 
     Example:
         >>> [op.name for op in backends()][0]
-        'box_iou'
+        'auroc_and_ap'
     """
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg and not module.name.startswith("_"):

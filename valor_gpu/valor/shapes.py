@@ -292,7 +292,7 @@ class GeoJSON:
 
     Example:
         >>> GeoJSON("Point", [1.0, 2.0]).geometry
-        Point(value=(1.0, 2.0))
+        Point(value=[1.0, 2.0])
     """
 
     type: str
