@@ -244,3 +244,14 @@ def test_the_command_normalizes_the_confusion_picture(tmp_path: Path, monkeypatc
     arguments = ["classify", "--data", str(tmp_path / "a.csv"), "--target", "t", "--pred", "p", "--quiet"]
     assert main([*arguments, "--plot", str(tmp_path / "confusion.png"), "--normalize", "true"]) == OK
     assert seen == [{"names": ("x", "y"), "source": "a.csv", "normalize": "true"}]
+
+
+@pytest.mark.parametrize("kind", ["roc", "pr", "reliability"])
+def test_legends_stay_in_figures_that_make_no_room(kind: str) -> None:
+    axes = scored(kind, 3, sharp=40.0).plot(ax=Figure().subplots())
+    axes.figure.canvas.draw()
+    legend, figure = axes.get_legend().get_window_extent(), axes.figure.bbox
+    assert figure.x0 <= legend.x0 and legend.x1 <= figure.x1 and figure.y0 <= legend.y0
+    assert not axes.child_axes
+    title = axes._left_title.get_window_extent()
+    assert title.y1 <= figure.y1

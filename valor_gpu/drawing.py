@@ -66,11 +66,27 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def legend(ax: Any, handles: Sequence[Any], texts: Texts, title: str) -> None:
-    """A legend beside the axes, so that it hides no line, for any text: one that begins with _ is shown too."""
+def has_room(ax: Any) -> bool:
+    """Whether the figure makes room for what stands beside its axes, as figures with a layout engine do."""
+    return ax.figure.get_layout_engine() is not None
+
+
+def legend(ax: Any, handles: Sequence[Any], texts: Texts, title: str, inside: str) -> None:
+    """A legend for any text: one that begins with _ is shown too.
+
+    Args:
+        ax: matplotlib axes.
+        handles: the lines.
+        texts: one for each line.
+        title: of the legend.
+        inside: where it stands if the figure makes no room for it beside the axes, where it hides no line.
+    """
+    place: dict[str, Any] = {"loc": inside, "framealpha": 0.8}
+    if has_room(ax):
+        place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0, "frameon": False}
     found = ax.legend(
-        handles, [str(n) for n in range(len(handles))], title=title, loc="upper left", bbox_to_anchor=(1.02, 1.0),
-        borderaxespad=0.0, handlelength=3.2, fontsize="small", title_fontsize="small", frameon=False, alignment="left",
+        handles, [str(n) for n in range(len(handles))], title=title, handlelength=3.2, fontsize="small",
+        title_fontsize="small", alignment="left", **place,
     )  # fmt: skip
     for label, text in zip(found.get_texts(), texts.texts):
         label.set(text=text, **texts.font)

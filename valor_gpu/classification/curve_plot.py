@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.drawing import GREY, GRID, Texts, axes_to_draw, count, legend, line_style, say_empty, titled
+from valor_gpu.drawing import GREY, GRID, Texts, axes_to_draw, count, has_room, legend, line_style, say_empty, titled
 from valor_gpu.result import Result
 
 NAMED = 10
@@ -131,7 +131,8 @@ def _name_classes(
         handles += axes.plot(_GRID, _mean_curve(lines, roc), color="black", linewidth=2, zorder=4)
         rows.append(f"{_three(_mean_area(lines))}  mean of {len(lines)} classes")
     which = f": the {NAMED} worst of {len(lines)}" if len(lines) > NAMED else ""
-    legend(axes, handles, replace(texts, texts=rows), f"{'AUC' if roc else 'AP'} and class{which}")
+    title = f"{'AUC' if roc else 'AP'} and class{which}"
+    legend(axes, handles, replace(texts, texts=rows), title, _corner(roc))
 
 
 def _name_single(axes: Any, handles: list[Any], line: _Line, roc: bool) -> None:
@@ -140,7 +141,12 @@ def _name_single(axes: Any, handles: list[Any], line: _Line, roc: bool) -> None:
     if not roc:
         handles.append(axes.axhline(line.y[0], color="0.5", linestyle=":", linewidth=1))
         rows.append(f"{_three(line.y[0])}  fraction of positives")
-    legend(axes, handles, Texts(rows, {}, [], 0), "")
+    legend(axes, handles, Texts(rows, {}, [], 0), "", _corner(roc))
+
+
+def _corner(roc: bool) -> str:
+    """Where good curves leave room."""
+    return "lower right" if roc else "lower left"
 
 
 def _mean_area(lines: list[_Line]) -> float:
@@ -165,7 +171,7 @@ def _mean_curve(lines: list[_Line], roc: bool) -> Points:
 
 def _inset(axes: Any, lines: list[_Line], roc: bool) -> None:
     """Show the upper corner larger, left of ROC and right of precision-recall curves, where all curves are in it."""
-    if not lines:
+    if not lines or not has_room(axes):  # else the legend is there
         return
     knee = 1.3 * math.sqrt(max(0.0, 1.0 - min(line.area for line in lines)))
     zoom = next((zoom for zoom in _ZOOMS if zoom >= knee), None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, say_empty, titled
+from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, has_room, say_empty, titled
 from valor_gpu.result import Result
 
 
@@ -53,7 +53,8 @@ def plot_reliability(
     axes.grid(**GRID)
     axes.set_axisbelow(True)
     samples = result.counts["samples"] - result.counts["ignored"]
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(-0.02, -0.13), frameon=False, ncols=2)
+    below: dict[str, Any] = {"bbox_to_anchor": (-0.02, -0.13), "frameon": False, "ncols": 2} if has_room(axes) else {}
+    axes.legend(fontsize="small", loc="upper left", **below)
     headline = f"Expected calibration error (ECE) {result.values['expected_error']:.4f}"
     titled(axes, headline, [count(samples, "sample"), count(result.signature["n_bins"], "bin")], source)
     return axes

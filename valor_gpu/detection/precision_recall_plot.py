@@ -41,7 +41,7 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
     elif not result.counts["detections"]:
         say_empty(axes, "no detections")
     else:
-        legend(axes, lines, Texts.of(texts), "AP at each IoU threshold")
+        legend(axes, lines, Texts.of(texts), "AP at each IoU threshold", "upper right")
     titled(axes, f"Box AP {_number(result.values['map']).strip()}", _details(result), source)
     return axes
 
