@@ -126,3 +126,9 @@ def test_data_of_a_client() -> None:
         judge_of({"client": "openai", "data": "m"})
     judge = judge_of({"api_url": "http://127.0.0.1:1/v1", "data": {"model": "m", "top_k": 1}})
     assert judge.identity["parameters"]["top_k"] == 1
+    judge = judge_of({"client": "openai", "data": {"top_logprobs": 3}})
+    assert judge.identity["parameters"].items() >= {"logprobs": True, "top_logprobs": 3}.items()
+    with pytest.raises(InputError, match=r"llm_api_params\['data'\] must have keys among .* but has 'extra_headers'"):
+        judge_of({"client": "openai", "data": {"extra_headers": {}}})
+    with pytest.raises(InputError, match="parameters of the request's body but has 'extra_body', of the client"):
+        judge_of({"api_url": "http://127.0.0.1:1/v1", "data": {"model": "m", "extra_body": {}}})

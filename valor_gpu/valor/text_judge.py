@@ -19,8 +19,7 @@ _CLIENTS = (*_MODELS, "mock")
 # What api.openai.com takes besides model and messages. Other servers take more, which only they know.
 _OPENAI_DATA = ("model", "seed", "temperature", "max_tokens", "max_completion_tokens", "top_p", "frequency_penalty",
                 "presence_penalty", "logit_bias", "reasoning_effort", "verbosity", "service_tier", "stop", "store",
-                "metadata", "user", "safety_identifier", "prompt_cache_key", "top_logprobs", "extra_headers",
-                "extra_query", "extra_body")  # fmt: skip
+                "metadata", "user", "safety_identifier", "prompt_cache_key", "top_logprobs")  # fmt: skip
 _MISTRAL_DATA = ("model", "seed")
 _MOST_TOKENS = 4096  # of a reply: verdicts with their analyses are long
 
@@ -99,7 +98,7 @@ def _openai(named: Mapping[str, Any], data: dict[str, Any]) -> Any:
     model = data.pop("model", _MODELS["openai"] if client else None)
     if model is None:
         raise InputError("llm_api_params['data'] must have a 'model' for an api_url but has none")
-    known = {key: data.pop(key) for key in ("seed", "temperature", "max_tokens") if key in data}
+    known = {key: data.pop(key) for key in ("seed", "temperature", "max_tokens", "top_logprobs") if key in data}
     choices = {"max_tokens": _MOST_TOKENS, **known}
     url = named.get("api_url")
     return OpenAIJudge(model, base_url=url, api_key_env=named.get("api_key_env"), extra=data, **choices)
