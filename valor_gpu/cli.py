@@ -179,7 +179,7 @@ def _detect(options: argparse.Namespace) -> None:
         progress.step("writing")
         result = evaluator.result()
         written = _write(options, evaluator, result, inputs)
-    _warn(options, evaluator)
+    _warn(options, evaluator, result)
     if _reports(options):
         print(_report(options, evaluator, result, written))
 
@@ -271,9 +271,11 @@ def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inp
     return [path for path in (options.json, options.plot) if path is not None]
 
 
-def _warn(options: argparse.Namespace, evaluator: COCOeval) -> None:
-    """Tell of rows that are left out because the ground truth has no such category or image."""
+def _warn(options: argparse.Namespace, evaluator: COCOeval, result: Result) -> None:
+    """Warn of rows that are left out, for the ground truth has no such category or image, and of doubtful values."""
     import numpy as np
+
+    from valor_gpu.coco.doubtful_values import describe_doubtful_values
 
     truth = evaluator.cocoGt
     known = {"category_id": truth.getCatIds(), "image_id": truth.getImgIds()}
@@ -292,8 +294,8 @@ def _warn(options: argparse.Namespace, evaluator: COCOeval) -> None:
     absent = [many for many, ids in lists.items() if not ids]
     if not absent and not len(truth.columns.annotations):
         absent = ["annotations, so that no number exists (-1 stands for that)"]
-    for many in absent:
-        print(f"valor-gpu {options.command}: warning: {options.gt} lists no {many}", file=sys.stderr)
+    for text in (*(f"{options.gt} lists no {many}" for many in absent), *describe_doubtful_values(result.counts)):
+        print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, written: list[Path]) -> str:

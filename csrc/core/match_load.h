@@ -62,7 +62,7 @@ struct LoadedTruth {
 };
 
 // User input (kUserInput) has crowd flags of 0 or 1 and, as in torchmetrics, an area that is not positive
-// stands for the area of the box; without that check flags are TruthFlag words and areas are taken as they
+// stands for the area of the box, and an infinite one is an error; without that check flags are TruthFlag words and areas are taken as they
 // are.
 VALOR_HD LoadedTruth load_truth(const Rule& rule, const Segment& segment, int64_t row) {
   LoadedTruth t;
@@ -78,7 +78,7 @@ VALOR_HD LoadedTruth load_truth(const Rule& rule, const Segment& segment, int64_
   if (segment.true_areas) {
     const double given = load_float64(reinterpret_cast<const void*>(segment.true_areas), row,
                                       static_cast<FloatType>(rule.true_area_type));
-    bad_area = given != given;
+    bad_area = given != given || ((rule.options & kUserInput) && given - given != 0.0);
     if (given > 0.0 || !(rule.options & kUserInput)) t.area = given;
   }
   const bool bad_flag = (rule.options & kUserInput) && (t.flags < 0 || t.flags > 1);

@@ -169,6 +169,25 @@ def test_areas_that_are_not_numbers(convention):
         run(evaluator(OURS, objects, convention=convention))
 
 
+def test_infinite_areas():
+    objects = dataset_of(boxes_of(SQUARE, area=float("inf"))), found(boxes_of(SQUARE))
+    theirs, ours = both(objects)
+    same_runs(theirs, ours)
+    assert (ours.e.stats == -1).all()
+    with pytest.raises(InputError, match=r"annotations\[0\]\.area \(id 1\) must be finite but got inf"):
+        corrected(objects)
+
+
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_areas_that_underflow(convention):
+    """Where strict has other numbers than pycocotools."""
+    tiny = boxes_of((0.0, 0.0, 1e-170, 1e-170), area=100.0)
+    objects = dataset_of(tiny), found(tiny)
+    theirs, ours = run(evaluator(THEIRS, objects)), run(evaluator(OURS, objects, convention=convention))
+    assert theirs.e.stats[0] > 0.999 and ours.e.stats[0] == 0
+    assert np.isnan(theirs.e.ious[1, 1]).all() and np.isnan(ours.e.ious[1, 1]).all()
+
+
 @pytest.mark.parametrize("convention", ["strict", "corrected"])
 @pytest.mark.parametrize("key", ["area", "iscrowd", "bbox"])
 def test_missing_keys(convention, key):

@@ -33,6 +33,21 @@ def test_max_detections_other_than_100():
     assert "area=   all | maxDets=300 ] = " in mended.text
 
 
+@pytest.mark.parametrize(
+    "grid",
+    [dict(iouThrs=np.array([0.5, 1.5])), dict(recThrs=np.array([0.0, 0.5, 5.0])), dict(recThrs=np.array([-0.5, 1]))],
+)
+def test_grids_beyond_0_and_1(grid):
+    objects = random_objects(1)
+    same_runs(*both(objects, **grid))
+    with pytest.raises(InputError, match=rf"params\.{next(iter(grid))} must lie between 0 and 1 but got \["):
+        corrected(objects, **grid)
+    mended = corrected(objects).e
+    mended.params.recThrs = np.array([0.0, np.nan])
+    with pytest.raises(InputError, match=r"params\.recThrs must lie between 0 and 1 but got \[0\.0, nan\]"):
+        quietly(mended.accumulate)
+
+
 @pytest.mark.parametrize("limits", [[100], [10, 100]])
 def test_fewer_than_three_limits(limits):
     objects = random_objects(1)

@@ -410,6 +410,7 @@ def test_constructor_names_the_argument(name: str) -> None:
     [
         (dict(iou_thresholds=[50, 75]), r"iou_thresholds must lie between 0 and 1 but got \[50\.0, 75\.0\]"),
         (dict(iou_thresholds=[-0.5]), "iou_thresholds must lie between 0 and 1"),
+        (dict(rec_thresholds=[0, 5]), r"rec_thresholds must lie between 0 and 1 but got \[0\.0, 5\.0\]"),
         (dict(iou_thresholds=["0.5"]), r"iou_thresholds must hold numbers but got \['0\.5'\]"),
         (dict(max_detection_thresholds=list(range(1, 300))), "must hold 1 to 254 different numbers .* but got 299: "),
         (dict(max_detection_thresholds=[5, 5]), "must hold 1 to 254 different numbers .* but got 2"),

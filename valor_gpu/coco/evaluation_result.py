@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.detection.summary import CocoSummary, absent_reasons
@@ -125,4 +126,5 @@ def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, conve
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
         "detections_of_unknown_categories": int((~np.isin(detections.category_id, categories)).sum()),
+        **count_doubtful_values(layout),
     }

@@ -18,7 +18,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.coco import one_cell
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.eval_dict import EvalDict
-from valor_gpu.coco.params import Params
+from valor_gpu.coco.params import Params, check_grids
 from valor_gpu.coco.selection import select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
@@ -203,6 +203,8 @@ class COCOeval:
         if p.useCats:
             p.catIds = list(np.unique(p.catIds))
         p.maxDets = sorted(p.maxDets)
+        if not self._strict:
+            check_grids(p)
         self._prepare()
         if self._is_overridden():
             self._evaluate_cell_by_cell()
@@ -289,7 +291,9 @@ class COCOeval:
         if not self._paramsEval:
             raise InputError("accumulate() needs evaluate(), which has not been run")
         p = self.params if p is None else p
-        if self._strict and p.useCats != 1:
+        if not self._strict:
+            check_grids(p)
+        elif p.useCats != 1:
             p.catIds = [-1]
         counts = [len(p.iouThrs), len(p.recThrs), len(p.catIds) if p.useCats else 1, len(p.areaRng), len(p.maxDets)]
         source = self._source(p, counts)

@@ -181,21 +181,24 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
         InputError: a box or an area is not finite, or a score is NaN where that is refused; names the annotation.
     """
     try:
+        if not strict and np.isinf(gt_areas(layout.ground_truths)).any():
+            raise InputError("ground truth areas must be finite")  # named below
         matched = match_boxes(batch_of(layout, strict, device), rule)
         raise_error(matched.error, describe_box)
     except InputError as error:
-        raise _named_error(layout, bool(rule.options & CHECK_SCORES)) or error from None
+        raise _named_error(layout, strict) or error from None
     return matched
 
 
-def _named_error(layout: Layout, check_scores: bool) -> InputError | None:
+def _named_error(layout: Layout, strict: bool) -> InputError | None:
     """The error for the first value that cannot be matched, by the place of its annotation."""
     ground_truths, detections = layout.ground_truths, layout.detections
     candidates = [
         (ground_truths, "bbox", "finite", ~np.isfinite(ground_truths.take("bbox")).all(1)),
         (ground_truths, "area", "a number", np.isnan(gt_areas(ground_truths))),
+        (ground_truths, "area", "finite", np.isinf(gt_areas(ground_truths)) & (not strict)),
         (detections, "bbox", "finite", ~np.isfinite(detections.take("bbox")).all(1)),
-        (detections, "score", "a number", np.isnan(detections.take("score")) & check_scores),
+        (detections, "score", "a number", np.isnan(detections.take("score")) & (not strict)),
     ]
     for side, name, need, bad in candidates:
         if bad.any():

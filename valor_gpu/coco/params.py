@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
 
 IOU_TYPES = ("segm", "bbox", "keypoints")
 
@@ -85,6 +86,14 @@ class Params:
             flat = name in _FLAT and type(value) is list
             setattr(same, name, list(value) if flat else copy.deepcopy(value, memo))
         return same
+
+
+def check_grids(params: Any) -> None:
+    """Raise :class:`InputError` unless all thresholds of IoU and recall lie between 0 and 1; strict takes any."""
+    for name in ("iouThrs", "recThrs"):
+        values = np.asarray(getattr(params, name), np.float64).reshape(-1)
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InputError(f"params.{name} must lie between 0 and 1 but got {values.tolist()}")
 
 
 def half_open(ranges: Sequence[Sequence[float]]) -> list[list[float]]:

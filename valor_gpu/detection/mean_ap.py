@@ -54,7 +54,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets.
         iou_type: ``bbox``, all that is evaluated.
         iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
-        rec_thresholds: recall values at which precision is read, default 0.00, 0.01, ..., 1.00.
+        rec_thresholds: recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
         max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100.
         class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
         extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes.
@@ -109,8 +109,6 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.iou_type = kinds
         self.iou_thresholds = _numbers("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
-        if not all(0 <= threshold <= 1 for threshold in self.iou_thresholds):
-            raise InputError(f"iou_thresholds must lie between 0 and 1 but got {list(self.iou_thresholds)}")
         self.rec_thresholds = _numbers("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
         self.max_detection_thresholds = _limits(max_detection_thresholds)
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
@@ -248,6 +246,8 @@ def _numbers(name: str, values: Sequence[float] | None, default: NDArray[np.floa
     numbers = [float(v) for v in values]
     if not numbers or not all(map(math.isfinite, numbers)):
         raise InputError(f"{name} must hold at least one finite number but got {numbers}")
+    if not all(0 <= number <= 1 for number in numbers):
+        raise InputError(f"{name} must lie between 0 and 1 but got {numbers}")
     return numbers
 
 

@@ -125,11 +125,16 @@ def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
         (3, wide[0]),
         (4, ~image.true_boxes.isfinite().all(1)),
         (5, wide[1]),
-        (6, torch.zeros_like(wide[1]) if raw_area is None else raw_area.isnan()),
+        (6, torch.zeros_like(wide[1]) if raw_area is None else _bad_areas(raw_area, options)),
         (7, ((image.true_flags < 0) | (image.true_flags > 1)) & bool(options & _USER_INPUT)),
     ]
     found = [pack_box(0, int(mask.nonzero()[0]), code) for code, mask in bad if bool(mask.any())]
     return min(found, default=NO_ERROR)
+
+
+def _bad_areas(area: Tensor, options: int) -> Tensor:
+    """Whether areas are NaN or, from a user, infinite."""
+    return ~area.isfinite() if options & _USER_INPUT else area.isnan()
 
 
 def _descending(scores: list[float]) -> list[int]:

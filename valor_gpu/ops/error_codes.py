@@ -36,7 +36,7 @@ _BOX_ERRORS = {
     3: ("preds", "labels", "must fit in int32"),
     4: ("target", "boxes", "must be finite"),
     5: ("target", "labels", "must fit in int32"),
-    6: ("target", "area", "must not be NaN"),
+    6: ("target", "area", "must be finite"),
     7: ("target", "iscrowd", "must be 0 or 1"),
     8: ("preds", "counts", "must lie between 0 and the padded length"),
     9: ("target", "counts", "must lie between 0 and the padded length"),
