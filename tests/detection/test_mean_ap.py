@@ -268,6 +268,17 @@ def test_tie_interval_holds_every_order_of_tied_scores() -> None:
     assert low < min(found) < max(found) < high
 
 
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_ground_truths_of_negative_width_or_height_are_counted(average: str) -> None:
+    """As boxes xywh are when they are read as xyxy."""
+    boxes = torch.tensor([[50.0, 9, 10, 10], [9, 50, 10, 10], [0, 0, 10, 10], [9, 50, 10, 10]])
+    target = [dict(boxes=boxes, labels=torch.tensor([0, 1, 1, 1]), iscrowd=torch.tensor([0, 0, 0, 1]))]
+    metric = MeanAveragePrecision(average=average)
+    metric.update([dict(boxes=boxes, scores=torch.ones(4), labels=torch.tensor([0, 1, 1, 1]))], target)
+    counts = metric.result().counts
+    assert counts["ground_truths_outside_area_ranges"] == 2 and counts["ignored_ground_truths"] == 1
+
+
 def test_result_says_what_was_counted_and_why_a_number_is_missing() -> None:
     preds = [dict(boxes=torch.tensor([[0.0, 0, 10, 10]] * 3), scores=torch.tensor([0.9, 0.8, 0.7]),
                   labels=torch.tensor([0, 0, 1]))]  # fmt: skip
@@ -278,7 +289,7 @@ def test_result_says_what_was_counted_and_why_a_number_is_missing() -> None:
     metric.update(preds, target)
     result = metric.result()
     counted = dict(images=1, repeated_images=0, ground_truths=2, ignored_ground_truths=1, detections=3)
-    assert dict(result.counts) == dict(counted, detections_beyond_limit=1)
+    assert dict(result.counts) == dict(counted, detections_beyond_limit=1, ground_truths_outside_area_ranges=0)
     assert result.reason("map_75") == "0.75 is not among the iou_thresholds"
     assert result.reason("map_large") == "no ground truth counts for it"
     assert result.values["map"] == result.values["map_per_class"]["0"] == pytest.approx(1.0)

@@ -168,6 +168,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     def result(self, tie_interval: bool = False) -> Result:
         """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.
 
+        The count ``ground_truths_outside_area_ranges`` is mostly 0: a box of negative width or height has a negative
+        area, which no range holds, so that it counts for nothing. Is ``box_format`` right?
+
         Args:
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
         """
@@ -228,8 +231,10 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         values["recall_thresholds"] = np.asarray(self.rec_thresholds)
         counts = {
             "images": tally.images, "repeated_images": tally.repeated, "ground_truths": tally.truths,
-            "ignored_ground_truths": tally.ignored, "detections": tally.detections,
+            "ignored_ground_truths": tally.ignored,
+            "detections": tally.detections,
             "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
+            "ground_truths_outside_area_ranges": tally.truths - tally.ignored - int(tally.positives[:, 0].sum()),
         }  # fmt: skip
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}
