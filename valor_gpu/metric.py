@@ -1,4 +1,4 @@
-"""Metric: the thin torchmetrics shell that holds, moves, synchronises, saves and merges one State."""
+"""Base class of all metrics: a ``torchmetrics.Metric`` whose state is one ``State`` dataclass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UPDATES = "update_count"  # key under which a persistent state keeps its count 
 
 
 class Metric(torchmetrics.Metric, Generic[S]):
-    """Holds one :class:`~valor_gpu.state.State` and knows no mathematics.
+    """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
     its ``compute`` reduces :meth:`state` to a Tensor or a dict of Tensors, and its :meth:`result` to a
@@ -44,7 +44,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         empty: the state without data; its fields become the torchmetrics states of the same names.
         config: the choices that ``update`` depends on, as JSON values. States of another class or configuration are
             never merged, and MetricCollection never shares one state between two configurations.
-        kwargs: those of ``torchmetrics.Metric``.
+        kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
 
     Raises:
         InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
@@ -103,9 +103,9 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return self._kind(**self._tensors(self._fields))
 
     def result(self) -> Result:
-        """The value of ``compute`` with the choices that made it; collective like ``compute``.
+        """Returns the value of ``compute`` with the choices behind it; collective like ``compute``.
 
-        A metric with more to tell (supports, failures, curves) overrides this and reads :meth:`synced_state`.
+        A metric with more to report (supports, failures, curves) overrides this and reads :meth:`synced_state`.
         """
         value = self.compute()
         choices = self._identity.config if isinstance(self._identity.config, dict) else {}
@@ -117,7 +117,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         """The state of all ranks, checked, for ``result``; afterwards the metric is local again.
 
         Raises:
-            InputError: an ``update`` met data that it could refuse only now.
+            InputError: an ``update`` on CUDA met bad data.
             SyncError: the ranks have other configurations, or one of them failed.
         """
         with self.sync_context(self.dist_sync_fn, should_sync=self.sync_on_compute):
@@ -157,7 +157,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return its own value; when anything raises, the metric is as it was before.
 
-        With ``dist_sync_on_step`` the value is that of all ranks, and if one of them fails, every rank raises.
+        With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
         names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
         saved = {name: getattr(self, name) for name in names}
@@ -196,10 +196,10 @@ class Metric(torchmetrics.Metric, Generic[S]):
             InputError: it is none of these, or damaged.
             SyncError: it was made by another class or configuration, or this metric is synchronised now.
         """
-        self._refuse_synced("merge_state")
+        self._check_not_synced("merge_state")
         if isinstance(incoming_state, Metric):
             self._identity.check(incoming_state._identity.text, "the incoming metric")
-            incoming_state._refuse_synced("merge_state of it")
+            incoming_state._check_not_synced("merge_state of it")
             theirs, updates = cast(dict[str, Any], incoming_state.metric_state), incoming_state._update_count
         elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
             theirs, updates = load_state(incoming_state, self._identity)
@@ -209,8 +209,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
         self._load(self.metric_state, theirs, self._update_count + updates)
 
     def to_bytes(self) -> bytes:
-        """The state of this rank as a versioned state file without pickle; refused, like others, while synchronised."""
-        self._refuse_synced("to_bytes")
+        """The state of this rank as a versioned state file without pickle; raises SyncError while synchronised."""
+        self._check_not_synced("to_bytes")
         return dump_state(self._tensors(self._schema), self._identity, self._update_count)
 
     def from_bytes(self, data: Buffer) -> Self:
@@ -220,7 +220,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             InputError: ``data`` is no state file, of another format version, truncated or damaged.
             SyncError: it was made by another class or configuration, or this metric is synchronised now.
         """
-        self._refuse_synced("from_bytes")
+        self._check_not_synced("from_bytes")
         tensors, updates = load_state(data, self._identity)
         self._load(self._defaults, tensors, updates)
         return self
@@ -262,7 +262,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
         @functools.wraps(update)
         def guarded(*args: Any, **kwargs: Any) -> None:
-            self._refuse_synced("update")
+            self._check_not_synced("update")
             saved = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
             rows = {name: len(saved[name]) for name, merge in self._merge.items() if merge == "cat"}
             try:
@@ -290,7 +290,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None
     ) -> None:
-        """Replace the local state by that of all ranks, after both collectives have succeeded."""
+        """Replaces the local state by the state of all ranks, after both collectives have succeeded."""
         way = (dist_sync_fn, process_group or self.process_group)
         local = self._copy_state_dict()
         if self._merged is None or not self._merged.serves(way, local):
@@ -316,7 +316,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return {name: list(now) if isinstance(now := getattr(self, name), list) else now for name in self._merge}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Self:
-        """States follow the device of a module, not its dtype, nor that of ``set_dtype``: they have their own."""
+        """States follow the device of a module, but keep their own dtypes, whatever ``set_dtype`` says."""
 
         def keep_dtype(tensor: Tensor) -> Tensor:
             moved = fn(tensor)
@@ -354,7 +354,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             missing_keys += [prefix + name for name, kept in self._persistent.items() if kept and strict]
             return
         try:
-            self._refuse_synced("load_state_dict")
+            self._check_not_synced("load_state_dict")
             self._load(self._defaults, tensors, self._identity.count(updates))
         except ValorError as error:
             rest[-1].append(f"{prefix.rstrip('.') or type(self).__name__}: {error}")
@@ -392,7 +392,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             self._move_list_states_to_cpu()
         self._update_count, self._computed, self._merged = updates, None, None
 
-    def _refuse_synced(self, action: str) -> None:
+    def _check_not_synced(self, action: str) -> None:
         if self._is_synced:
             raise SyncError(f"{action} needs the state of this rank but the metric holds that of all: call unsync()")
 

@@ -43,14 +43,14 @@ class Ragged:
 
     @classmethod
     def from_list(cls, segments: Sequence[Tensor]) -> Ragged:
-        """Join tensors of shape ``[n_i, ...]``; an empty list is refused, since it has no dtype."""
+        """Joins tensors of shape ``[n_i, ...]``; an empty list raises InputError, since it has no dtype."""
         if not segments:
             raise InputError("segments must hold at least one tensor but is empty")
         return cls(torch.cat(list(segments)), torch.tensor([len(s) for s in segments]))
 
     @classmethod
     def cat(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Segments of all ``parts``, in order."""
+        """Joins the segments of all ``parts``, in order."""
         return cls(torch.cat([p.values for p in parts]), torch.cat([p.lengths for p in parts]))
 
     def offsets(self) -> Tensor:
@@ -58,7 +58,7 @@ class Ragged:
         return torch.cat((self.lengths.new_zeros(1), self.lengths.cumsum(0)))
 
     def to(self, device: torch.device | str) -> Ragged:
-        """The same segments with values on ``device``."""
+        """Returns the same segments with values on ``device``."""
         return Ragged(self.values.to(device), self.lengths)
 
     def __len__(self) -> int:

@@ -67,9 +67,9 @@ class Spec:
 
     Attributes:
         name: the field.
-        merge: ``sum``, ``cat`` or ``min``; also the reducer that torchmetrics is told.
+        merge: ``sum``, ``cat`` or ``min``; also the reducer that torchmetrics gets.
         dtype: the dtype, which merging never changes.
-        shape: the shape; of a joined field, that of one row.
+        shape: the shape; of a joined field, the shape of one row.
     """
 
     name: str

@@ -279,7 +279,7 @@ def test_bad_batches_change_nothing(batch: Any, message: str) -> None:
         (ConfusionMatrix, dict(max_examples=-1), "max_examples must be an int of at least 0 but got -1"),
         (ConfusionMatrix, dict(num_classes=3, threshold=0.2), "threshold must be left out in the multiclass task"),
         (CohenKappa, dict(weights="cubic"), "weights must be one of 'none', None, 'linear', 'quadratic' but got"),
-        (CohenKappa, dict(num_labels=3), "num_labels must be left out: Cohen's kappa is of one label a sample"),
+        (CohenKappa, dict(num_labels=3), "num_labels must be left out: Cohen's kappa takes one label per sample"),
     ],
 )
 def test_arguments_out_of_range(kind: type[PairMetric], choices: dict[str, Any], message: str) -> None:

@@ -121,7 +121,7 @@ def test_no_rows() -> None:
 @pytest.mark.parametrize(
     ("predictions", "references", "message"),
     [
-        ("text", ["a"], "predictions must be a sequence with one entry a row but got str"),
+        ("text", ["a"], "predictions must be a sequence with one entry per row but got str"),
         (["a"], [], "references must have an entry for each of the 1 predictions but has 0"),
         (["a", 5], ["a", "b"], r"predictions\[1\] must be str but got int"),
         (["a"], [[]], r"references\[0\] must be a text or a sequence of at least one text but got \[\]"),

@@ -117,7 +117,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         confidence, correct, error = _confidences(batch)
-        refused = self._refused(error)
+        deferred = self._raise_or_defer(error)
         edges = torch.linspace(0, 1, self.n_bins + 1, dtype=confidence.dtype, device=confidence.device)
         cells = torch.bucketize(confidence, edges, right=True) - 1
         if self.task.ignore_index is not None:
@@ -128,7 +128,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
             count_labels(cells, cells, self.n_bins + 1, ignore_index=-1, weight=weight * of).counts[TRUE]
             for of in (torch.ones_like(rounded), rounded, correct.double())
         ]
-        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), refused)
+        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), deferred)
 
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""

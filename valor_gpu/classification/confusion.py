@@ -206,7 +206,7 @@ class CohenKappa(PairMetric):
     def __init__(self, num_classes: int | None = None, *, weights: str | None = None, **kwargs: Any) -> None:
         check_choice("weights", weights, KAPPA_WEIGHTS)
         if kwargs.get("num_labels") is not None:
-            raise InputError("num_labels must be left out: Cohen's kappa is of one label a sample")
+            raise InputError("num_labels must be left out: Cohen's kappa takes one label per sample")
         self.weights = weights
         super().__init__(num_classes, **kwargs)
 

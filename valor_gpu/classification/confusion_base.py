@@ -97,14 +97,14 @@ class PairMetric(TaskMetric[PairCounts]):
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))
         counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
         predicted, matrix, pending, error = counted(batch)
-        refused = self._refused(error)
+        deferred = self._raise_or_defer(error)
         counts = PairCounts(matrix, samples_seen(batch), pending)
         if not self.max_examples:
-            self._add(counts, refused)
+            self._add(counts, deferred)
         else:
             cells = self._cells_of(predicted, batch.target)
             picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
-            self._add(PairExamples(matrix, counts.seen, pending, picked), refused)
+            self._add(PairExamples(matrix, counts.seen, pending, picked), deferred)
             if len(self.picked) % _THIN_EVERY == 0:
                 self._thin_examples()
         if len(pending) and len(self.pending) % _THIN_EVERY == 0:
@@ -139,7 +139,7 @@ class PairMetric(TaskMetric[PairCounts]):
         return torch.stack((torch.where(counts, target * classes + predicted, 0).double(), weight), 1)
 
     def _count_pending(self) -> None:
-        """Count what is pending once it is as large as the matrix, so that memory stays that of two."""
+        """Counts what is pending once it is as large as the matrix, so that memory stays below two matrices."""
         if 2 * sum(map(len, self.pending)) >= self._cells:
             rows = torch.cat([part.to(self.matrix.device) for part in self.pending])
             self.matrix, self.pending = self.matrix + self._matrix_of(rows), []

@@ -18,7 +18,7 @@ END, NOTHING = -1, -2
 
 
 def example_rows(cells: Tensor, num_cells: int, max_examples: int, samples: int, ids: Tensor | None) -> Tensor:
-    """The rows of one batch; nothing waits on CUDA.
+    """The rows of one batch, without synchronising with the device.
 
     Args:
         cells: integers ``[E]`` of E elements, an equal number of each sample, in order; outside ``[0, num_cells)``:
@@ -40,7 +40,7 @@ def example_rows(cells: Tensor, num_cells: int, max_examples: int, samples: int,
 
 
 def thinned(rows: Tensor, num_cells: int, max_examples: int) -> Tensor:
-    """The rows of several batches as those of one, without what will not be shown; nothing waits on CUDA."""
+    """The rows of several batches as rows of one, without those that will not be shown; does not synchronise."""
     end = _end(rows, 0)
     end[0, 1] = torch.where(rows[:, 0] == END, rows[:, 1], 0).sum()
     return torch.cat((_first(_positions(rows), num_cells, max_examples), end))

@@ -48,7 +48,7 @@ class ClassCounts(State):
 
     @property
     def outcomes(self) -> Outcomes:
-        """What ratios are made of."""
+        """The counts as ratios take them."""
         return Outcomes(*self.counts.unbind())
 
 
@@ -63,7 +63,7 @@ def check_seen(seen: Tensor, task: Task) -> None:
 
 
 def samples_seen(batch: ScoreBatch) -> Tensor:
-    """int64 ``[2]``: rows, and targets equal to ``ignore_index``; nothing waits on CUDA."""
+    """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
     seen = torch.tensor([batch.target.shape[0], 0])
     if batch.target.is_cuda:
         seen = to_device(seen, batch.target.device)
@@ -106,7 +106,7 @@ def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, T
 
 
 def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
-    """The state of one batch, and its first error, see :mod:`valor_gpu.ops.error_codes`; nothing waits on CUDA.
+    """Returns the state of one batch and its error code, without synchronising with the device.
 
     Args:
         batch: of any task.
@@ -189,7 +189,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         super().__init__(task, empty, self._config(task), **kwargs)
 
     def _config(self, task: Task) -> dict[str, Any]:
-        """What ``update`` depends on."""
+        """The choices that ``update`` depends on."""
         if task.kind == "multiclass":
             return {**without_activation(task), "top_k": self.top_k}
         return {**task.config(), "threshold": self.threshold}
@@ -209,7 +209,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         counts, error = count_classes(batch, self.top_k, self.threshold)
-        self._add(counts, self._refused(error))
+        self._add(counts, self._raise_or_defer(error))
 
     def compute(self) -> Tensor:
         """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
@@ -260,7 +260,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         return Result(values, signature, counts, dict.fromkeys(sorted(missing), _NO_SAMPLE))
 
     def _choices(self) -> dict[str, Any]:
-        """What else tells this metric from others."""
+        """Further choices of this metric, for its signature."""
         return {}
 
 

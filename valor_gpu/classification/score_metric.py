@@ -1,4 +1,4 @@
-"""What metrics of scores share: the scores themselves or their histogram as state, and the update that fills it."""
+"""Base class of the metrics of scores, whose state is the scores themselves or a histogram of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ScoreRecords(State):
 
 @dataclass(frozen=True)
 class Histogram(State):
-    """How many scores lie between thresholds.
+    """Counts of scores between thresholds.
 
     Attributes:
         counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.score_histogram.score_histogram`.
@@ -100,9 +100,9 @@ class ScoreMetric(TaskMetric[Any]):
         bins: number of bins in every power of two, for a histogram that follows the order of floats; not together
             with ``thresholds``.
         score_dtype: scores are compared in it: scores of a wider dtype are rounded to it, thresholds too, so that a
-            score that equals a threshold reaches it. Where every score is kept, ``update`` refuses float64 scores that
-            rounding would change. With a histogram, half-precision scores are not widened: their activation is taken
-            in their own dtype, and a half of 0.1 lies below a float32 threshold of 0.1.
+            score that equals a threshold reaches it. Where every score is kept, ``update`` raises an error for
+            float64 scores that rounding would change. With a histogram, half-precision scores are not widened: their
+            activation is computed in their own dtype, and a half of 0.1 lies below a float32 threshold of 0.1.
         hardmax: keep of every row the largest score alone.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
     """
@@ -175,13 +175,13 @@ class ScoreMetric(TaskMetric[Any]):
         if batch.scores.dtype == torch.float64 != self.score_dtype:
             changed = torch.where(_loses_digits(batch, rounded), ROUNDED_SCORES, NO_ERROR)
             error = torch.where(error == NO_ERROR, changed, error)
-        refused = self._refused(error)
+        deferred = self._raise_or_defer(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
         if scores and len(scores[-1]) and (len(weights[-1]) > 0) != (batch.weight is not None):
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
         weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
-        self._add(ScoreRecords(rounded, target, weight), refused)
+        self._add(ScoreRecords(rounded, target, weight), deferred)
 
     def _count(self, batch: ScoreBatch) -> None:
         scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
@@ -190,11 +190,11 @@ class ScoreMetric(TaskMetric[Any]):
         counts, error = score_histogram(
             scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
         )
-        refused = self._refused(error)
+        deferred = self._raise_or_defer(error)
         lightest = torch.ones((), dtype=torch.float64, device=scores.device)
         if batch.weight is not None:
             lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
-        self._add(Histogram(counts.double(), samples_seen(batch), lightest), refused)
+        self._add(Histogram(counts.double(), samples_seen(batch), lightest), deferred)
 
     def _describe(self, error: int) -> str:
         if error != ROUNDED_SCORES:
@@ -226,7 +226,7 @@ class ScoreMetric(TaskMetric[Any]):
         return pool(ranked) if pooled else ranked
 
     def _counts(self, state: ScoreRecords | Histogram) -> dict[str, int]:
-        """What a result was counted on."""
+        """Counts of samples for a result."""
         if isinstance(state, Histogram):
             samples, ignored = state.seen.tolist()
         else:
@@ -301,7 +301,7 @@ def _first_bad_value(batch: ScoreBatch, scores: Tensor) -> Tensor:
 
 
 def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:
-    """Whether a score that counts is not what ``rounded`` has of it, bool ``[]``; nothing waits on CUDA."""
+    """Whether rounding changed a score that counts, bool ``[]``; does not synchronise with the device."""
     changed = rounded.double() != batch.scores
     if batch.task.ignore_index is not None:
         counts = batch.target != batch.task.ignore_index
@@ -328,7 +328,7 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
 
     Args:
         thresholds: a number of evenly spaced ones from 0 to 1, at least 2; or ascending ones.
-        dtype: that of the scores.
+        dtype: dtype of the scores.
 
     Raises:
         InputError: they are not finite, or do not ascend in ``dtype``.

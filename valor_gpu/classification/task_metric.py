@@ -1,4 +1,4 @@
-"""What all metrics of classification share: the task, and where a bad value of a batch is told."""
+"""Base class of all metrics of classification: the task, the error of a bad value, and plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TaskMetric(Metric[S]):
         task: what is predicted.
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
-        kwargs: those of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: ``task`` is given by name, as torchmetrics takes it.
@@ -34,8 +34,8 @@ class TaskMetric(Metric[S]):
         self.task = self._state_rule = task
         super().__init__(empty, config, **kwargs)
 
-    def _refused(self, error: Tensor) -> Tensor | None:
-        """What ``_add`` is told of the error code of an op: on CUDA the word; on the CPU a bad value raises at once.
+    def _raise_or_defer(self, error: Tensor) -> Tensor | None:
+        """Raises the error of a CPU tensor at once; returns a code on CUDA for ``_add``, without synchronising.
 
         Raises:
             InputError: the word, on the CPU, names a bad value.

@@ -1,4 +1,4 @@
-"""Counts at score thresholds: those of Valor's PrecisionRecallCurve and Counts, and Valor's detailed curve.
+"""Counts at score thresholds, as in Valor's PrecisionRecallCurve and Counts, and Valor's detailed curve.
 
 Valor: docs/metrics.md (MIT) and valor_core; docs/valor.md says where its code and its document differ. The dicts of its
 curves are made by :mod:`valor_gpu.valor.result_curves`.
@@ -141,7 +141,7 @@ class ThresholdCounts(ScoreMetric):
             the task is binary.
         thresholds: ascending numbers, by default 0.05, 0.10, ..., 0.95; or an int of at least 2: thresholds evenly
             spaced from 0 to 1.
-        hardmax: only the largest score of a row counts, of equal ones that of the lowest class; multiclass only.
+        hardmax: only the largest score of a row counts, of equal ones the lowest class; multiclass only.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any of the batch lies outside [0, 1]; ``none``, ``sigmoid`` and
             ``softmax`` do not guess.

@@ -1,4 +1,4 @@
-"""The face of pycocotools over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
+"""pycocotools-compatible API over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
 
 from __future__ import annotations
 

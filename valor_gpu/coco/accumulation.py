@@ -98,10 +98,10 @@ def source_of_records(
     Args:
         records: of an evaluation that ``selection`` lies inside of.
         selection: categories, area ranges and images.
-        limits: positions of the limits among those of the records.
+        limits: positions among the limits of the records.
         recalls: recall samples ``[R]``.
-        counts: see :class:`Source`; likewise ``strict``.
-        strict: see :class:`Source`.
+        counts: [T, R, K, A, M], sizes of the arrays.
+        strict: pycocotools' rule for recall samples that are not reached, see :class:`Source`.
     """
     device, shape, lengths = records.detections.device, records.shape, records.lengths
     names = sorted(set(selection.categories))
@@ -140,8 +140,8 @@ def source_of_cells(
         cells: for each category and area range what ``COCOeval.evaluateImg`` gave for its images, in order.
         limits: max-detection limits in the order of the result.
         recalls: recall samples ``[R]``.
-        counts: see :class:`Source`; likewise ``strict``.
-        strict: see :class:`Source`.
+        counts: [T, R, K, A, M], sizes of the arrays.
+        strict: pycocotools' rule for recall samples that are not reached, see :class:`Source`.
     """
     groups = [group for row in cells for group in row]
     thresholds = next((len(e["dtMatches"]) for group in groups for e in group), counts[0])
@@ -178,6 +178,6 @@ def _rows_of_group(group: Sequence[Mapping[str, Any]], label: int, limits: Seque
 
 
 def _bits(group: Sequence[Mapping[str, Any]], name: str, top: int) -> NDArray[np.uint8]:
-    """uint8 ``[N, ceil(T / 8)]``: one bit a threshold."""
+    """uint8 ``[N, ceil(T / 8)]``: one bit per threshold."""
     values = np.concatenate([np.asarray(e[name])[:, :top] for e in group], axis=1)
     return np.packbits(values.T != 0, axis=1, bitorder="little")

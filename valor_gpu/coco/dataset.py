@@ -91,7 +91,7 @@ class COCO:
     """A COCO dataset, or results on one: drop-in for ``pycocotools.coco.COCO``.
 
     Loading keeps numpy columns. ``dataset`` and the index (``anns``, ``imgs``, ``cats``, ``imgToAnns``,
-    ``catToImgs``) are made from the file when first read, which is refused if the file has changed since.
+    ``catToImgs``) are made from the file when first read; if the file has changed since, that raises an error.
 
     Args:
         annotation_file: path of a JSON object with ``images``, ``annotations`` and ``categories``, plain or

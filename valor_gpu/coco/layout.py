@@ -153,7 +153,7 @@ def _select(columns: Annotations, images: Ids, categories: Ids, use_categories: 
 
 
 def _by_category(labels: NDArray[np.int32], known: Ids, categories: Ids) -> Rows:
-    """Rows category by category in the order of ``categories``, those of a repeated category repeated."""
+    """Rows category by category in the order of ``categories``, the rows of a repeated category repeated."""
     order = stable_order(labels, len(known))
     bounds = np.searchsorted(labels[order], np.arange(len(known) + 1))
     blocks = [order[bounds[c] : bounds[c + 1]] for c in positions(categories, known)]

@@ -72,7 +72,7 @@ def usable_device(device: Any) -> torch.device:
 
 
 def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
-    """The rule that ``params`` stand for; the corrected convention refuses NaN scores and closes ranges once."""
+    """The rule that ``params`` stand for; the corrected convention rejects NaN scores and closes ranges once."""
     ranges = params.areaRng if strict else half_open(params.areaRng)
     return MatchRule.make(params.iouThrs, ranges, params.maxDets, options | (0 if strict else CHECK_SCORES))
 
@@ -178,7 +178,7 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
     """Match every image of ``layout``.
 
     Raises:
-        InputError: a box or an area is not finite, or a score is NaN where that is refused; names the annotation.
+        InputError: a box or an area is not finite, or a score is NaN in the corrected convention; names the annotation.
     """
     try:
         if not strict and np.isinf(gt_areas(layout.ground_truths)).any():

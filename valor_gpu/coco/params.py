@@ -22,7 +22,7 @@ class Params:
 
     Attributes:
         imgIds: image ids; evaluation sorts them and drops repeats.
-        catIds: category ids, likewise.
+        catIds: category ids to evaluate.
         iouThrs: float64 ``[T]``, default .5, .55, ..., .95.
         recThrs: float64 ``[R]``, default 0, .01, ..., 1.
         maxDets: M limits of detections in an (image, category) cell, default 1, 10, 100.

@@ -17,7 +17,7 @@ class Selection:
     """Positions among what was evaluated, in the order of the result.
 
     Attributes:
-        categories: positions of categories; likewise ``areas``, area ranges.
+        categories: positions of categories.
         areas: see ``categories``.
         images: positions of images; None for all in order.
         limits: the max-detection limits themselves.

@@ -96,7 +96,7 @@ def cell_ious(
         records: with boxes.
         labels: ascending labels.
         limit: detections kept a cell, by descending score.
-        agnostic: one cell an image, named by label 0.
+        agnostic: one cell per image, named by label 0.
 
     Returns:
         (image id, or place of arrival without one; label) to float32 ``[D, G]``, or ``[]`` where a side is empty.

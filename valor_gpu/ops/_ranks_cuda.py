@@ -1,4 +1,4 @@
-"""Areas of ranked scores on CUDA: kernels of csrc/cuda/ranks.cu around torch's sort; nothing waits for the device."""
+"""ROC AUC and average precision on CUDA: kernels of csrc/cuda/ranks.cu around torch's sort, without synchronising."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def auroc_and_ap(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The op ``auroc_and_ap`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.auroc_and_ap`.
 
-    Beyond the input it takes 40 bytes a row, if the target is class indices and there are no weights; else ``ROOM``,
-    or 56 bytes a row.
+    Beyond the input it takes 40 bytes per row, if the target is class indices and there are no weights; else ``ROOM``,
+    or 56 bytes per row.
     """
     named = {"scores": scores, "target": target} | ({} if weight is None else {"weight": weight})
     check_same_device(list(named), list(named.values()))
@@ -55,7 +55,7 @@ def _key_dtype(scores: Tensor) -> torch.dtype:
 
 
 def _look_up(words: bytes, scores: Tensor) -> None:
-    """Sort the positives, one a row, then let every score find its place among those of its class."""
+    """Sorts the positives, one per row, then looks up the position of every score among the positives of its class."""
     rows, classes = scores.shape
     class_of_positive = scores.new_empty(rows, dtype=torch.int32)
     keys = scores.new_empty(rows, dtype=_key_dtype(scores))

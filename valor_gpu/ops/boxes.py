@@ -33,7 +33,7 @@ def box_iou(
 
     Args:
         boxes1: float16, bfloat16, float32 or float64 ``[N, 4]``, or a :class:`Ragged` of such segments.
-        boxes2: likewise ``[M, 4]``, on the same device; the dtype may differ. Ragged if ``boxes1`` is.
+        boxes2: ``[M, 4]`` on the same device, of any of these dtypes; Ragged if ``boxes1`` is.
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of both.
         crowd: bool, one flag for each row of ``boxes2`` (of ``boxes2.values`` if Ragged): IoU with a crowd region is
             intersection over the area of the box of ``boxes1``.

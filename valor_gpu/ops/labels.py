@@ -62,7 +62,7 @@ def count_top(
     """True positives, predicted and true rows of each class, in one read of the scores.
 
     The prediction of a row is its target if that is among the ``k`` largest scores, else the class of the largest:
-    the rule of torchmetrics' ``top_k``. Of equal scores that of the lower class is larger; -0.0 equals 0.0.
+    the rule of torchmetrics' ``top_k``. Of equal scores the lower class ranks higher; -0.0 equals 0.0.
 
     Args:
         scores: float16, bfloat16, float32 or float64 ``[N, C]``.
@@ -77,7 +77,7 @@ def count_top(
 
     Raises:
         InputError: on another shape, dtype or device, or a k out of range. A bad value is in ``error``, so that
-            nothing waits on CUDA.
+            the host does not synchronise with the device.
 
     Example:
         >>> import torch
@@ -103,7 +103,7 @@ def count_labels(
 
     Args:
         preds: any integer dtype ``[N]``, class indices.
-        target: likewise; the dtype may differ.
+        target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1.
         ignore_index: rows with this target are left out, whatever else they hold.
         weight: float64 ``[N]``, finite and not negative.
@@ -132,7 +132,7 @@ def count_pairs(
 
     Args:
         preds: any integer dtype ``[N]``, class indices.
-        target: likewise; the dtype may differ.
+        target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1; the matrix takes 8 C^2 bytes.
         ignore_index: rows with this target are left out, whatever else they hold.
         weight: float64 ``[N]``, finite and not negative.

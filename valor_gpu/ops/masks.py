@@ -1,4 +1,4 @@
-"""Packing of dense masks to one bit a pixel."""
+"""Packing of dense masks to one bit per pixel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD_BITS = 64
 
 
 class PackedMasks(NamedTuple):
-    """Masks at one bit a pixel.
+    """Masks at one bit per pixel.
 
     Attributes:
         words: int64 ``[N, ceil(H * W / 64)]``; bit i of word j is pixel ``64 * j + i`` in row-major order, and bits
@@ -29,7 +29,7 @@ class PackedMasks(NamedTuple):
 
 
 def pack_masks(masks: Tensor) -> PackedMasks:
-    """Pack masks to 64 pixels a word and count their pixels, reading them once.
+    """Packs masks to 64 pixels per word and counts their pixels, reading them once.
 
     Args:
         masks: bool or uint8 ``[N, H, W]``; every value but 0 is set.

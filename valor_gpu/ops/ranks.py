@@ -44,12 +44,12 @@ class AurocAndAp(NamedTuple):
 
 
 class RankCurves(NamedTuple):
-    """Points of the curves of every class, one a distinct score, the largest first.
+    """Points of the curves of every class, one per distinct score, the largest first.
 
     Attributes:
         thresholds: ``[P]`` in the dtype of the scores.
         tp: ``[P]`` positives at or above the threshold: int64 counts, or float64 weights.
-        fp: ``[P]`` likewise negatives.
+        fp: ``[P]`` negatives at or above the threshold: int64 counts, or float64 weights.
         offsets: int64 ``[C + 1]``: the points of class c are ``offsets[c]`` to ``offsets[c + 1]``.
         error: int64 ``[]``, see :mod:`valor_gpu.ops.error_codes`. Unless it is ``NO_ERROR`` the rest means nothing.
     """
@@ -64,11 +64,11 @@ class RankCurves(NamedTuple):
 def auroc_and_ap(
     scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
 ) -> AurocAndAp:
-    """Exact area under the ROC curve and average precision of every class against the rest.
+    """Computes the exact area under the ROC curve and average precision of every class against the rest.
 
-    ROC AUC is the share of pairs of a positive and a negative in which the positive has the larger score, a tie being
-    half a pair (Hanley and McNeil, 1982). Average precision is the mean over positives of the precision among all that
-    score at least as high, which is scikit-learn's ``sum (R_n - R_{n-1}) P_n`` over distinct scores.
+    ROC AUC is the fraction of pairs of a positive and a negative in which the positive has the larger score, a tie
+    being half a pair (Hanley and McNeil, 1982). Average precision is the mean over positives of the precision among all
+    that score at least as high, which is scikit-learn's ``sum (R_n - R_{n-1}) P_n`` over distinct scores.
 
     Memory beyond contiguous input: docs/design/003-classification.md.
 
@@ -76,10 +76,10 @@ def auroc_and_ap(
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative; those of rows that are left out are not looked at.
+        weight: float64 ``[N]``, finite and not negative; weights of rows that are left out are not looked at.
 
     Returns:
-        Areas and totals on the device of ``scores``; on CUDA nothing waits.
+        Values and totals on the device of ``scores``, without synchronising.
 
     Raises:
         InputError: shapes, dtypes or devices that do not fit.
@@ -99,15 +99,15 @@ def auroc_and_ap(
 def rank_curves(
     scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
 ) -> RankCurves:
-    """What is at or above each distinct score of every class: the points of exact ROC and precision-recall curves.
+    """Counts what is at or above each distinct score of every class: the points of exact curves.
 
-    The size of the result depends on the scores, so that on CUDA the host waits for the device.
+    The size of the result depends on the scores, so that on CUDA the host synchronises with the device.
 
     Args:
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative; those of rows that are left out are not looked at.
+        weight: float64 ``[N]``, finite and not negative; weights of rows that are left out are not looked at.
 
     Returns:
         The points of all classes, on the device of ``scores``.

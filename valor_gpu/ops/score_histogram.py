@@ -50,7 +50,7 @@ def score_histogram(
     ignore_index: int | None = None,
     weight: Tensor | None = None,
 ) -> ScoreHistogram:
-    """How many scores of each class, and of its positives, reach exactly b of the thresholds, for every b.
+    """Counts the scores of each class, and of its positives, that reach exactly b of the thresholds, for every b.
 
     A score reaches a threshold if ``score >= threshold`` in float64, without rounding of either; -0.0 equals 0.0. So
     what reaches threshold t is the sum over the buckets above t, see :mod:`valor_gpu.reduce.histogram_metrics`.
@@ -69,7 +69,7 @@ def score_histogram(
 
     Raises:
         InputError: on another shape, dtype or device, or thresholds out of order. A bad value is in ``error``, so
-            that nothing waits on CUDA.
+            that the host does not synchronise with the device.
 
     Example:
         >>> scores = torch.tensor([[0.1], [0.4], [0.5], [0.9]])

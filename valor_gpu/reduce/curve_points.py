@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def roc_points(tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
-    """Rates of false and of true positives at thresholds.
+    """Computes the rates of false and of true positives at thresholds.
 
     Args:
         tp: ``[..., T]`` positives at or above each threshold, counts or sums of weights.
-        fp: ``[..., T]`` likewise negatives.
+        fp: ``[..., T]`` negatives at or above each threshold.
         positives: ``[...]`` all positives.
         negatives: ``[...]`` all negatives.
 
@@ -30,11 +30,11 @@ def roc_points(tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor) -> 
 
 
 def precision_recall_points(tp: Tensor, fp: Tensor, positives: Tensor) -> tuple[Tensor, Tensor]:
-    """Precision and recall at thresholds, and after them the point (recall 0, precision 1) above all scores.
+    """Computes precision and recall at thresholds, and after them the point (recall 0, precision 1) above all scores.
 
     Args:
         tp: ``[..., T]`` positives at or above each threshold, counts or sums of weights; thresholds ascend.
-        fp: ``[..., T]`` likewise negatives.
+        fp: ``[..., T]`` negatives at or above each threshold.
         positives: ``[...]`` all positives.
 
     Returns:

@@ -15,7 +15,7 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 
-LEAST_OCTAVE = -32
+MIN_OCTAVE = -32
 """Float-order thresholds begin at 2 to this power."""
 
 
@@ -44,7 +44,7 @@ class BinnedPrecision(NamedTuple):
 
 
 def threshold_counts(histogram: Tensor) -> CountsAtThresholds:
-    """True and false positives, false and true negatives at each threshold.
+    """Counts true and false positives, false and true negatives at each threshold.
 
     Example:
         >>> counts = threshold_counts(torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]]))
@@ -58,7 +58,7 @@ def threshold_counts(histogram: Tensor) -> CountsAtThresholds:
 
 
 def roc_auc(histogram: Tensor) -> BinnedArea:
-    """Area under the ROC curve: how often a positive scores above a negative; within a bucket they tie and count half.
+    """Computes the area under the ROC curve from a histogram; within a bucket, scores tie and count half.
 
     The exact area differs by at most ``sum over buckets of tp * fp / (2 P N)``, since only pairs within a bucket are
     not ordered. NaN where there is no positive or no negative.
@@ -76,7 +76,7 @@ def roc_auc(histogram: Tensor) -> BinnedArea:
 
 
 def average_precision(histogram: Tensor, least_weight: float = 0.0) -> BinnedPrecision:
-    """Average precision: the mean over positives of the precision at their score; scores of a bucket tie.
+    """Computes average precision from a histogram: scores of a bucket tie.
 
     Bounds: above a bucket lie A positives and B negatives, in it p and n. The precision at a positive rises with the
     positives and falls with the negatives counted so far. So, in any order, the p positives contribute at most
@@ -112,7 +112,7 @@ def float_order_thresholds(per_octave: int = 32) -> Tensor:
 
     From 2^-32 to 1/2 every power of two is split into ``per_octave`` equal bins: softmax over 1,000 classes leaves
     nearly all scores below 0.01. From 1/2 to 1 they mirror that, as scores of confident models lie near 1: 1 - 2^-k is
-    split likewise, down to the spacing of float32, 2^-24.
+    split the same way, down to the spacing of float32, 2^-24.
 
     The default gives 1,601 thresholds, 26 kB a class in a float64 histogram. Bounds of :func:`roc_auc` with them, with
     as many powers of two not mirrored, and with evenly spaced thresholds:
@@ -139,7 +139,7 @@ def float_order_thresholds(per_octave: int = 32) -> Tensor:
     if per_octave < 1:
         raise InputError(f"per_octave must be at least 1 but is {per_octave}")
     steps = 1.0 + np.arange(per_octave) / per_octave
-    low = np.multiply.outer(2.0 ** np.arange(LEAST_OCTAVE, -1), steps).ravel()
+    low = np.multiply.outer(2.0 ** np.arange(MIN_OCTAVE, -1), steps).ravel()
     high = 1.0 - np.multiply.outer(2.0 ** np.arange(-24, -1), steps).ravel()
     grid = np.concatenate((low, [0.5], high, [1.0])).astype(np.float32)
     return torch.from_numpy(np.unique(grid).astype(np.float64))

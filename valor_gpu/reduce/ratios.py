@@ -81,12 +81,12 @@ class Outcomes(NamedTuple):
 
 
 def precision(o: Outcomes) -> Ratio:
-    """``tp / (tp + fp)``: how much of what was predicted is right."""
+    """``tp / (tp + fp)``: the fraction of positive predictions that are correct."""
     return Ratio(o.tp, o.predicted)
 
 
 def recall(o: Outcomes) -> Ratio:
-    """``tp / (tp + fn)``: how much of what is true was predicted."""
+    """``tp / (tp + fn)``: the fraction of true samples that were predicted."""
     return Ratio(o.tp, o.true)
 
 
@@ -96,7 +96,7 @@ def specificity(o: Outcomes) -> Ratio:
 
 
 def negative_predictive_value(o: Outcomes) -> Ratio:
-    """``tn / (tn + fn)``: the precision of the negatives."""
+    """``tn / (tn + fn)``: the fraction of negative predictions that are correct."""
     return Ratio(o.tn, o.tn + o.fn)
 
 
@@ -111,12 +111,12 @@ def jaccard(o: Outcomes) -> Ratio:
 
 
 def agreement(o: Outcomes) -> Ratio:
-    """``(tp + tn) / (tp + fp + fn + tn)``: the share of elements that are right."""
+    """``(tp + tn) / (tp + fp + fn + tn)``: the fraction of elements that are right."""
     return Ratio(o.tp + o.tn, o.total)
 
 
 def disagreement(o: Outcomes) -> Ratio:
-    """``(fp + fn) / (tp + fp + fn + tn)``: the share of elements that are wrong."""
+    """``(fp + fn) / (tp + fp + fn + tn)``: the fraction of elements that are wrong."""
     return Ratio(o.fp + o.fn, o.total)
 
 

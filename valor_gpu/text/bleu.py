@@ -30,7 +30,7 @@ class BleuCounts(NamedTuple):
     Attributes:
         matches: int64 ``[rows, N]`` clipped n-gram matches.
         totals: int64 ``[rows, N]`` n-grams of the predictions.
-        prediction_lengths: int64 ``[rows]`` words of the predictions.
+        prediction_lengths: int64 ``[rows]``, words of the predictions.
         reference_lengths: int64 ``[rows]`` words of the reference whose length is nearest, the shorter of two.
     """
 
@@ -47,7 +47,14 @@ def bleu_counts(
     tokenizer: str | Tokenizer = "valor",
     lowercase: bool = False,
 ) -> BleuCounts:
-    """Whole-number statistics of every row for n-grams of 1 to ``max_ngram`` words.
+    """Counts matching n-grams of 1 to ``max_ngram`` words for every row.
+
+    Args:
+        predictions: one text per row.
+        references: for each row one text or several.
+        max_ngram: N, the longest n-gram that counts.
+        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its words.
+        lowercase: compare in lower case.
 
     Raises:
         InputError: rows that are no texts.
@@ -75,13 +82,13 @@ def sentence_bleu(
     weights: Sequence[float] = (0.25, 0.25, 0.25, 0.25),
     tokenizer: str | Tokenizer = "valor",
 ) -> Floats:
-    """float64 ``[rows]``: BLEU of every row in [0, 1], that of ``nltk.translate.bleu_score`` without smoothing.
+    """Computes BLEU of every row in [0, 1], float64 ``[rows]``, as ``nltk.translate.bleu_score`` without smoothing.
 
     A precision without any match counts as the smallest normal float64, and a result below 1e-9 as 0, so that a short
     text without a common 4-gram has 0 (Valor's rule; NLTK gives numbers like 1e-155).
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         weights: of the precisions of n = 1, 2, ...; not negative, and their sum is 1.
         tokenizer: how texts become words, see ``valor_gpu.text.tokens.TOKENIZERS``; the default is Valor's.
@@ -147,10 +154,10 @@ def corpus_bleu(
     effective_order: bool = False,
     max_ngram: int = 4,
 ) -> CorpusBleu:
-    """BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
+    """Computes BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a
             function.
@@ -228,10 +235,16 @@ def gleu_scores(
     tokenizer: str | Tokenizer = "whitespace",
     max_ngram: int = 4,
 ) -> Floats:
-    """float64 ``[rows]``: Google-BLEU of every row in [0, 1], as ``nltk.translate.gleu_score.sentence_gleu``.
+    """Computes Google-BLEU of every row in [0, 1], float64 ``[rows]``, as NLTK's ``sentence_gleu``.
 
     Shared n-grams of 1 to ``max_ngram`` words, divided by the n-grams of the longer of the two texts; the best
     reference counts; 0 where neither text has a word.
+
+    Args:
+        predictions: one text per row.
+        references: for each row one text or several.
+        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its words.
+        max_ngram: the longest n-gram that counts, at least 1.
 
     Raises:
         InputError: rows that are no texts.

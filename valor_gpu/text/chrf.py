@@ -14,11 +14,11 @@ from valor_gpu.text.match_counts import ngram_matches
 from valor_gpu.text.tokens import Ints, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
-_EMPTY_PRECISION = 1e-16  # sacreBLEU's stand-in for a share of nothing
+_EMPTY_PRECISION = 1e-16  # sacreBLEU's value of a precision 0 / 0
 
 
 class ChrfCounts(NamedTuple):
-    """n-grams of prediction, reference and both, int64 ``[rows, orders]``; sums over rows are those of a corpus."""
+    """n-grams of prediction, reference and both, int64 ``[rows, orders]``; sums over rows are for a corpus."""
 
     predicted: Ints
     reference: Ints
@@ -33,7 +33,7 @@ def chrf_counts(
     beta: float = 2.0,
     lowercase: bool = False,
 ) -> ChrfCounts:
-    """Whole-number statistics of every row against its best reference; see :func:`chrf_scores`."""
+    """Counts n-grams of every row against its best reference; arguments as :func:`chrf_scores` explains them."""
     if char_order < 0 or word_order < 0 or char_order + word_order == 0:
         raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
     if not beta >= 0:
@@ -77,14 +77,14 @@ def chrf_scores(
     beta: float = 2.0,
     lowercase: bool = False,
 ) -> Floats:
-    """float64 ``[rows]``: chrF of every row in [0, 1]; sacreBLEU's sentence score is 100 times as much.
+    """Computes chrF of every row in [0, 1], float64 ``[rows]``; sacreBLEU's sentence score is 100 times as much.
 
     The F-score, with recall ``beta`` times as important, of the mean precision and mean recall over n-grams of 1 to
     ``char_order`` characters (white space left out) and 1 to ``word_order`` words (chrF++ has 2). The first of the best
     references counts. For a corpus sum :func:`chrf_counts` over rows and read :func:`chrf_value`.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         char_order: longest character n-gram.
         word_order: longest word n-gram, 0 for none.

@@ -24,7 +24,8 @@ class Matches(NamedTuple):
     Attributes:
         matches: int64 ``[references, N]``: n-grams of n = 1 to N words that prediction and reference share, each
             counted as often as the one that has it less often.
-        clipped: int64 ``[rows, N]``: likewise against all references of the row, the one that has it most often.
+        clipped: int64 ``[rows, N]``: the same against all references of the row, an n-gram counting as often as the
+            reference that has it most often.
     """
 
     matches: Ints
@@ -32,7 +33,7 @@ class Matches(NamedTuple):
 
 
 def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
-    """Matching n-grams of 1 to ``max_ngram`` words; see :class:`Matches`.
+    """Counts matching n-grams of 1 to ``max_ngram`` words.
 
     Example:
         >>> from valor_gpu.text.tokens import tokenize_rows, texts_of

@@ -23,13 +23,13 @@ def meteor_scores(
     beta: float = 3.0,
     gamma: float = 0.5,
 ) -> NDArray[np.float64]:
-    """float64 ``[rows]``: METEOR of every row in [0, 1], as ``nltk.translate.meteor_score``; the best reference counts.
+    """Computes METEOR of every row in [0, 1], float64 ``[rows]``, as NLTK does; the best reference counts.
 
     Words are cut at white space and compared in lower case: equal, then by Porter stem, then by a common synonym set of
     WordNet.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         wordnet: folder of a WordNet 3 database (``data.noun``, ``index.noun``, ``lexnames`` and the others). Nothing is
             downloaded.

@@ -42,12 +42,12 @@ def token_f1(
     references: Sequence[str | Sequence[str]],
     normalize: Callable[[str], str] | None = plain_answer,
 ) -> TokenScores:
-    """Precision, recall and F1 of the words that prediction and reference share, each as often as both have it.
+    """Computes precision, recall and F1 of shared words, each counted as often as both texts have it.
 
     Two texts without any word agree: 1. The first of the best references by F1 counts.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         normalize: applied to every text before it is split at white space; None for nothing.
 
@@ -76,7 +76,12 @@ def exact_match(
     references: Sequence[str | Sequence[str]],
     normalize: Callable[[str], str] | None = plain_answer,
 ) -> Floats:
-    """float64 ``[rows]``: 1 where the prediction equals a reference, after ``normalize``, else 0.
+    """Returns float64 ``[rows]``: 1 where the prediction equals a reference, after ``normalize``, else 0.
+
+    Args:
+        predictions: one text per row.
+        references: for each row one text or several.
+        normalize: applied to every text before they are compared; None for nothing.
 
     Raises:
         InputError: rows that are no texts.
@@ -92,7 +97,7 @@ def exact_match(
 
 
 class EditCounts(NamedTuple):
-    """Edits and length of the nearest reference, int64 ``[rows]`` each; sums over rows are those of a corpus."""
+    """Edits and length of the nearest reference, int64 ``[rows]`` each; sums over rows are the counts of a corpus."""
 
     edits: Ints
     reference_lengths: Ints
@@ -111,11 +116,17 @@ def edit_counts(
     tokenizer: str | Tokenizer = "whitespace",
     lowercase: bool = False,
 ) -> EditCounts:
-    """Edits (insertions, deletions, replacements) of every row, from the reference that needs the fewest.
+    """Counts edits (insertions, deletions, replacements) of every row, from the reference that needs the fewest.
 
     ``tokenizer="whitespace"`` counts words, so that ``rate`` is the word error rate; ``"characters"`` counts code
     points, so that it is the character error rate and ``edits`` the Levenshtein distance. A rate may exceed 1. The rate
     of a corpus divides the sums: ``counts.edits.sum() / counts.reference_lengths.sum()``.
+
+    Args:
+        predictions: one text per row.
+        references: for each row one text or several.
+        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its tokens.
+        lowercase: compare in lower case.
 
     Raises:
         InputError: rows that are no texts.

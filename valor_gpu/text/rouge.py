@@ -32,16 +32,16 @@ def rouge_scores(
     rouge_types: Sequence[str] = TYPES,
     use_stemmer: bool = False,
 ) -> dict[str, Rouge]:
-    """ROUGE of every row, with the numbers of the package rouge_score.
+    """Computes ROUGE of every row, with the numbers of the package rouge_score.
 
     Words are runs of a-z and 0-9 of the text in lower case. ``rougeN`` (N from 1 to 9) counts shared n-grams,
-    ``rougeL`` the longest common subsequence of the texts, ``rougeLsum`` that of their lines (a line break ends a
+    ``rougeL`` the longest common subsequence of the texts, ``rougeLsum`` the same over their lines (a line break ends a
     sentence, a full stop does not). Precision divides by what the prediction has, recall by what the reference has,
     the F-measure is their harmonic mean; where either text has none of them, all three are 0. Of several references the
     first with the best F-measure counts, for each kind on its own.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         rouge_types: of ``rouge1`` to ``rouge9``, ``rougeL``, ``rougeLsum``.
         use_stemmer: compare Porter stems of words longer than three letters.

@@ -1,4 +1,4 @@
-"""Rows of texts as words: what every comparison of texts reads. No torch.
+"""Rows of texts as tokens, which every comparison of texts reads. No torch.
 
 A row is a prediction and its references. Its words become ids, int32 numbers that are equal exactly where the words
 are, counted from 0 in the order of their first use within the row.
@@ -94,7 +94,7 @@ def texts_of(
     """The texts of all rows, one after another, and where each row begins, int64 ``[rows + 1]``.
 
     Args:
-        predictions: a text a row.
+        predictions: one text per row.
         references: for each row one text or several.
         lowercase: give the texts in lower case.
 
@@ -103,7 +103,7 @@ def texts_of(
     """
     for name, value in (("predictions", predictions), ("references", references)):
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InputError(f"{name} must be a sequence with one entry a row but got {type(value).__name__}")
+            raise InputError(f"{name} must be a sequence with one entry per row but got {type(value).__name__}")
     if len(predictions) != len(references):
         raise InputError(f"references must have an entry for each of the {len(predictions)} predictions"
                          f" but has {len(references)}")  # fmt: skip
@@ -185,7 +185,7 @@ def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedR
 
 
 def first_best(values: NDArray[np.float64], references: Ints) -> Ints:
-    """int64 ``[rows]``: of each row the place of its largest value, the first of equal ones.
+    """int64 ``[rows]``: the position of the largest value of each row, the first of equal ones.
 
     Args:
         values: float64 ``[references]``.
