@@ -44,7 +44,7 @@ def server_cases() -> list[Any]:
 def test_server_and_core(case: dict[str, Any], release: str) -> None:
     expected, name = case["expected"][release], (case["name"], release)
     if "error" in expected and name not in ONLY_THEIRS_RAISES:
-        with pytest.raises(InputError, match=r"sum to 1 for each|must have the label keys"):
+        with pytest.raises(InputError, match=r"sum to 1 for each|label keys must match prediction label keys"):
             cases.evaluate(case, f"valor-{release}")
         return
     asked = cases.ALL if "PrecisionRecallCurve" in expected else None
@@ -62,7 +62,7 @@ def test_lite(case: dict[str, Any]) -> None:
     expected, name = case["expected"]["lite"], (case["name"], "lite")
     choices = {"metrics_to_return": None, "score_thresholds": [0.0, 0.5]}
     if "error" in expected or name in ONLY_OURS_RAISES:
-        with pytest.raises(InputError, match=r"needs one ground truth and at least one|must have the label keys"):
+        with pytest.raises(InputError, match=r"needs one ground truth and at least one|label keys must match"):
             cases.evaluate(case, "valor-lite", **choices)
         return
     found = {f"hardmax={h}": cases.evaluate(case, "valor-lite", hardmax=h, **choices) for h in (True, False)}

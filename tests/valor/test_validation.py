@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from valor_gpu import checks
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.valor import detection, enums, metrics
+from valor_gpu.valor import detection, enums, evaluate_classification, metrics
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.exceptions import NotSupportedError
-from valor_gpu.valor.managers import ValorDetectionManager
+from valor_gpu.valor.managers import ValorClassificationManager, ValorDetectionManager
 from valor_gpu.valor.metrics import ConfusionMatrix, ConfusionMatrixEntry
-from valor_gpu.valor.schemas import Annotation, Box, Embedding, Label, Polygon
+from valor_gpu.valor.schemas import Annotation, Box, Datum, Embedding, GroundTruth, Label, Polygon, Prediction
 
 LABEL = Label("k", "v")
 ENTRY = ConfusionMatrixEntry("a", "b", 1)
@@ -130,3 +131,38 @@ def test_detection_says_that_it_is_missing() -> None:
         valor_core.ValorDetectionManager(metrics_to_return=[enums.MetricType.AP])
     assert valor_core.ValorDetectionManager is ValorDetectionManager
     assert detection.evaluate_detection is valor_core.evaluate_detection
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"label_map": {"bad": "input"}}, "label_map must be a dict of Label to Label, or pairs of [key, value]"),
+        ({"label_map": 3}, "label_map must be a dict of Label to Label, or pairs of [key, value]"),
+        ({"metrics_to_return": "F1"}, "metrics_to_return must be list or tuple or set or frozenset but got str"),
+        ({"pr_curve_max_examples": True}, "pr_curve_max_examples must be int but got bool"),
+        ({"pr_curve_max_examples": "1"}, "pr_curve_max_examples must be int but got str"),
+    ],
+)
+def test_wrong_types_of_choices(choices: Any, message: str) -> None:
+    truth = GroundTruth(Datum("a"), [Annotation(labels=[LABEL])])
+    found = Prediction(Datum("a"), [Annotation(labels=[Label("k", "v", 1.0)])])
+    with pytest.raises(InputTypeError, match=re.escape(message)):
+        evaluate_classification([truth], [found], **choices)
+    with pytest.raises(TypeError, match=re.escape(message)):
+        ValorClassificationManager(**choices)
+
+
+@pytest.mark.parametrize(
+    ("check", "arguments", "kind", "message"),
+    [
+        (checks.check_int, ("n", 1.0), InputTypeError, "n must be int but got float"),
+        (checks.check_int, ("n", True), InputTypeError, "n must be int but got bool"),
+        (checks.check_int, ("n", 0, 1), InputError, "n must be at least 1 but got 0"),
+        (checks.check_number, ("x", False), InputTypeError, "x must be a number but got False"),
+        (checks.check_number, ("x", float("nan")), InputError, "x must be in [-inf, inf] but got nan"),
+        (checks.check_number, ("x", 2, 0, 1), InputError, "x must be in [0, 1] but got 2"),
+    ],
+)
+def test_checks_of_numbers(check: Any, arguments: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        check(*arguments)

@@ -222,6 +222,6 @@ def check_keys(columns: Columns) -> None:
         datum = bad[0] // len(keys)
         names = [[key for key, code in keys.items() if datum * len(keys) + code in side] for side in (true, found)]
         raise InputError(
-            f"predictions must have the label keys of the ground truths but datum {columns.datums[datum]!r} has "
+            f"ground truth label keys must match prediction label keys but datum {columns.datums[datum]!r} has "
             f"ground truths of {names[0]} and predictions of {names[1]}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputTypeError
 from valor_gpu.valor.labels import Label
 
 Pair = tuple[str, str]
@@ -16,7 +16,7 @@ def read_label_map(label_map: LabelMap) -> dict[Label, Label] | None:
     """The map as valor_core takes it, from there or from the pairs ``[[[key, value], [key, value]], ...]`` of valor.
 
     Raises:
-        InputError: neither of these.
+        InputTypeError: neither of these.
 
     Example:
         >>> read_label_map([[["class", "tabby"], ["animal", "cat"]]])
@@ -28,7 +28,7 @@ def read_label_map(label_map: LabelMap) -> dict[Label, Label] | None:
         pairs = label_map.items() if isinstance(label_map, Mapping) else label_map
         return {_label(source): _label(target) for source, target in pairs}
     except (TypeError, ValueError):
-        raise InputError(
+        raise InputTypeError(
             f"label_map must be a dict of Label to Label, or pairs of [key, value], but got {label_map!r}"
         ) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_int, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import EvaluationParameters
@@ -78,14 +78,13 @@ def make_request(
             raise InputError(f"{name} needs compat 'valor-lite' but got {value!r} with compat {compat!r}")
     allowed = {*DEFAULT_METRICS, *_LITE_ONLY} if lite else {*MetricType.classification(), MetricType.ROCAUCPerLabel}
     chosen = metrics_to_return if metrics_to_return is not None else (_LITE_METRICS if lite else DEFAULT_METRICS)
+    check_type("metrics_to_return", chosen, (list, tuple, set, frozenset))
     names = {metric.value for metric in allowed}
     for metric in chosen:
         if metric not in names:
             name = getattr(metric, "value", metric)
             raise InputError(f"metrics_to_return must be among {', '.join(sorted(names))} but holds {name!r}")
-    check_type("pr_curve_max_examples", pr_curve_max_examples, int)
-    if pr_curve_max_examples < 0:
-        raise InputError(f"pr_curve_max_examples must be at least 0 but got {pr_curve_max_examples}")
+    check_int("pr_curve_max_examples", pr_curve_max_examples)
     thresholds = (0.0,) if score_thresholds is None else tuple(map(float, score_thresholds))
     wanted = tuple(dict.fromkeys(MetricType(metric) for metric in chosen))
     return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax is not False)
