@@ -87,7 +87,7 @@ def test_numbers_that_do_not_exist_have_reasons() -> None:
     one = summarize([[scored(1)]], 0, 1).reasons
     assert one.keys() == {"standard_error", "item_variance", "judge_variance"}
     assert summarize([[failed(Status.TIMEOUT)], [scored(3.0)]], 0, math.inf).upper == math.inf
-    with pytest.raises(InputError, match="clusters must hold one id a row, 1, but has 2"):
+    with pytest.raises(InputError, match="clusters must hold one id per row, 1, but has 2"):
         summarize([[scored(1)]], 0, 1, clusters="ab")
 
 

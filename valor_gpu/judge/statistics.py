@@ -77,8 +77,21 @@ class Summary:
 
 def row_mean(row: Sequence[Judgement]) -> float:
     """Mean of a row's judgements that have a value, NaN when none has."""
-    values = [float(judgement.value) for judgement in row if judgement.ok]
-    return math.fsum(values) / len(values) if values else math.nan
+    return _mean([float(judgement.value) for judgement in row if judgement.ok])
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Mean of numbers, NaN when there is none. Their sum may be greater than any float."""
+    if not values:
+        return math.nan
+    scale = _scale(values)
+    return math.fsum(value / scale for value in values) / len(values) * scale
+
+
+def _scale(values: Sequence[float]) -> float:
+    """1, or a power of two near the greatest of numbers whose squares or sums could overflow."""
+    greatest = max((abs(value) for value in values if not math.isinf(value)), default=0.0)
+    return 2.0 ** (math.frexp(greatest)[1] - 1) if greatest > 1e140 else 1.0
 
 
 def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> float:
@@ -89,7 +102,7 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
 
     Args:
         values: without NaN.
-        clusters: one id a value; None when the values are independent.
+        clusters: one id per value; None when the values are independent.
 
     Returns:
         NaN for fewer than two values, or clusters.
@@ -104,6 +117,9 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
     n = len(values)
     if n < 2:
         return math.nan
+    scale = _scale(values)
+    if scale != 1.0:
+        return standard_error([value / scale for value in values], clusters) * scale
     mean = math.fsum(values) / n
     members: dict[Hashable, list[float]] = {}
     for value, cluster in zip(values, range(n) if clusters is None else clusters):
@@ -131,6 +147,10 @@ def variance_split(rows: Sequence[Sequence[float]]) -> tuple[float, float]:
         (7.0, 2.0)
     """
     filled = [row for row in rows if row]
+    scale = _scale([value for row in filled for value in row])
+    if scale != 1.0:
+        item, judge = variance_split([[value / scale for value in row] for row in filled])
+        return item * scale * scale, judge * scale * scale
     n, total = len(filled), sum(map(len, filled))
     if total == n:
         return math.nan, math.nan
@@ -157,7 +177,7 @@ def summarize(
         rows: for each row the judgements of its repeats, equally many.
         low: least possible value, for the bounds.
         high: greatest possible value.
-        clusters: one id a row.
+        clusters: one id per row.
         prices: of tokens.
 
     Raises:
@@ -170,7 +190,7 @@ def summarize(
         (4.0, 2.5, 4.5, {'timeout': 1})
     """
     if clusters is not None and len(clusters) != len(rows):
-        raise InputError(f"clusters must hold one id a row, {len(rows)}, but has {len(clusters)}")
+        raise InputError(f"clusters must hold one id per row, {len(rows)}, but has {len(clusters)}")
     flat = [judgement for row in rows for judgement in row]
     scored = [(at, mean) for at, row in enumerate(rows) if not math.isnan(mean := row_mean(row))]
     means = [mean for _, mean in scored]
@@ -178,7 +198,7 @@ def summarize(
     item, judge = variance_split([[float(found.value) for found in row if found.ok] for row in rows])
     usage = sum((judgement.usage for judgement in flat), Usage())
     numbers = {
-        "mean": math.fsum(means) / len(means) if means else math.nan,
+        "mean": _mean(means),
         "standard_error": error,
         "lower": _mean_with(rows, low),
         "upper": _mean_with(rows, high),
@@ -201,10 +221,7 @@ def summarize(
 
 def _mean_with(rows: Sequence[Sequence[Judgement]], failed: float) -> float:
     """Mean over rows with ``failed`` in the place of every missing value."""
-    if not rows:
-        return math.nan
-    filled = [math.fsum(float(found.value) if found.ok else failed for found in row) / len(row) for row in rows]
-    return math.fsum(filled) / len(rows)
+    return _mean([_mean([float(found.value) if found.ok else failed for found in row]) for row in rows])
 
 
 def _why(name: str, rows: int, scored: int) -> str:

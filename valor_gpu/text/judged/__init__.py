@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
     from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence
     from valor_gpu.text.judged.contexts import ContextPrecision, ContextRecall, ContextRelevance
-    from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
+    from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts, evaluate_texts_async
     from valor_gpu.text.judged.grounding import Faithfulness, Hallucination
     from valor_gpu.text.judged.metric import PromptedMetric
     from valor_gpu.text.judged.opinions import Bias, Toxicity
@@ -35,6 +35,7 @@ __all__ = [
     "TextRow",
     "Toxicity",
     "evaluate_texts",
+    "evaluate_texts_async",
     "load_prompt",
     "load_prompts",
     "prompt_names",
@@ -44,7 +45,7 @@ _HOMES = {
     "answers": ("AnswerCorrectness", "AnswerRelevance"),
     "coherence": ("Coherence", "SummaryCoherence"),
     "contexts": ("ContextPrecision", "ContextRecall", "ContextRelevance"),
-    "evaluate": ("METRICS", "JudgedTexts", "evaluate_texts"),
+    "evaluate": ("METRICS", "JudgedTexts", "evaluate_texts", "evaluate_texts_async"),
     "grounding": ("Faithfulness", "Hallucination"),
     "metric": ("PromptedMetric",),
     "opinions": ("Bias", "Toxicity"),

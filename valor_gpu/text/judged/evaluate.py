@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.progress import Progress
-from valor_gpu.judge.run import JudgeRun, run_judge
+from valor_gpu.judge.run import JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
 from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence
@@ -42,7 +42,7 @@ METRICS: Mapping[str, type[PromptedMetric]] = {kind.name: kind for kind in _ALL}
 
 @dataclass(frozen=True)
 class JudgedTexts(JudgeRun):
-    """Results of a judge run; see :class:`valor_gpu.judge.JudgeRun`.
+    """Results of a run of judged text metrics.
 
     Attributes:
         prompts: metric name to name, version and hash of its prompts.
@@ -52,7 +52,7 @@ class JudgedTexts(JudgeRun):
 
 
 def evaluate_texts(
-    rows: Sequence[TextRow],
+    rows: Iterable[TextRow],
     metrics: Sequence[str | PromptedMetric],
     judge: Any,
     *,
@@ -60,65 +60,151 @@ def evaluate_texts(
     compat: str | None = None,
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
-    cache: JudgeCache | str | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
     repeats: int = 1,
     clusters: Sequence[Hashable] | None = None,
     prices: Prices | None = None,
     progress: Callable[[Progress], object] | bool = False,
 ) -> JudgedTexts:
-    """Judge every row by every metric.
+    """Computes every judged metric of every row of texts.
 
-    A judgement that failed is NaN with a status and the last reply; a row without an input that the metric needs is
-    told before anything is asked.
+    A judgement that failed is NaN with a status and the last reply.
 
     Args:
-        rows: texts.
+        rows: texts. A list is checked before anything is asked: a row that lacks an input that a metric needs raises
+            an error. Of an iterator, which is pulled as results come, such a row gets the status ``metric_error``.
         metrics: names of :data:`METRICS`, or metrics with choices of their own.
         judge: a :class:`valor_gpu.judge.Judge`, or a callable from messages to text.
-        prompts: the user's own, for metrics given by name; see :class:`~valor_gpu.text.judged.metric.PromptedMetric`.
-        compat: likewise.
-        raise_on_empty: likewise.
-        limits: how the judge may be asked. None: the usual ones, under a preset without the repair of replies.
-        cache: see :func:`valor_gpu.judge.run_judge`.
-        repeats: likewise.
-        clusters: likewise.
-        prices: likewise.
-        progress: likewise.
+        prompts: the user's own prompts for metrics given by name, see :func:`load_prompts`.
+        compat: for metrics given by name: None, or the release of Valor whose rules apply: ``valor-api``,
+            ``valor-core``, ``valor-lite``.
+        raise_on_empty: for metrics given by name: an empty input is an error before anything is asked; None: as
+            ``compat`` has it.
+        limits: how the judge may be asked. None: the usual limits; under a preset nothing is sent back for repair.
+        cache: keeps replies; a run that was killed goes on where it was. A path, or an open one.
+        repeats: times that every question is asked; with two or more the judge's own variance is known.
+        clusters: one id per row, for standard errors of rows that are not independent.
+        prices: of tokens, for the cost.
+        progress: called in this thread after every row; True shows a bar on stderr.
 
     Raises:
-        InputError: an unknown metric, or a row that lacks an input.
+        InputError: an unknown metric, or a row of a list that lacks an input.
+        JudgeInterrupted: Ctrl-C, also within a running event loop; ``error.run`` has what was judged.
 
     Example:
         >>> rows = [TextRow(response="Rain, then sun."), TextRow(response="Sun turnip of.")]
-        >>> run = evaluate_texts(rows, ["Coherence"], lambda messages: "4" if "Rain" in messages[1]["content"] else "?")
+        >>> judge = lambda messages: "4" if "Rain" in messages[1]["content"] else "?"
+        >>> run = evaluate_texts(rows, ["Coherence"], judge)
         >>> run.scores("Coherence"), run.summaries["Coherence"].n_failed, run.summaries["Coherence"].lower
         ([4.0, nan], {'parse_error': 1}, 2.5)
     """
-    made = [one if isinstance(one, PromptedMetric) else _named(one)(prompts, compat, raise_on_empty)
-            for one in metrics]  # fmt: skip
-    by_name = {metric.name: metric for metric in made}
-    if len(by_name) < len(made):
-        raise InputError(f"metrics must differ by name but got {', '.join(metric.name for metric in made)}")
-    for at, row in enumerate(rows):
+    asked = _metrics(metrics, prompts, compat, raise_on_empty)
+    _check_rows(rows, asked)
+    limits = limits or Limits(repairs=text_rules(compat).repairs)
+    try:
+        run = run_judge(
+            rows,
+            asked,
+            judge,
+            limits=limits,
+            cache=cache,
+            repeats=repeats,
+            clusters=clusters,
+            prices=prices,
+            progress=progress,
+        )
+    except JudgeInterrupted as interrupt:
+        raise JudgeInterrupted(_with_prompts(interrupt.run, asked)) from None
+    return _with_prompts(run, asked)
+
+
+async def evaluate_texts_async(
+    rows: Iterable[TextRow] | AsyncIterable[TextRow],
+    metrics: Sequence[str | PromptedMetric],
+    judge: Any,
+    *,
+    prompts: Prompts | str | os.PathLike[str] | None = None,
+    compat: str | None = None,
+    raise_on_empty: bool | None = None,
+    limits: Limits | None = None,
+    cache: JudgeCache | str | os.PathLike[str] | None = None,
+    repeats: int = 1,
+    clusters: Sequence[Hashable] | None = None,
+    prices: Prices | None = None,
+    progress: Callable[[Progress], object] | bool = False,
+) -> JudgedTexts:
+    """:func:`evaluate_texts` in the running event loop, which goes on meanwhile.
+
+    Args:
+        rows: texts, as a list or a synchronous or asynchronous iterator.
+        metrics: names of :data:`METRICS`, or metrics with choices of their own.
+        judge: a :class:`valor_gpu.judge.Judge`, or a callable from messages to text.
+        prompts: the user's own prompts for metrics given by name.
+        compat: for metrics given by name: None, or the release of Valor whose rules apply.
+        raise_on_empty: for metrics given by name: an empty input is an error; None: as ``compat`` has it.
+        limits: how the judge may be asked. None: the usual limits; under a preset nothing is sent back for repair.
+        cache: keeps replies. A path, or an open one.
+        repeats: times that every question is asked.
+        clusters: one id per row, for standard errors of rows that are not independent.
+        prices: of tokens, for the cost.
+        progress: called after every row; True shows a bar on stderr.
+
+    Raises:
+        InputError: an unknown metric, or a row of a list that lacks an input.
+        JudgeCancelled: the task was cancelled; ``error.run`` has what was judged.
+
+    Example:
+        >>> import asyncio
+        >>> rows = [TextRow(response="Rain, then sun.")]
+        >>> asyncio.run(evaluate_texts_async(rows, ["Coherence"], lambda messages: "4")).scores("Coherence")
+        [4.0]
+    """
+    asked = _metrics(metrics, prompts, compat, raise_on_empty)
+    _check_rows(rows, asked)
+    limits = limits or Limits(repairs=text_rules(compat).repairs)
+    try:
+        run = await run_judge_async(
+            rows,
+            asked,
+            judge,
+            limits=limits,
+            cache=cache,
+            repeats=repeats,
+            clusters=clusters,
+            prices=prices,
+            progress=progress,
+        )
+    except JudgeCancelled as cancelled:
+        raise JudgeCancelled(_with_prompts(cancelled.run, asked)) from None
+    return _with_prompts(run, asked)
+
+
+def _metrics(
+    metrics: Sequence[str | PromptedMetric],
+    prompts: Prompts | str | os.PathLike[str] | None,
+    compat: str | None,
+    raise_on_empty: bool | None,
+) -> list[PromptedMetric]:
+    """The metrics, those given by name made with these choices."""
+    for metric in metrics:
+        if not isinstance(metric, PromptedMetric) and metric not in METRICS:
+            raise InputError(f"metrics must be of {', '.join(METRICS)} but got {metric!r}")
+    return [
+        metric if isinstance(metric, PromptedMetric) else METRICS[metric](prompts, compat, raise_on_empty)
+        for metric in metrics
+    ]
+
+
+def _check_rows(rows: Any, metrics: Sequence[PromptedMetric]) -> None:
+    """Raises :class:`InputError` for the first row of a list that lacks an input."""
+    if not isinstance(rows, Sequence):
+        return
+    for index, row in enumerate(rows):
         check_type("rows", row, TextRow)
-        for metric in made:
-            metric.check(row, f"row {at}")
-    run = run_judge(
-        rows,
-        made,
-        judge,
-        limits=limits or Limits(repairs=text_rules(compat).repairs),
-        cache=cache,
-        repeats=repeats,
-        clusters=clusters,
-        prices=prices,
-        progress=progress,
-    )
-    used = {name: tuple(prompt.id for prompt in metric.prompts.values()) for name, metric in by_name.items()}
+        for metric in metrics:
+            metric.check(row, f"row {index}")
+
+
+def _with_prompts(run: JudgeRun, metrics: Sequence[PromptedMetric]) -> JudgedTexts:
+    used = {metric.name: tuple(prompt.id for prompt in metric.prompts.values()) for metric in metrics}
     return JudgedTexts(**vars(run), prompts=used)
-
-
-def _named(name: str) -> type[PromptedMetric]:
-    if name not in METRICS:
-        raise InputError(f"metrics must be of {', '.join(METRICS)} but got {name!r}")
-    return METRICS[name]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
+from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.metric import LLMMetric, Question
 from valor_gpu.judge.parse import NotApplicable
@@ -66,6 +67,7 @@ class PromptedMetric(LLMMetric):
 
     def check(self, row: TextRow, where: str = "row 0") -> None:
         """Raise :class:`InputError` for a row that lacks an input; ``where`` names it."""
+        check_type(where, row, TextRow)
         for name in self.needs:
             if getattr(row, name) is None:
                 raise InputError(f"{self.name} needs {name} but {where} has none")
