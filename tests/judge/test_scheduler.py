@@ -247,7 +247,7 @@ def test_a_kept_reply_that_no_longer_parses_is_asked_for_again(tmp_path: Path) -
     with JudgeCache(tmp_path / "c.sqlite") as cache:
         judge = Scripted(lambda number, text: "4" if number == 0 else "{}")
         scheduler = Scheduler(judge, cache=cache)
-        assert run(scheduler, lambda: scheduler.ask(question())).value == 4
+        assert run(scheduler, lambda: scheduler.ask(question()), VirtualLoop).value == 4
         again = run(
             scheduler, lambda: scheduler.ask(question(parse=lambda text: {"{}": 5}[text] if text == "{}" else int("x")))
         )
@@ -296,7 +296,7 @@ def test_other_exceptions_of_a_judge_or_a_parser_cost_one_row() -> None:
         lambda text: text.score,
     ]
     for parse in parsers:
-        wrong = run(scheduler, lambda parse=parse: scheduler.ask(question(parse=parse)))  # type: ignore[misc]
+        wrong = run(scheduler, lambda parse=parse: scheduler.ask(question(parse=parse)), VirtualLoop)  # type: ignore[misc]
         assert wrong.status is Status.PARSE_ERROR and "Error: " in wrong.error
     missing = Scripted(lambda number, text: MissingExtraError("openai", "llm", "OpenAIJudge"))
     with pytest.raises(MissingExtraError, match=r"pip install 'valor_gpu\[llm\]'"):
@@ -315,7 +315,7 @@ def test_callables_of_every_kind() -> None:
         return "4"
 
     scheduler = Scheduler(Client())
-    assert run(scheduler, lambda: scheduler.ask(question())).value == 4
+    assert run(scheduler, lambda: scheduler.ask(question()), VirtualLoop).value == 4
     assert scheduler.judge.identity == {"kind": "callable", "name": "client-1"}
     assert Scheduler(blocks).judge.identity is None
     begun = time.monotonic()

@@ -182,6 +182,19 @@ class Judgement:
         return self.status is Status.OK
 
 
+def describe(error: BaseException) -> str:
+    """Type and text of an exception, also of one whose text cannot be made.
+
+    Example:
+        >>> describe(ValueError("no number"))
+        'ValueError: no number'
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     """Run ``function`` in a daemon thread of its own: one that hangs holds up neither the loop nor the exit."""
     loop = asyncio.get_running_loop()
@@ -255,7 +268,7 @@ class CallableJudge:
         except JudgeError:
             raise
         except Exception as error:
-            message = f"the judge raised {type(error).__name__}: {error}"
+            message = f"the judge raised {describe(error)}"
             raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0) from error
         if isinstance(found, Reply):
             return found

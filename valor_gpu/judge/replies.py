@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from valor_gpu.judge.cache import JudgeCache
-from valor_gpu.judge.protocol import Judgement, Reply
+from valor_gpu.judge.protocol import Judgement, Reply, describe
 
 T = TypeVar("T")
 RECENT = 256  # replies kept in memory for equal questions
@@ -116,7 +116,7 @@ class Replies:
         except Exception as error:  # a broken file costs the keeping, whatever it raises
             self._failures[kind] += 1
             if self.error is None:
-                self.error = f"{self._cache.path} could not be {kind}: {type(error).__name__}: {error}"
+                self.error = f"{self._cache.path} could not be {kind}: {describe(error)}"
             return otherwise
         self._failures[kind] = 0
         return found

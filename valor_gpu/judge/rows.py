@@ -11,7 +11,7 @@ from typing import Any
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_metric, check_question, check_value
 from valor_gpu.judge.parse import NotApplicable, ParseError
-from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage
+from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 
 PATIENCE = 5.0  # seconds that cancelled requests get to end
@@ -52,7 +52,7 @@ class _Asker:
     def reject(self) -> None:
         """Forgets a reply that alone decided a value that cannot be."""
         if len(self.steps) == 1 and self.last is not None and (reply := self.steps[0].reply) is not None:
-            self.scheduler.replies.forget(self.scheduler.key(self.last, self.repeat, reply))
+            self.scheduler.replies.forget(self.scheduler.key(self.last, self.repeat, reply.dropped))
 
     def reply(self) -> Reply | None:
         """The last reply."""
@@ -93,7 +93,12 @@ class RowsUnderWay:
             for repeat in range(self._repeats):
                 task = asyncio.ensure_future(self._judge_one(index, row, metric, repeat, found))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:  # a bug here must not leave a run waiting
+            self._done(error)
 
     async def _judge_one(
         self, index: int, row: Any, metric: LLMMetric, repeat: int, found: dict[str, dict[int, Judgement]]
@@ -118,7 +123,7 @@ class RowsUnderWay:
             if isinstance(error, MissingExtraError) and not asker.steps:  # the judge's package: no row can be judged
                 self._done(error)
                 return
-            message = f"the metric raised {type(error).__name__}: {error}"
+            message = f"the metric raised {describe(error)}"
             end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=message)
         except BaseException as error:  # SystemExit: raised again where the run was called
             self._done(error)
@@ -131,11 +136,11 @@ class RowsUnderWay:
             self._done(JudgedRow(index, row, judgements))
 
     async def cancel(self) -> None:
-        """Cancels what is under way; its rows are handed on with the status ``cancelled``."""
-        self._scheduler.stop(Status.CANCELLED, "the run was cancelled")
+        """Cancels what is under way, if anything; its rows are handed on with the status ``cancelled``."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
+            self._scheduler.stop(Status.CANCELLED, "the run was cancelled")
             await asyncio.wait(self._tasks, timeout=PATIENCE)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,18 @@ from valor_gpu.judge.cache import JudgeCache, cache_key
 from valor_gpu.judge.limits import FATAL, RETRIED, Gate, Limits, TokenEstimate, Window
 from valor_gpu.judge.metric import Question
 from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
-from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Messages, Reply, Schema, Status, Usage, as_judge
+from valor_gpu.judge.protocol import (
+    Judge,
+    JudgeError,
+    Judgement,
+    Messages,
+    Reply,
+    Schema,
+    Status,
+    Usage,
+    as_judge,
+    describe,
+)
 from valor_gpu.judge.replies import Replies
 
 SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
@@ -44,6 +56,7 @@ class _Spent:
     usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
     adaptions: int = 0
+    dropped: tuple[str, ...] = ()
 
 
 class Scheduler:
@@ -143,32 +156,35 @@ class Scheduler:
         spent = _Spent(self._loop.time())
         while True:
             try:
-                key = self.key(question, repeat)
+                spent.dropped = self._dropped(question.schema)
+                key = self.key(question, repeat, spent.dropped)
             except InputError as error:
                 return Judgement(None, Status.BAD_REQUEST, error=str(error))
             async with self.replies.only_one(key):
                 known = await self.replies.find(
                     key, lambda reply: _read(question, reply), lambda: self.stopped is not None
                 )
-                if known is not None:
+                if known is not None and known.reply is not None:
+                    self.dropped.update(dict.fromkeys(known.reply.dropped))
                     return known
                 try:
                     judgement = await self._answer(question, spent)
-                    if judgement.ok and judgement.reply is not None:
-                        self.replies.keep(self.key(question, repeat, judgement.reply), judgement.reply)
+                    if judgement.ok and (reply := judgement.reply) is not None:
+                        changed = reply.dropped != spent.dropped
+                        self.replies.keep(self.key(question, repeat, reply.dropped) if changed else key, reply)
                     return judgement
                 except JudgeError:
                     continue  # the judge drops a parameter from now on: the reply may be known under another key
                 finally:
                     self.replies.release(key)
 
-    def key(self, question: Question, repeat: int = 0, reply: Reply | None = None) -> bytes:
-        """Cache key of a question, or of the ``reply`` to it, which knows the parameters that it was asked without."""
-        if reply is not None:
-            dropped = reply.dropped
-        else:
-            dropped_for = getattr(self.judge, "dropped", None)
-            dropped = tuple(dropped_for(question.schema)) if dropped_for is not None else ()
+    def _dropped(self, schema: Schema | None) -> tuple[str, ...]:
+        """Parameters that a request with ``schema`` would now be sent without."""
+        dropped = getattr(self.judge, "dropped", None)
+        return () if dropped is None else tuple(dropped(schema))
+
+    def key(self, question: Question, repeat: int, dropped: tuple[str, ...]) -> bytes:
+        """Cache key of a question that is asked without the parameters ``dropped``."""
         identity = self.judge.identity
         try:
             return cache_key(identity or {}, question.messages, question.schema, question.prompt, repeat, dropped)
@@ -241,12 +257,16 @@ class Scheduler:
         """One request: waits for its turn, sends it, and tells the gate how it went."""
         async with self.gate:
             characters = sum(len(str(message.get("content", ""))) for message in messages)
-            entry = await self._turn(characters)
+            entry = await self._turn(characters, schema, spent)
             started = self._loop.time()
             spent.attempts += 1
             self.attempts += 1
             try:
-                reply = await asyncio.wait_for(self.judge(messages, schema), self.limits.timeout)
+                if sys.version_info >= (3, 11):
+                    async with asyncio.timeout(self.limits.timeout):
+                        reply = await self.judge(messages, schema)
+                else:
+                    reply = await asyncio.wait_for(self.judge(messages, schema), self.limits.timeout)
                 self._account(reply, spent)
             except (JudgeError, MissingExtraError) as error:
                 if isinstance(error, JudgeError):
@@ -274,11 +294,12 @@ class Scheduler:
         self.dropped.update(dict.fromkeys(reply.dropped))
         self.gate.succeeded()
 
-    async def _turn(self, characters: int) -> list[float]:
+    async def _turn(self, characters: int, schema: Schema | None, spent: _Spent) -> list[float]:
         """Waits until a request may be sent. Nothing else is awaited between this and the sending.
 
         Raises:
-            JudgeError: the run has stopped.
+            JudgeError: the run has stopped; with ``retry_now`` when the judge has dropped a parameter meanwhile, so
+                that the reply may be known already.
         """
         if (ready := getattr(self.judge, "ready", None)) is not None:
             try:
@@ -291,9 +312,12 @@ class Scheduler:
             await asyncio.sleep(0)  # a reply that arrives in this round of the loop may shut the gate
             while self.stopped is None:
                 tokens = self._estimate.of(characters)
-                if (wait := max(self.gate.wait(), self._window.wait(tokens))) <= 0.0:
+                if (wait := max(self.gate.wait(), self._window.wait(tokens))) > 0.0:
+                    await self._pause(wait)
+                elif spent.reply is None and spent.dropped != self._dropped(schema):
+                    raise JudgeError(Status.BAD_REQUEST, "the judge has dropped a parameter", retry_now=True)
+                else:
                     return self._window.add(tokens)
-                await self._pause(wait)
         raise JudgeError(self.stopped.status, self.stopped.error)
 
     def _slow_down(self, error: JudgeError, started: float) -> None:
@@ -311,7 +335,7 @@ class Scheduler:
 
 
 def _raised(error: Exception) -> JudgeError:
-    return JudgeError(Status.JUDGE_ERROR, f"the judge raised {type(error).__name__}: {error}", max_retries=0)
+    return JudgeError(Status.JUDGE_ERROR, f"the judge raised {describe(error)}", max_retries=0)
 
 
 def _is_cancelled() -> bool:
@@ -332,5 +356,5 @@ def _read(question: Question, reply: Reply) -> Judgement:
     except ParseError as error:
         return Judgement(None, Status.PARSE_ERROR, reply, error=str(error))
     except Exception as error:  # whatever the user's parser does with this reply
-        message = f"the reply could not be parsed: {type(error).__name__}: {error}"
+        message = f"the reply could not be parsed: {describe(error)}"
         return Judgement(None, Status.PARSE_ERROR, reply, error=message)

@@ -1,0 +1,391 @@
+"""Streams of rows: windows, order, interrupts, cancellation, threads, and the way of a row to the judge."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+import valor_gpu
+from valor_gpu.errors import InputError
+from valor_gpu.judge import (
+    JudgeCancelled,
+    JudgedRow,
+    JudgeInterrupted,
+    Limits,
+    LLMMetric,
+    Question,
+    Scheduler,
+    Status,
+    question_metric,
+    run_judge,
+    run_judge_async,
+    stream_judge,
+    stream_judge_async,
+)
+from valor_gpu.text.judged import TextRow, evaluate_texts, evaluate_texts_async
+
+FOUR = Limits(concurrency=4)
+
+
+def about(row: Any) -> Question:
+    return Question([{"role": "user", "content": str(row)}], float)
+
+
+RATE = question_metric("q", about, 0, 1e9)
+
+
+async def echo(messages: Any) -> str:
+    return str(messages[-1]["content"])
+
+
+class Waiting:
+    """An async judge that answers the first ``answered`` questions and then waits."""
+
+    def __init__(self, answered: int) -> None:
+        self.answered, self.asked, self.active = answered, 0, 0
+
+    async def __call__(self, messages: Any) -> str:
+        self.asked += 1
+        if self.asked <= self.answered:
+            return "4"
+        self.active += 1
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.active -= 1
+        return "4"
+
+
+def counted(number: int, pulled: list[int]) -> Iterator[int]:
+    for at in range(number):
+        pulled[0] += 1
+        yield at
+
+
+class EveryTwentieth(LLMMetric):
+    """Asks about one row of twenty, so that a test of many rows does not take minutes."""
+
+    name, low, high = "q", 0, 1e9
+
+    async def score(self, row: int, ask: Any) -> float:
+        return float(await ask(about(row))) if row % 20 == 0 else float(row)
+
+
+def test_rows_of_a_generator_are_pulled_as_results_are_taken() -> None:
+    pulled, ahead, indices = [0], 0, set()
+    for taken, judged in enumerate(stream_judge(counted(100_000, pulled), [EveryTwentieth()], echo, limits=FOUR), 1):
+        ahead = max(ahead, pulled[0] - taken)
+        indices.add(judged.index)
+        assert judged.row == judged.index == judged.judgements["q"][0].value
+    assert pulled[0] == len(indices) == 100_000 and ahead <= 8
+
+
+def test_async_rows_are_pulled_as_results_are_taken_and_slow_ones_hold_nothing_up() -> None:
+    pulled, early = [0], [0]
+
+    async def rows() -> AsyncIterator[int]:
+        for at in counted(500, pulled):
+            if at == 100:
+                await asyncio.sleep(0.3)  # what was judged is handed on meanwhile
+                early[0] = seen[0]
+            yield at
+
+    seen = [0]
+
+    async def main() -> None:
+        async for judged in stream_judge_async(rows(), [RATE], echo, limits=FOUR):
+            seen[0] += 1
+            assert pulled[0] - seen[0] <= 8 and judged.row == judged.index
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert seen[0] == pulled[0] == 500 and early[0] == 100
+
+
+def test_requests_go_on_while_the_caller_works() -> None:
+    times: list[float] = []
+
+    async def judge(messages: Any) -> str:
+        times.append(time.monotonic())
+        return "4"
+
+    stream = stream_judge(range(6), [RATE], judge, limits=FOUR)
+    next(stream)
+    time.sleep(0.3)
+    worked = time.monotonic()
+    assert len(list(stream)) == 5 and all(asked < worked for asked in times) and len(times) == 6
+
+
+def test_rows_are_pulled_in_the_thread_of_the_caller_and_progress_is_shown_there() -> None:
+    threads = set()
+
+    def rows() -> Iterator[int]:
+        for at in range(5):
+            threads.add(threading.get_ident())
+            yield at
+
+    run = run_judge(rows(), [RATE], echo, progress=lambda progress: threads.add(threading.get_ident()))
+    assert run.scores("q") == [0, 1, 2, 3, 4] and threads == {threading.get_ident()}
+    with pytest.raises(InputError, match="clusters must be given with rows of a known number"):
+        run_judge(rows(), [RATE], echo, clusters=[1])
+
+
+def test_a_stream_that_is_left_cancels_what_is_under_way() -> None:
+    judge = Waiting(3)
+    stream = stream_judge(range(100), [RATE], judge, limits=FOUR)
+    assert [next(stream).judgements["q"][0].value for _ in range(3)] == [4.0] * 3
+    stream.close()  # type: ignore[attr-defined]
+    assert judge.active == 0 and judge.asked <= 7
+    assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
+
+
+def test_errors_of_the_rows_and_exits_of_the_code_end_the_run() -> None:
+    def rows() -> Iterator[int]:
+        yield 1
+        raise OSError("the file is gone")
+
+    with pytest.raises(OSError, match="the file is gone"):
+        run_judge(rows(), [RATE], echo)
+
+    async def main() -> None:
+        await run_judge_async(rows(), [RATE], echo)
+
+    with pytest.raises(OSError, match="the file is gone"):
+        asyncio.run(main())
+
+    def leave(text: str) -> float:
+        raise SystemExit(3)
+
+    metric = question_metric("q", lambda row: Question([{"role": "user", "content": "?"}], leave))
+    with pytest.raises(SystemExit, match="3"):
+        run_judge(range(3), [metric], echo)
+
+
+def test_a_progress_that_raises_leaves_nothing_behind() -> None:
+    judge = Waiting(1)
+
+    def progress(counts: Any) -> None:
+        raise ValueError("no terminal")
+
+    with pytest.raises(ValueError, match="no terminal"):
+        run_judge(range(9), [RATE], judge, limits=FOUR, progress=progress)
+    assert judge.active == 0
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that was started in the background ignores interrupts; this test is to get them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt_when(ready: Callable[[], bool]) -> None:
+    def work() -> None:
+        while not ready():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("where", ["script", "loop", "asyncio.run"])
+def test_ctrl_c_gives_back_what_was_judged(where: str) -> None:
+    judge = Waiting(5)
+    interrupt_when(lambda: judge.active >= 4)
+    caught: list[JudgeInterrupted] = []
+
+    def start() -> None:
+        try:
+            run_judge(range(50), [RATE], judge, limits=FOUR)
+        except JudgeInterrupted as interrupt:
+            caught.append(interrupt)
+            raise
+
+    async def within() -> None:
+        start()
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        if where == "script":
+            start()
+        elif where == "asyncio.run":
+            asyncio.run(within())
+        else:
+            with contextlib.closing(asyncio.new_event_loop()) as loop:
+                loop.run_until_complete(within())
+    assert judge.active == 0 and judge.asked == 9 and time.monotonic() - begun < 20
+    [interrupt] = caught
+    found = interrupt.run.summaries["q"]
+    assert found.n == 50 and found.n_scored == 5 and found.n_failed == {"cancelled": 45}
+    assert interrupt.run.stopped == "the run was cancelled"
+    assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way() -> None:
+    judge = Waiting(5)
+    interrupt_when(lambda: judge.active >= 4)
+    found: list[JudgedRow] = []
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        for judged in stream_judge(iter(range(50)), [RATE], judge, limits=FOUR):
+            found += [judged]  # what an interrupted list() would have lost
+    statuses = [judged.judgements["q"][0].status for judged in found]
+    assert statuses[:5] == [Status.OK] * 5 and set(statuses[5:]) == {Status.CANCELLED} and 9 <= len(found) <= 13
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_cancelled_task_gives_back_what_was_judged(texts: bool) -> None:
+    judge = Waiting(5)
+
+    async def main() -> JudgeCancelled:
+        rows = [TextRow(response=f"text {at}") for at in range(50)]
+        work = evaluate_texts_async(rows, ["Coherence"], judge, limits=FOUR) if texts else run_judge_async(
+            range(50), [RATE], judge, limits=FOUR
+        )  # fmt: skip
+        task = asyncio.ensure_future(work)
+        while judge.active < 4:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        assert task.cancelled() and isinstance(caught.value, JudgeCancelled)
+        return caught.value
+
+    cancelled = asyncio.run(main())
+    name = "Coherence" if texts else "q"
+    assert judge.active == 0 and judge.asked == 9
+    assert cancelled.run.summaries[name].n_scored == 5
+    assert cancelled.run.summaries[name].n_failed == {"cancelled": 45}
+    assert hasattr(cancelled.run, "prompts") is texts
+
+
+def test_async_runs_share_a_loop_with_other_work_and_a_judge_with_each_other() -> None:
+    class Closing:
+        identity = None
+        closed = active = 0
+
+        async def aclose(self) -> None:
+            assert self.active == 0
+            self.closed += 1
+
+        async def __call__(self, messages: Any, schema: Any) -> Any:
+            from valor_gpu.judge import Reply
+
+            self.active += 1
+            await asyncio.sleep(0.002 * len(messages[0]["content"]))
+            self.active -= 1
+            return Reply("4")
+
+    judge = Closing()
+
+    async def main() -> list[Any]:
+        long, short = ["long" * 20] * 1 + ["x" * at for at in range(30)], ["y"]
+        return await asyncio.gather(*(run_judge_async(rows, [RATE], judge) for rows in (long, short)))
+
+    long, short = asyncio.run(main())
+    assert long.summaries["q"].n_scored == 31 and short.summaries["q"].n_scored == 1 and judge.closed == 1
+
+
+def test_a_scheduler_serves_one_run_at_a_time_and_may_be_used_again() -> None:
+    judge = Waiting(0)
+    scheduler = Scheduler(judge, FOUR)
+    stream = stream_judge(range(9), [RATE], scheduler=scheduler)
+    thread = threading.Thread(target=lambda: next(stream, None), daemon=True)
+    thread.start()
+    while judge.active < 4:
+        time.sleep(0.01)
+    for _ in range(3):
+        with pytest.raises(InputError, match="scheduler must serve one run at a time but another run uses it"):
+            run_judge(range(3), [RATE], scheduler=scheduler)
+    with pytest.raises(InputError, match="ask must be called within `async with scheduler`"):
+        asyncio.run(scheduler.ask(about(1)))
+    assert judge.asked == 4
+    scheduler.stop()
+    judge.answered = 10**9
+    again = Scheduler(echo, FOUR)
+    for _ in range(2):
+        assert run_judge(range(3), [RATE], scheduler=again).scores("q") == [0.0, 1.0, 2.0] and again.attempts == 3
+
+
+def test_runs_of_several_threads_with_schedulers_of_their_own() -> None:
+    found: list[list[float]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(run_judge(range(60), [RATE], echo).scores("q"))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [[float(at) for at in range(60)]] * 6
+
+
+def test_equal_questions_of_a_run_are_asked_once_also_without_a_cache() -> None:
+    asked: list[str] = []
+
+    def judge(messages: Any) -> str:
+        asked.append(messages[0]["content"])
+        return "4"
+
+    run = run_judge(["same"] * 10 + ["other"], [RATE], judge)
+    assert sorted(asked) == ["other", "same"] and run.scores("q") == [4.0] * 11 and run.summaries["q"].cached == 9
+    asked.clear()
+    run_judge(["same"] * 4, [RATE], judge, repeats=3)
+    assert asked == ["same"] * 3
+
+
+def depth_of_package_frames(frame: Any) -> int:
+    folder, depth = str(next(iter(valor_gpu.__path__))), 0
+    while frame is not None:
+        depth += frame.f_code.co_filename.startswith(folder)
+        frame = frame.f_back
+    return depth
+
+
+def test_the_way_of_a_row_to_the_judge_is_at_most_12_calls_deep() -> None:
+    deepest = {"caller": 0, "loop": 0}
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        # Only while the judge is called: what is deeper elsewhere (prompts, summaries) is not on the way.
+        if event == "call" and frame.f_code is judge.__code__:
+            deepest["loop"] = max(deepest["loop"], depth_of_package_frames(frame))
+            caller = sys._current_frames()[threading.main_thread().ident or 0]
+            deepest["caller"] = max(deepest["caller"], depth_of_package_frames(caller))
+
+    async def judge(messages: Any) -> str:
+        task = messages[1]["content"]
+        if "TP" in task:
+            return '{"TP": ["a"], "FP": [], "FN": []}'
+        return '{"statements": ["a"]}'
+
+    row = TextRow("Which letter?", "a", references=["a"])
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        run = evaluate_texts([row], ["AnswerCorrectness"], judge)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    assert run.scores("AnswerCorrectness") == [1.0]
+    assert deepest["loop"] > 5 and deepest["caller"] > 1
+    assert deepest["loop"] + deepest["caller"] <= 12, deepest
+
+
+def test_metrics_of_several_questions_are_the_same_protocol() -> None:
+    class Two(LLMMetric):
+        name, low, high = "two", 0, 1e9
+
+        async def score(self, row: int, ask: Any) -> float:
+            return float(await ask(about(row)) + await ask(about(row + 1)))
+
+    run = run_judge(range(3), [Two(), RATE], echo)
+    assert run.scores("two") == [1.0, 3.0, 5.0] and run.scores("q") == [0.0, 1.0, 2.0]
