@@ -173,6 +173,19 @@ def test_a_cache_that_fails_costs_the_keeping_and_never_a_result(
     assert run.cache_error is not None and str(error) in run.cache_error and "c.sqlite" in run.cache_error
 
 
+def test_a_full_disk_costs_the_keeping(tmp_path: Path) -> None:
+    with JudgeCache(tmp_path / "c.sqlite") as cache:
+        pages = cache._open().execute("PRAGMA page_count").fetchone()[0]
+        cache._open().execute(f"PRAGMA max_page_count = {pages + 4}")  # as if the disk had no more room
+        with pytest.warns(UserWarning, match="database or disk is full"):
+            run = run_judge(range(300), [RATE], named(lambda messages: "4"), cache=cache)
+        kept = len(cache)
+        assert run.scores("q") == [4.0] * 300 and 0 < kept < 300
+        assert run.cache_error is not None and "disk is full" in run.cache_error
+    again = run_judge(range(300), [RATE], named(lambda messages: "4"), cache=tmp_path / "c.sqlite")
+    assert again.summaries["q"].cached == kept and again.cache_error is None
+
+
 def test_one_failed_write_costs_one_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, calls = JudgeCache.put, [0]
 

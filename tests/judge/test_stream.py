@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -145,6 +146,17 @@ def test_a_stream_that_is_left_cancels_what_is_under_way() -> None:
     stream.close()  # type: ignore[attr-defined]
     assert judge.active == 0 and judge.asked <= 7
     assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
+
+
+def test_a_stream_that_is_left_open_does_not_hold_up_the_exit() -> None:
+    program = """
+from valor_gpu.judge import Question, question_metric, stream_judge
+rate = question_metric("q", lambda row: Question([{"role": "user", "content": str(row)}], float), 0, 9)
+stream = stream_judge(range(100), [rate], lambda messages: "4")
+print(next(stream).judgements["q"][0].value)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "4.0\n" and ended.stderr == ""
 
 
 def test_errors_of_the_rows_and_exits_of_the_code_end_the_run() -> None:

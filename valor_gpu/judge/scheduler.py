@@ -34,6 +34,7 @@ from valor_gpu.judge.protocol import (
 from valor_gpu.judge.replies import Replies
 
 SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
+PATIENCE = 5.0  # seconds that the judge gets to close its connections
 MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
 _FINISHED = {
     "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
@@ -99,10 +100,11 @@ class Scheduler:
         self.concurrency = self.limits.concurrency or int(getattr(self.judge, "concurrency", None) or 8)
         self._rng = random.Random(seed)
         self._in_use = threading.Lock()
-        self._begin()
+        self._served = False
+        self._reset()
 
-    def _begin(self) -> None:
-        """Forgets the run before."""
+    def _reset(self) -> None:
+        """Forgets the run before: a scheduler may serve one after the other."""
         self.usage, self.attempts = Usage(), 0
         self.stopped: Judgement | None = None
         self.dropped: dict[str, None] = {}
@@ -115,7 +117,9 @@ class Scheduler:
     async def __aenter__(self) -> Scheduler:
         if not self._in_use.acquire(blocking=False):
             raise InputError("scheduler must serve one run at a time but another run uses it: make one for each")
-        self._begin()
+        if self._served:
+            self._reset()
+        self._served = True
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._sending = asyncio.Lock()
@@ -132,7 +136,7 @@ class Scheduler:
             sessions[id(self.judge)] -= 1
             if not sessions[id(self.judge)] and (close := getattr(self.judge, "aclose", None)) is not None:
                 with contextlib.suppress(Exception):  # the results are there
-                    await close()
+                    await asyncio.wait_for(close(), PATIENCE)
         finally:
             self._in_use.release()
 

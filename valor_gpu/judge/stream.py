@@ -8,6 +8,7 @@ import itertools
 import os
 import queue
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Iterator, Sequence
@@ -56,6 +57,8 @@ class _LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if sys.is_finalizing():  # the interpreter has stopped the thread: nothing in it ends any more
+            return
         try:
             self.wait(self._scheduler.__aexit__(None, None, None))
             self.wait(self.loop.shutdown_asyncgens())
@@ -204,7 +207,8 @@ def _stream(
                 yield _row_of(finished.get())
             raise
         finally:
-            thread.wait(started.cancel())
+            if not sys.is_finalizing():
+                thread.wait(started.cancel())
 
 
 def _row_of(judged: JudgedRow | BaseException) -> JudgedRow:
