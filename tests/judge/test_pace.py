@@ -74,6 +74,30 @@ def test_requests_that_wait_for_their_minute_look_at_the_gate_again() -> None:
         assert judge.starts[at] - judge.starts[at - 5] >= 60.0 or at < 10
 
 
+def test_requests_that_wait_for_the_first_reply_see_what_it_says() -> None:
+    class Probing(Scripted):
+        """Lets the first request go alone, and the others in the moment that its reply is there."""
+
+        begun = False
+        answered: asyncio.Event
+
+        async def ready(self) -> None:
+            if self.begun:
+                await self.answered.wait()
+            else:
+                self.begun, self.answered = True, asyncio.Event()
+
+        async def __call__(self, messages: Any, schema: Any) -> Reply:
+            try:
+                return await super().__call__(messages, schema)
+            finally:
+                self.answered.set()
+
+    judge = Probing(lambda at, text: JudgeError(Status.RATE_LIMITED, "slow", 30.0) if at == 0 else "4")
+    found, _ = ask_all(judge, 20, Limits(concurrency=8))
+    assert all(one.ok for one in found) and min(judge.starts[1:]) >= 31.0
+
+
 @pytest.mark.parametrize("header", ["0", "Wed, 21 Oct 2015 07:28:00 GMT", None])
 def test_a_header_that_asks_for_nothing_leaves_the_own_backoff(header: str | None) -> None:
     begun: list[float] = []
