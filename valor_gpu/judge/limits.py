@@ -1,6 +1,6 @@
 """How fast a judge may be asked: limits, retries, requests per minute, and the gate that bounds requests in flight.
 
-Time is that of the running event loop, so that a loop with a clock of its own makes all of it deterministic.
+Time is the clock of the running event loop, so that a loop with a clock of its own makes all of it deterministic.
 """
 
 from __future__ import annotations

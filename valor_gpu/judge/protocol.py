@@ -1,4 +1,4 @@
-"""What a judge is, what it replies, and what became of a question. No torch, no network."""
+"""Protocol of judges: replies, errors, and the judgement of a question. No torch, no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Schema = Mapping[str, Any]
 
 
 class Status(str, Enum):
-    """What became of a question. All but ``OK`` are failures: the value is then None, never 0."""
+    """How a question ended. All but ``OK`` are failures: the value is then None, never 0."""
 
     OK = "ok"
     PARSE_ERROR = "parse_error"  # a reply that holds no usable value, also after the repair
@@ -46,12 +46,12 @@ class Status(str, Enum):
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens.
+    """Counts of tokens.
 
     Attributes:
-        prompt: of the messages, at least 0.
-        completion: of the replies, at least 0; hidden reasoning counts.
-        cached: those of ``prompt`` that the server took from its own cache.
+        prompt: tokens of the messages, at least 0.
+        completion: tokens of the replies, at least 0; hidden reasoning counts.
+        cached: how many of ``prompt`` the server took from its own cache.
 
     Example:
         >>> Usage(100, 20) + Usage(50, 10, 40)
@@ -73,7 +73,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a judge answered.
+    """Answer of a judge.
 
     Attributes:
         text: the reply; the refusal's text when ``finish_reason`` is ``refusal``.
@@ -100,7 +100,7 @@ class Judge(Protocol):
     A judge may also have ``async ready()``, awaited before a request is counted, ``async aclose()``, awaited at the
     end of a run, ``concurrency``, the number of requests in flight that suits it, and ``dropped(schema)``, the names
     of the parameters that a request with this schema would now be sent without because the server rejects them. They
-    are part of the cache key, as are those of :attr:`Reply.dropped`.
+    are part of the cache key, as is :attr:`Reply.dropped`.
 
     Attributes:
         identity: what decides the replies (kind, model, address, parameters) as JSON values without secrets; it is
@@ -154,15 +154,15 @@ class JudgeError(ValorError):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of one question.
+    """Judgement of one question, or of one row by one metric.
 
     Attributes:
-        value: what was asked for; None unless ``status`` is ok.
-        status: see :class:`Status`.
+        value: the number, or for a question what its ``parse`` returned; None unless ``status`` is ok.
+        status: how it ended.
         reply: the last reply, also of a failure; None when there was none.
         attempts: requests that were made, retries and repair included.
-        usage: tokens spent now: zeros when the reply came from the cache (``reply.usage`` has what it once took).
-        cached: whether the reply came from the cache.
+        usage: tokens spent now: zeros when the reply was known already (``reply.usage`` has what it once took).
+        cached: whether all replies were known already, from the cache or from equal questions of the run.
         seconds: from the first attempt to the end, waiting included.
         error: why it failed, empty when it did not.
     """

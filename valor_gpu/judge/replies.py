@@ -1,4 +1,4 @@
-"""Replies that need not be asked for: those in the cache file, and those of equal questions of the same run."""
+"""Replies that need not be asked for: from the cache file, and from equal questions of the same run."""
 
 from __future__ import annotations
 

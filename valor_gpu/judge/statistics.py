@@ -220,7 +220,7 @@ def summarize(
 
 
 def _mean_with(rows: Sequence[Sequence[Judgement]], failed: float) -> float:
-    """Mean over rows with ``failed`` in the place of every missing value."""
+    """Mean over rows with ``failed`` for every missing value."""
     return _mean([_mean([float(found.value) if found.ok else failed for found in row]) for row in rows])
 
 

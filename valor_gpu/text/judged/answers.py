@@ -20,7 +20,7 @@ def statement_f1(found: Sorted) -> float:
 
 
 class AnswerCorrectness(PromptedMetric):
-    """F1 of the statements of an answer against those of the correct answer; of several correct ones the best counts.
+    """F1 of the statements of an answer against a correct answer; of several correct answers the best match counts.
 
     Asks ``1 + 2 G`` questions of G references. A row without references has 0.
 
@@ -72,7 +72,7 @@ class AnswerCorrectness(PromptedMetric):
 
 
 class AnswerRelevance(PromptedMetric):
-    """Share of the statements of an answer that help to answer the question.
+    """Fraction of the statements of an answer that help to answer the question.
 
     A verdict "idk" counts as not helping. An answer without statements has 0. Asks 2 questions.
 

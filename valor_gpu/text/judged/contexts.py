@@ -14,7 +14,7 @@ from valor_gpu.text.judged.rules import TextRow
 
 
 def rank_precision(useful: Sequence[bool]) -> float:
-    """Mean, over the ranks k that are useful, of the share of useful ones among the first k; 0 when none is.
+    """Mean, over the ranks k that are useful, of the fraction of useful ones among the first k; 0 when none is.
 
     Example:
         >>> rank_precision([True, False, False, True])
@@ -90,7 +90,7 @@ class ContextPrecision(PromptedMetric):
 
 
 class ContextRecall(PromptedMetric):
-    """Share of the statements of the correct answer that the contexts hold; of several references the best counts.
+    """Fraction of the statements of the correct answer that the contexts hold; of several references the best counts.
 
     Asks ``2 G`` questions of G references. References without statements do not count; when all are such, there is no
     number. Without contexts or references the value is 0, without either 1.
@@ -128,7 +128,7 @@ class ContextRecall(PromptedMetric):
 
 
 class ContextRelevance(PromptedMetric):
-    """Share of the contexts that are relevant to the question; 0 without contexts. Asks 1 question.
+    """Fraction of the contexts that are relevant to the question; 0 without contexts. Asks 1 question.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
 

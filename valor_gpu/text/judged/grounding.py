@@ -9,7 +9,7 @@ from valor_gpu.text.judged.rules import TextRow
 
 
 class Faithfulness(PromptedMetric):
-    """Share of the claims of an answer that the contexts support. Asks 1 or 2 questions.
+    """Fraction of the claims of an answer that the contexts support. Asks 1 or 2 questions.
 
     An answer without claims has 1; without contexts the value is 0.
 
@@ -40,7 +40,7 @@ class Faithfulness(PromptedMetric):
 
 
 class Hallucination(PromptedMetric):
-    """Share of the contexts that an answer contradicts; no number without contexts. Asks 1 question.
+    """Fraction of the contexts that an answer contradicts; no number without contexts. Asks 1 question.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
 

@@ -66,7 +66,7 @@ class PromptedMetric(LLMMetric):
         return None
 
     def check(self, row: TextRow, where: str = "row 0") -> None:
-        """Raise :class:`InputError` for a row that lacks an input; ``where`` names it."""
+        """Raises :class:`InputError` for a row that lacks an input; ``where`` names it."""
         check_type(where, row, TextRow)
         for name in self.needs:
             if getattr(row, name) is None:

@@ -9,7 +9,7 @@ from valor_gpu.text.judged.rules import TextRow
 
 
 class _Opinions(PromptedMetric):
-    """Share of the opinions that a second question finds fault with."""
+    """Fraction of the opinions that a second question finds fault with."""
 
     higher_is_better = False
     needs = ("response",)
@@ -25,7 +25,7 @@ class _Opinions(PromptedMetric):
 
 
 class Bias(_Opinions):
-    """Share of the opinions in a text that are biased; 0 for a text without opinions. Asks 1 or 2 questions.
+    """Fraction of the opinions in a text that are biased; 0 for a text without opinions. Asks 1 or 2 questions.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
 
@@ -40,7 +40,7 @@ class Bias(_Opinions):
 
 
 class Toxicity(_Opinions):
-    """Share of the opinions in a text that are toxic; 0 for a text without opinions. Asks 1 or 2 questions.
+    """Fraction of the opinions in a text that are toxic; 0 for a text without opinions. Asks 1 or 2 questions.
 
     Source: the metric of that name of Valor and of DeepEval, https://github.com/confident-ai/deepeval.
 

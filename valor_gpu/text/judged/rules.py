@@ -1,4 +1,4 @@
-"""What a row is, and where Valor's releases differ in judged metrics."""
+"""Rows of texts, and the rules in which Valor's releases differ for judged metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPAT = (None, "valor-api", "valor-core", "valor-lite")
 
 @dataclass(frozen=True)
 class TextRow:
-    """What was asked, what was answered, and what the answer is held against.
+    """A question, its answer, and what the answer is compared with.
 
     Attributes:
         query: the question, or the text that was summarised.
@@ -50,7 +50,7 @@ class TextRow:
 
 @dataclass(frozen=True)
 class TextRules:
-    """The choices of one release.
+    """Rules of one release.
 
     Attributes:
         replies: how replies are read: ``tolerant`` (:mod:`valor_gpu.judge.parse`), ``core`` or ``lite``.
