@@ -23,7 +23,7 @@ from valor_gpu.judge import (
     question_metric,
     run_judge,
 )
-from valor_gpu.judge.limits import TokenEstimate
+from valor_gpu.judge.limits import Gate, TokenEstimate
 
 RATE = question_metric("q", lambda row: Question([{"role": "user", "content": f"row {row}"}], float), 1, 5)
 
@@ -49,14 +49,37 @@ class Overloaded:
         return [round(seconds, 3) for seconds in after if seconds < self.seconds]
 
 
+class Watched(OpenAIJudge):
+    """Keeps when each request was handed to the client."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("m", base_url=url)
+        self.calls: list[float] = []
+
+    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
+        self.calls.append(time.monotonic())
+        return await super().__call__(messages, schema)
+
+
 @pytest.mark.parametrize("at", [0, 20], ids=["first request", "in the middle"])
-def test_nothing_is_sent_once_a_429_has_been_read(at: int) -> None:
+def test_nothing_is_sent_once_a_429_has_been_read(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[float] = []
+    shut = Gate.shut
+
+    def watched(gate: Gate, seconds: float) -> None:
+        read.append(time.monotonic())
+        shut(gate, seconds)
+
+    monkeypatch.setattr(Gate, "shut", watched)
     overloaded = Overloaded(at, 2.0)
     with ChatServer(overloaded) as server:
-        found = run_judge(range(60), [RATE], OpenAIJudge("m", base_url=server.url))
-    assert found.scores("q") == [4.0] * 60 and found.summaries["q"].attempts == 61
-    # What was on its way before the reply was read may come within 50 ms, nothing later.
-    assert all(seconds < 0.05 for seconds in overloaded.early(server)), overloaded.early(server)
+        judge = Watched(server.url)
+        found = run_judge(range(60), [RATE], judge)
+    assert found.scores("q") == [4.0] * 60 and found.summaries["q"].attempts == 61 and len(read) == 1
+    assert not [call for call in judge.calls if read[0] < call < read[0] + 2.0]
+    # What had left before the reply was read arrives at once: within 50 ms, and the time that a busy machine loses.
+    busy = read[0] - overloaded.sent
+    assert all(seconds < 0.05 + busy + 0.5 for seconds in overloaded.early(server)), overloaded.early(server)
 
 
 def test_requests_that_wait_for_their_minute_look_at_the_gate_again() -> None:
