@@ -26,6 +26,12 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
         raise InputTypeError(f"{name} must be {' or '.join(k.__name__ for k in kinds)} but got {type(value).__name__}")
 
 
+def check_dense(name: str, tensor: torch.Tensor) -> None:
+    """Raise unless ``tensor`` is dense: no op takes a sparse or quantised one."""
+    if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
+        raise InputError(f"{name} must be a dense tensor but is {tensor.layout}: give {name}.to_dense()")
+
+
 def check_int(name: str, value: object, least: int = 0) -> None:
     """Raise unless ``value`` is an int of at least ``least``; a bool is none."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -13,7 +13,7 @@ constexpr int64_t kNoError = INT64_MAX;  // larger than every code
 enum ValueError : int64_t {
   kTarget = 1,      // out of range, and not the index to ignore
   kNanScore = 2,    // a score is NaN
-  kWeight = 3,      // a weight is not finite, or negative
+  kWeight = 3,      // a weight is negative, NaN or too large
   kPrediction = 4,  // a predicted class is out of range
 };
 

@@ -6,9 +6,10 @@
 
 namespace valor {
 
-VALOR_HD bool good_weight(double weight) {
-  return weight >= 0.0 && weight - weight == 0.0;  // inf - inf is nan
-}
+// Weights are at most so large, so that no sum of them, nor a product of four sums, can overflow.
+constexpr double kMaxWeight = 1e60;
+
+VALOR_HD bool good_weight(double weight) { return weight >= 0.0 && weight <= kMaxWeight; }
 
 // What a target says of one element: ignored, negative or positive.
 enum Truth : int { kIgnored = -1, kNegative = 0, kPositive = 1, kBadTruth = 2 };

@@ -362,7 +362,7 @@ def test_bad_values_are_named() -> None:
             ROCAUC(num_classes=4, **plan).update(scores, torch.where(torch.arange(60) == 2, 4, classes))
         with pytest.raises(InputError, match=r"target\[2\] must be 0 or 1"):
             ROCAUC(**plan).update(scores[:, 0], torch.where(torch.arange(60) == 2, 7, hot[:, 0]))
-        with pytest.raises(InputError, match=r"sample_weight\[0\] must be finite and not negative"):
+        with pytest.raises(InputError, match=r"sample_weight\[0\] must be from 0 to 1e60"):
             ROCAUC(**plan).update(scores[:, 0], hot[:, 0], torch.full((60,), -1.0))
         with pytest.raises(
             InputError, match=r"preds must be scores of a floating dtype but got labels of torch\.int64"
@@ -467,7 +467,7 @@ def test_only_a_nan_is_told_as_one_of_softmax() -> None:
     check_ranked(torch.tensor(NO_ERROR))
     with pytest.raises(InputError, match=r"^preds must be below infinity where their softmax is taken: preds\[0, 0\]"):
         check_ranked(torch.tensor(NAN_SCORE))
-    with pytest.raises(InputError, match=r"^sample_weight\[0\] must be finite"):
+    with pytest.raises(InputError, match=r"^sample_weight\[0\] must be from 0 to 1e60"):
         check_ranked(torch.tensor(WEIGHT))
 
 

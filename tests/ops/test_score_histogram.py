@@ -99,7 +99,7 @@ def test_sums_of_weights_run_over_blocks_of_rows() -> None:
         ("NaN, labels", r"preds\[31, 5\] must not be NaN"),
         ("NaN and ignored", r"preds\[33, 0\] must not be NaN"),
         ("NaN without thresholds", r"preds\[31, 5\] must not be NaN"),
-        ("weights that are none", r"sample_weight\[21\] must be finite and not negative"),
+        ("weights that are none", r"sample_weight\[21\] must be from 0 to 1e60"),
         ("weights that are none, labels", ""),
     ],
 )

@@ -109,7 +109,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         Args:
             preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, binary ``[N, ...]``.
             target: multiclass: class indices ``[N, ...]``; binary: 0 and 1 ``[N, ...]``.
-            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; from 0 to 1e60.
 
         Raises:
             InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are

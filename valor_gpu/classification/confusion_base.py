@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -23,6 +24,15 @@ from valor_gpu.result import Result, Signature
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
 _FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
 _THIN_EVERY = 64  # updates, since looking through the parts costs host time
+
+
+def _check_memory(task: Task) -> None:
+    """Raise unless the matrix of ``task`` fits into the memory of this machine."""
+    size = 8 * task.classes * (task.classes if task.kind == "multiclass" else 4)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory:
+        need = f"{task.classes} classes need {size / 2**30:,.0f} GiB and this machine has {memory / 2**30:,.0f} GiB"
+        raise InputError(f"num_classes must be so small that the matrix fits into memory but {need}")
 
 
 class PairMetric(TaskMetric[PairCounts]):
@@ -64,6 +74,7 @@ class PairMetric(TaskMetric[PairCounts]):
             raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
         self.max_examples = max_examples
         multiclass = task.kind == "multiclass"
+        _check_memory(task)
         zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
         self._cells = zeros.numel()
         empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 2), dtype=torch.float64))
@@ -81,7 +92,7 @@ class PairMetric(TaskMetric[PairCounts]):
             preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
                 ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
             target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
-            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; from 0 to 1e60.
             sample_ids: integer ``[N]``, the names of the samples in examples. A sample without one is named by how many
                 came before it; where states are merged, the samples of the first come first.
 

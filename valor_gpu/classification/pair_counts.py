@@ -10,7 +10,8 @@ from valor_gpu.classification.examples import END, NOTHING
 from valor_gpu.classification.ratio_base import check_seen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.state import MAX_SUM, State, check_elements, check_sums, joined, summed
+from valor_gpu.ops.targets import MAX_WEIGHT
+from valor_gpu.state import State, check_elements, check_sums, joined, summed
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PairCounts(State):
         cells, weights = self.pending.unbind(1)
         known = (cells >= 0) & (cells < self.matrix.numel()) & (cells == cells.floor())
         check_elements("pending", self.pending, known, f"name a cell from 0 to {self.matrix.numel() - 1}")
-        check_elements("pending", self.pending, (weights >= 0) & (weights <= MAX_SUM), "have a weight of at least 0")
+        check_elements("pending", self.pending, (weights >= 0) & (weights <= MAX_WEIGHT), "weigh 0 to 1e60")
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
             preds: multiclass: scores (logits or probabilities of any float dtype) ``[N, C, ...]`` or class indices
                 ``[N, ...]``. Else scores or integers 0 and 1, ``[N, L, ...]`` or in the binary task ``[N, ...]``.
             target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
-            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; finite and not negative.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; from 0 to 1e60.
 
         Raises:
             InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are

@@ -153,7 +153,7 @@ class ScoreMetric(TaskMetric[Any]):
             preds: scores of any floating dtype: ``[N, C, ...]`` with ``num_classes`` or ``num_labels``, else ``[N,
                 ...]``.
             target: with ``num_classes`` class indices ``[N, ...]``, else 0 and 1 in the shape of ``preds``.
-            sample_weight: ``[N]`` or one for each row, finite and not negative. Where every score is kept, every update
+            sample_weight: ``[N]`` or one for each row, from 0 to 1e60. Where every score is kept, every update
                 has weights or none has.
 
         Raises:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, INT_TYPES, to_device
@@ -91,6 +91,9 @@ def _column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
     if set(map(type, column)) != {Tensor}:
         for i, value in enumerate(column):
             check_type(f"{side}[{i}][{key!r}]", value, Tensor)
+    if any(value.layout is not torch.strided for value in column):
+        for i, value in enumerate(column):
+            check_dense(f"{side}[{i}][{key!r}]", value)
     return column
 
 

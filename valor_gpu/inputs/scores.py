@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice, check_same_device, check_type
+from valor_gpu.checks import check_choice, check_dense, check_same_device, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
@@ -171,6 +171,7 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
     """
     for name, value in (("preds", preds), ("target", target)):
         check_type(name, value, Tensor)
+        check_dense(name, value)
         if value.dtype not in FLOAT_TYPES and value.dtype not in INT_TYPES:
             raise InputError(f"{name} must be floating point or integer but is {value.dtype}")
     check_same_device(("preds", "target"), (preds, target))
@@ -227,6 +228,7 @@ def _whole_numbers(target: Tensor) -> Tensor:
 def _weights(weight: Tensor, rows: tuple[int, ...], preds: Tensor) -> Tensor:
     """float64, one for each row after flattening."""
     check_type("sample_weight", weight, Tensor)
+    check_dense("sample_weight", weight)
     check_same_device(("preds", "sample_weight"), (preds, weight))
     if weight.dtype not in FLOAT_TYPES and weight.dtype not in INT_TYPES:
         raise InputError(f"sample_weight must be floating point or integer but is {weight.dtype}")

@@ -88,7 +88,7 @@ def describe_value(code: int, names: Names) -> str:
     return {
         TARGET: f"{names.target}[{first}] {index}",
         NAN_SCORE: f"{names.scores}[{element}] must not be NaN",
-        WEIGHT: f"{names.weight}[{first}] must be finite and not negative",
+        WEIGHT: f"{names.weight}[{first}] must be from 0 to 1e60",
         PREDICTION: f"{names.scores}[{first}] {index}",
     }.get(kind, f"{names.scores}[{first}] failed with code {kind}")
 

@@ -69,7 +69,7 @@ def count_top(
         target: any integer dtype ``[N]``, class indices.
         k: how many of the largest scores may hold the target, 1 to C.
         ignore_index: rows with this target are left out, whatever else they hold.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         Counts. Sums of weights run in row order within each of at most 64 blocks of rows, then over the blocks, so that
@@ -106,7 +106,7 @@ def count_labels(
         target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1.
         ignore_index: rows with this target are left out, whatever else they hold.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         Counts, summed as in :func:`count_top`.
@@ -135,7 +135,7 @@ def count_pairs(
         target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1; the matrix takes 8 C^2 bytes.
         ignore_index: rows with this target are left out, whatever else they hold.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         Pairs. Sums of weights run over blocks of rows as in :func:`count_top`, of at least C^2 rows.

@@ -31,6 +31,9 @@ CROWD, IGNORED, ID_ZERO = 1, 2, 4
 FREE = 1
 AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
 
+MAX_ROWS = 2**31 - 1
+"""Most detections and ground truths of an image: kernels number them in 32 bits."""
+
 _LISTS = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas",
           "counts", "image_ids")  # fmt: skip
 _WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of the first nine
@@ -184,6 +187,12 @@ def _allocate(like: Tensor, rows: tuple[Any, Any, int], thresholds: int, areas: 
     )
 
 
+def _check_sizes(rows: tuple[int, int, int], lengths: Tensor) -> None:
+    """Raise unless every image has fewer rows than 32 bits can number; images are looked at only where one might."""
+    if rows[0] + rows[1] > MAX_ROWS and (largest := int(lengths.sum(0).max())) > MAX_ROWS:
+        raise InputError(f"an image must have at most {MAX_ROWS} detections and ground truths but one has {largest}")
+
+
 def _by_value(image_ids: list[Tensor]) -> bool:
     """Whether the ids are one CPU tensor, to be read here, not tensors whose addresses a kernel reads."""
     return len(image_ids) == 1 and not image_ids[0].is_cuda
@@ -269,6 +278,7 @@ def _match_boxes_cpu(
     ids = _whole([x.reshape(-1) for x in image_ids]) if len(image_ids) > 1 else image_ids
     lengths = lengths.contiguous()
     rows = (sum(map(len, lists[2])), sum(map(len, lists[6])), lengths.shape[1])
+    _check_sizes(rows, lengths)
     out = _allocate(lengths, rows, thresholds.shape[0], area_ranges.shape[0], options)
     batch = [x[0].data_ptr() if x else 0 for x in lists]
     batch += [x[0].element_size() * width if x else 0 for x, width in zip(lists, _WIDTHS)]
@@ -295,6 +305,7 @@ def _match_boxes_cuda(*arguments: Any) -> Matched:
     ids = [] if _by_value(image_ids) else image_ids
     _matching_cuda.check_one_device(dict(zip(_LISTS, (*lists, padded, ids))))
     rows = (sum(map(len, lists[2])), sum(map(len, lists[6])), lengths.shape[1])
+    _check_sizes(rows, lengths)
     out = _allocate(lists[0][0], rows, thresholds.shape[0], area_ranges.shape[0], options)
     out.error.fill_(NO_ERROR)
     table = segment_table(lists, image_ids, (counts, true_counts), lengths)

@@ -76,7 +76,7 @@ def auroc_and_ap(
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative; weights of rows that are left out are not looked at.
+        weight: float64 ``[N]``, from 0 to 1e60; weights of rows that are left out are not looked at.
 
     Returns:
         Values and totals on the device of ``scores``, without synchronising.
@@ -107,7 +107,7 @@ def rank_curves(
         scores: floating ``[N, C]``, any value but NaN.
         target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
         ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, finite and not negative; weights of rows that are left out are not looked at.
+        weight: float64 ``[N]``, from 0 to 1e60; weights of rows that are left out are not looked at.
 
     Returns:
         The points of all classes, on the device of ``scores``.

@@ -30,6 +30,9 @@ from valor_gpu.ops.targets import (
 POSITIVES, ALL = 0, 1
 """Rows of the histogram."""
 
+MAX_THRESHOLDS = 2**25
+"""Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
+
 _ROWS_PER_BUCKET = 40
 
 
@@ -60,7 +63,7 @@ def score_histogram(
         target: any integer dtype: ``[N]`` class indices, each class against the rest, or ``[N, C]`` of 0 and 1.
         thresholds: float64 ``[T]``, ascending, on the CPU; equal and infinite ones are allowed, T may be 0.
         ignore_index: rows, or with ``[N, C]`` elements, with this target are left out.
-        weight: float64 ``[N]``, finite and not negative.
+        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         ScoreHistogram. Sums of weights run, for positives and for negatives, in row order within blocks of
@@ -92,6 +95,8 @@ def _block(rows: int, thresholds: int) -> int:
 
 def _check_thresholds(thresholds: Tensor) -> None:
     check_shape("thresholds", thresholds, (None,))
+    if len(thresholds) > MAX_THRESHOLDS:
+        raise InputError(f"thresholds must be at most {MAX_THRESHOLDS} but are {len(thresholds)}")
     check_dtype("thresholds", thresholds, (torch.float64,))
     if thresholds.device.type != "cpu":
         raise InputError(f"thresholds must be on cpu but are on {thresholds.device}")

@@ -12,6 +12,12 @@ from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
+MAX_WEIGHT = 1e60
+"""Largest weight: no sum of weights, nor a product of four sums, can overflow. kMaxWeight in csrc/core/targets.h."""
+
+MAX_COLUMNS = 2**31 - 1
+"""Most classes or labels: kernels hold their numbers in 32 bits."""
+
 _MAX_BLOCKS, _MIN_ROWS = 64, 1024
 
 
@@ -31,6 +37,8 @@ def check_scores(scores: Tensor, name: str = "scores") -> None:
     check_dtype(name, scores, FLOAT_TYPES)
     if scores.shape[1] == 0:
         raise InputError(f"{name} must have at least one column but has shape {list(scores.shape)}")
+    if scores.shape[1] > MAX_COLUMNS:
+        raise InputError(f"{name} must have at most {MAX_COLUMNS} columns but has {scores.shape[1]}")
 
 
 def check_labels(labels: Tensor, name: str, like: tuple[str, Tensor] | None = None) -> None:
@@ -104,5 +112,5 @@ def read_target(target: Tensor, classes: int, ignore_index: int | None) -> Truth
 
 
 def bad_weights(weight: Tensor) -> Tensor:
-    """Which weights are negative or not finite, bool."""
-    return ~(weight.isfinite() & (weight >= 0))
+    """Which weights are negative, NaN or above ``MAX_WEIGHT``, bool."""
+    return ~((weight >= 0) & (weight <= MAX_WEIGHT))

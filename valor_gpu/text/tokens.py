@@ -20,6 +20,9 @@ from valor_gpu import native
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 
+MAX_CHARACTERS = 2**31 - 1
+"""Most characters of the texts of a row: words are numbered in 32 bits."""
+
 Ints = NDArray[np.int64]
 Tokenizer = Callable[[str], Sequence[str]]
 
@@ -169,6 +172,8 @@ def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedR
     for t in chain.from_iterable(range(rows[r], rows[r + 1]) for r in other):
         plain[t] = " " * len(plain[t])
     offsets = np.cumsum([0, *map(len, plain)], dtype=np.int64)
+    if len(rows) > 1 and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
+        raise InputError(f"the texts of a row must have at most {MAX_CHARACTERS} characters but have {longest}")
     text, ids = "".join(plain).encode("ascii"), np.empty(offsets[-1], np.int32)
     lengths = np.empty(len(plain), np.int64)
     native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
