@@ -12,6 +12,7 @@
 
 #include "../core/coco_records.h"
 #include "../core/platform.h"
+#include "guard.h"
 #include "pool.h"
 
 namespace valor {
@@ -76,16 +77,10 @@ Span read_records(const Text& text, const char* at, const char* stop_at, const c
 // Calls work(0) .. work(count - 1), each once and started in that order, on at most `threads` threads.
 template <class Work>
 void for_each_index(int64_t count, int64_t threads, Work work) {
-  std::atomic<bool> out_of_memory{false};
   auto run = [&](int64_t begin, int64_t end) {
-    try {
-      for (int64_t index = begin; index < end; ++index) work(index);
-    } catch (const std::bad_alloc&) {
-      out_of_memory = true;
-    }
+    for (int64_t index = begin; index < end; ++index) work(index);
   };
   parallel_for(count, 1, static_cast<int>(threads), run);
-  if (out_of_memory) throw std::bad_alloc();
 }
 
 // The next `{` that follows a comma and opens with `key` (quotes included): where a record seems to begin.
@@ -178,16 +173,13 @@ using namespace valor;
 
 // Steps over the value at `at`. out: its end (or where scanning failed), a json::Need, how deep it is nested.
 VALOR_API int32_t valor_json_skip(const char* data, int64_t size, int64_t at, int64_t* out) {
-  try {
+  return guarded([&] {
     Cursor c{data + at, data + size};
     json::skip_value(c);
     out[0] = c.at - data;
     out[1] = c.need;
     out[2] = c.deepest;
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return 1;
-  }
+  });
 }
 
 // Cuts the array whose bracket stands at `at` into chunks of about `chunk_bytes`. starts: where each seems to
@@ -195,7 +187,7 @@ VALOR_API int32_t valor_json_skip(const char* data, int64_t size, int64_t at, in
 // chunks.
 VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, int64_t chunk_bytes,
                                   int64_t threads, int64_t* starts, int64_t* bounds, int64_t* chunk_count) {
-  try {
+  return guarded([&] {
     const Text text{data, data + size, 0, false};
     Cursor c{data + at + 1, text.end};
     json::skip_space(c);
@@ -211,10 +203,7 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
       bounds[k] = count_braces(data + starts[k], end);
     });
     *chunk_count = count;
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return 1;
-  }
+  });
 }
 
 // Reads the array that valor_coco_plan cut. columns: kColumnCount pointers, each null or to sum(bounds) rows.
@@ -224,7 +213,7 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
 VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t* starts,
                                   const int64_t* bounds, int64_t chunk_count, int64_t wanted, int64_t threads,
                                   int32_t is_mapping, void* const* columns, int64_t* out) {
-  try {
+  return guarded([&] {
     const Text text{data, data + size, static_cast<uint32_t>(wanted), !((wanted >> coco::kArea) & 1)};
     const Table table(columns);
     Span all;
@@ -250,8 +239,5 @@ VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t*
     out[0] = all.rows;
     out[1] = all.at - data;
     out[2] = all.need;
-    return 0;
-  } catch (const std::bad_alloc&) {
-    return 1;
-  }
+  });
 }

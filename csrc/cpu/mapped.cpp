@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "../core/platform.h"
+#include "guard.h"
 
 namespace valor {
 namespace {
@@ -21,8 +22,8 @@ struct Guard {
 
 constexpr int kGuards = 64;
 Guard guards[kGuards];
-int guarded = 0;
-std::mutex lock;  // of `guarded` and of who owns a guard; the handler reads atomics alone
+int in_use = 0;
+std::mutex lock;  // of `in_use` and of who owns a guard; the handler reads atomics alone
 struct sigaction previous;
 std::atomic<bool> passing{false};
 const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -89,27 +90,29 @@ using namespace valor;
 // Guards the mapping [data, data + size) until valor_unguard. slot: what to unguard it by; -1 when too many
 // are guarded.
 VALOR_API int32_t valor_guard(const char* data, int64_t size, int64_t* slot) {
-  const std::lock_guard<std::mutex> held(lock);
-  *slot = -1;
-  for (int k = 0; k < kGuards; ++k) {
-    if (guards[k].end.load() != 0) continue;
-    guards[k].lost = false;
-    guards[k].begin = reinterpret_cast<uintptr_t>(data);
-    guards[k].end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(size);
-    ++guarded;
-    install();
-    *slot = k;
-    break;
-  }
-  return 0;
+  return valor::guarded([&] {
+    const std::lock_guard<std::mutex> held(lock);
+    *slot = -1;
+    for (int k = 0; k < kGuards; ++k) {
+      if (guards[k].end.load() != 0) continue;
+      guards[k].lost = false;
+      guards[k].begin = reinterpret_cast<uintptr_t>(data);
+      guards[k].end = reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(size);
+      ++in_use;
+      install();
+      *slot = k;
+      break;
+    }
+  });
 }
 
 // lost: 1 when a page of the mapping was gone and read as zeros.
 VALOR_API int32_t valor_unguard(int64_t slot, int64_t* lost) {
-  const std::lock_guard<std::mutex> held(lock);
-  *lost = guards[slot].lost.load();
-  guards[slot].end = 0;
-  guards[slot].begin = 0;
-  if (--guarded == 0) uninstall();
-  return 0;
+  return valor::guarded([&] {
+    const std::lock_guard<std::mutex> held(lock);
+    *lost = guards[slot].lost.load();
+    guards[slot].end = 0;
+    guards[slot].begin = 0;
+    if (--in_use == 0) uninstall();
+  });
 }
