@@ -359,7 +359,7 @@ BOX, ONE = torch.tensor([[0.0, 0.0, 1.0, 1.0]]), torch.tensor([1])
 PRED, TRUE = dict(boxes=BOX, scores=torch.tensor([0.5]), labels=ONE), dict(boxes=BOX, labels=ONE)
 BAD = {
     "not_a_list": (3, [TRUE], "preds must be a sequence of dicts"),
-    "lengths": ([PRED], [TRUE, TRUE], "target must have one dict an image like preds, 1 but has 2"),
+    "lengths": ([PRED], [TRUE, TRUE], "target must have one dict per image like preds, 1 but has 2"),
     "missing_key": (
         [dict(boxes=BOX, labels=ONE)],
         [TRUE],

@@ -54,7 +54,7 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
             raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
                              f" but got {type(value).__name__}")  # fmt: skip
     if len(preds) != len(target):
-        raise InputError(f"target must have one dict an image like preds, {len(preds)} but has {len(target)}")
+        raise InputError(f"target must have one dict per image like preds, {len(preds)} but has {len(target)}")
     columns: dict[tuple[str, str], list[Tensor]] = {}
     sizes = []
     for side, items, keys in _required(preds, target):
