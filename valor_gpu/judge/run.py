@@ -72,6 +72,8 @@ class JudgeInterrupted(KeyboardInterrupt):
 class JudgeCancelled(asyncio.CancelledError):
     """The task of a run was cancelled.
 
+    To be caught within the task: Python 3.10 shows a plain CancelledError to those who await the task.
+
     Attributes:
         run: results of what was judged; the rest has the status ``cancelled``.
     """
