@@ -119,10 +119,11 @@ def test_requests_go_on_while_the_caller_works() -> None:
         return "4"
 
     stream = stream_judge(range(6), [RATE], judge, limits=FOUR)
-    next(stream)
-    time.sleep(0.3)
+    for _ in range(3):  # two rows are pulled for each result, until the window is full
+        next(stream)
+    time.sleep(0.5)
     worked = time.monotonic()
-    assert len(list(stream)) == 5 and all(asked < worked for asked in times) and len(times) == 6
+    assert len(list(stream)) == 3 and all(asked < worked for asked in times) and len(times) == 6
 
 
 def test_rows_are_pulled_in_the_thread_of_the_caller_and_progress_is_shown_there() -> None:
@@ -336,6 +337,24 @@ def test_a_scheduler_serves_one_run_at_a_time_and_may_be_used_again() -> None:
     again = Scheduler(echo, FOUR)
     for _ in range(2):
         assert run_judge(range(3), [RATE], scheduler=again).scores("q") == [0.0, 1.0, 2.0] and again.attempts == 3
+
+
+def test_progress_may_stop_the_run() -> None:
+    scheduler, judge = Scheduler(echo, FOUR), Waiting(5)
+    waiting = Scheduler(judge, FOUR)
+
+    def stop(counts: Any) -> None:
+        if counts.done == 5:
+            waiting.stop()
+            judge.answered = 10**9
+
+    run = run_judge(range(100), [RATE], scheduler=scheduler, progress=lambda counts: scheduler.stop())
+    assert 1 <= run.summaries["q"].n_scored <= 9 and run.stopped == "the run was stopped"
+    assert set(run.summaries["q"].n_failed) == {"cancelled"} and run.summaries["q"].n == 100
+    limits = Limits(concurrency=4, requests_per_minute=5)  # the sixth request waits for a minute, unless it is stopped
+    waiting = Scheduler(judge, limits)
+    run = run_judge(range(100), [RATE], scheduler=waiting, progress=stop)
+    assert run.summaries["q"].n_scored == 5 and run.seconds < 30 and judge.asked == 5
 
 
 def test_runs_of_several_threads_with_schedulers_of_their_own() -> None:

@@ -117,12 +117,12 @@ class Scheduler:
     async def __aenter__(self) -> Scheduler:
         if not self._in_use.acquire(blocking=False):
             raise InputError("scheduler must serve one run at a time but another run uses it: make one for each")
-        if self._served:
-            self._reset()
-        self._served = True
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._sending = asyncio.Lock()
+        if self._served:
+            self._reset()
+        self._served = True
         _SESSIONS.setdefault(self._loop, Counter())[id(self.judge)] += 1
         self.replies.start()
         return self
@@ -141,10 +141,14 @@ class Scheduler:
             self._in_use.release()
 
     def stop(self, status: Status = Status.CANCELLED, error: str = "the run was stopped") -> None:
-        """Sends no more requests: what is in flight ends, everything later gets ``status`` and ``error``."""
+        """Sends no more requests: what is in flight ends, everything later gets ``status`` and ``error``.
+
+        May be called from any thread, for example by ``progress``.
+        """
         if self.stopped is None:
             self.stopped = Judgement(None, status, error=error)
-            self._stop.set()
+            if self._in_use.locked():
+                self._loop.call_soon_threadsafe(self._stop.set)
 
     async def ask(self, question: Question, repeat: int = 0) -> Judgement:
         """Judgement of one question: by a reply that is known already, or by asking.

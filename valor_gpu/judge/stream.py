@@ -181,14 +181,16 @@ def _stream(
     scheduler: Scheduler, rows: Iterable[Any], metrics: Sequence[LLMMetric], repeats: int, cleanup: contextlib.ExitStack
 ) -> Iterator[JudgedRow]:
     finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
-    under_way, source, notices = 0, enumerate(rows), _Notices(scheduler)
+    under_way, pulled, source, notices = 0, 0, enumerate(rows), _Notices(scheduler)
     with cleanup, _LoopThread(scheduler) as thread:
         started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
         more = True
         try:
             while more or under_way:
                 with _interrupts_here():
-                    if more and under_way < started.window and finished.empty():
+                    # Two rows for each result: the window fills, and slow rows do not hold up results for long.
+                    if more and under_way < started.window and (finished.empty() or pulled < 2):
+                        pulled += 1
                         index, row = next(source, (_END, None))
                         more = index is not _END
                         if more:
@@ -196,7 +198,7 @@ def _stream(
                             under_way += 1
                         continue
                     judged = finished.get()
-                under_way -= 1
+                under_way, pulled = under_way - 1, 0
                 notices.show()
                 yield _row_of(judged)
         except KeyboardInterrupt:
