@@ -152,6 +152,15 @@ def test_shortened_names_stay_different() -> None:
     assert drawing.width(Texts.of(["猫" * 40]).texts[0]) <= 40
 
 
+@pytest.mark.parametrize("kind", ["roc", "pr"])
+def test_legends_number_shortened_names_by_class(kind: str) -> None:
+    """Not by the line of the legend: the confusion picture of the same data has the same number."""
+    result = scored(kind, 60, rows=3000)
+    plain = legend_texts(drawn(result, names=[str(n) for n in range(60)]))
+    long = legend_texts(drawn(result, names=["a" * 30 + str(n) + "b" * 30 for n in range(60)]))
+    assert [text.split("#")[1] for text in long[:10]] == [text.split()[1] for text in plain[:10]]
+
+
 @pytest.mark.parametrize(("kind", "area"), [("roc", "AUC"), ("pr", "AP")])
 def test_legends_name_the_worst_classes_with_their_areas(kind: str, area: str) -> None:
     axes = drawn(scored(kind, 60, rows=3000), names=[f"class {n}" for n in range(60)], source="a.csv")

@@ -115,13 +115,23 @@ class Texts:
     columns: int
 
     @classmethod
-    def of(cls, texts: Iterable[str], limit: int = 36, numbered: bool = True) -> Texts:
-        """Prepare ``texts``, each at most ``limit`` columns wide; ``numbered``: what cannot be drawn goes by number."""
+    def of(
+        cls, texts: Iterable[str], limit: int = 36, numbered: bool = True, numbers: Sequence[int] | None = None
+    ) -> Texts:
+        """Prepare texts to be drawn.
+
+        Args:
+            texts: what to draw.
+            limit: columns of the widest text; longer ones lose their middle.
+            numbered: whether what cannot be drawn goes by number.
+            numbers: of the texts, for those that cannot be told apart or drawn; by default 0, 1, 2, ...
+        """
         plain = [_without_controls(str(text)) for text in texts]
         fonts, absent = fonts_for(frozenset(char for text in plain for char in text) | {"…"})
-        shown = [_with_glyphs(f"#{n} " if numbered else "", text, absent) for n, text in enumerate(plain)]
+        numbers = range(len(plain)) if numbers is None else numbers
+        shown = [_with_glyphs(f"#{n} " if numbered else "", text, absent) for n, text in zip(numbers, plain)]
         replaced = sum(text != kept for text, kept in zip(plain, shown))
-        short = _distinct([_shortened(text, limit) for text in shown], shown)
+        short = _distinct([_shortened(text, limit) for text in shown], shown, numbers)
         cut = sum(text != kept for text, kept in zip(shown, short))
         notes = [f"({_names(cut)} shortened)"] if cut else []
         if replaced:
@@ -163,10 +173,10 @@ def _shortened(text: str, limit: int) -> str:
     return f"{head}…{tail}"
 
 
-def _distinct(short: list[str], whole: Sequence[str]) -> list[str]:
+def _distinct(short: list[str], whole: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """Shortened names, with a number where two different ones have become the same."""
     times = Counter(short)
-    return [f"{a} #{n}" if times[a] > 1 and a != b else a for n, (a, b) in enumerate(zip(short, whole))]
+    return [f"{a} #{n}" if times[a] > 1 and a != b else a for n, a, b in zip(numbers, short, whole)]
 
 
 @lru_cache(maxsize=64)

@@ -57,7 +57,7 @@ def plot_curves(
     lines, absent = _lines(result, roc, names)
     several = isinstance(result.values["recall" if not roc else "fpr"], Mapping)
     named = lines if len(lines) <= NAMED else sorted(lines, key=lambda line: line.area)[:NAMED]
-    texts = Texts.of([line.name for line in named])
+    texts = Texts.of([line.name for line in named], numbers=[line.index for line in named])
     axes = axes_to_draw(ax, (6.9 + 0.08 * max(texts.columns, 20 if lines else 0), 4.8), resize)
     handles = _draw_lines(axes, lines, named, roc)
     if several:
@@ -187,12 +187,6 @@ def _inset(axes: Any, lines: list[_Line], roc: bool) -> None:
     inset.grid(**GRID)
     inset.set_axisbelow(True)
     axes.indicate_inset_zoom(inset, edgecolor="0.4", alpha=1.0)
-
-
-def _absent_note(absent: int, roc: bool) -> list[str]:
-    """Why curves are missing."""
-    lack = "positives or negatives" if roc else "positives"
-    return [f"{absent} {'class has' if absent == 1 else 'classes have'} no {lack}, hence no curve"] if absent else []
 
 
 def _title(result: Result, lines: list[_Line], roc: bool, names: Sequence[str] | None) -> tuple[str, list[str]]:
