@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge import (
     JudgeCache,
     JudgeRun,
@@ -241,7 +241,7 @@ def test_arguments_and_metrics_are_checked() -> None:
         run_judge([1], [RATE, RATE], len)
     with pytest.raises(InputError, match="low must be less than high but got 5 and 1"):
         question_metric("q", rate, 5, 1)
-    with pytest.raises(InputError, match="judge must be a Judge or a callable but got int"):
+    with pytest.raises(InputTypeError, match="judge must be a Judge or a callable but got int"):
         run_judge([1], [], 4)
     assert run_judge([], [RATE], lambda messages: "4").scores("q") == []
 

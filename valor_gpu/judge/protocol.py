@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from valor_gpu.errors import InputError, ValorError
+from valor_gpu.errors import InputTypeError, ValorError
 
 T = TypeVar("T")
 Message = Mapping[str, Any]
@@ -236,7 +236,7 @@ class CallableJudge:
             of the function) nothing is cached, since nobody could tell when the function changes.
 
     Raises:
-        InputError: ``function`` cannot be called.
+        InputTypeError: ``function`` cannot be called.
 
     Example:
         >>> CallableJudge(lambda messages: "4", name="always four").identity
@@ -245,7 +245,7 @@ class CallableJudge:
 
     def __init__(self, function: Callable[[Any], Any], name: str | None = None) -> None:
         if not callable(function):
-            raise InputError(f"judge must be a Judge or a callable but got {type(function).__name__}")
+            raise InputTypeError(f"judge must be a Judge or a callable but got {type(function).__name__}")
         self._function = function
         self._is_async = is_coroutine(function)
         self._name = name if name is not None else getattr(function, "model_name", None)
@@ -282,7 +282,7 @@ def as_judge(judge: Any) -> Judge:
     """``judge`` itself when it has an ``identity``, else the callable wrapped.
 
     Raises:
-        InputError: it is neither.
+        InputTypeError: it is neither.
 
     Example:
         >>> as_judge(lambda messages: "yes").identity is None

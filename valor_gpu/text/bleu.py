@@ -16,10 +16,20 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
-from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, check_size, first_best, texts_of, tokenize_rows
+from valor_gpu.text.tokens import (
+    TOKENIZERS,
+    Ints,
+    TokenizedRows,
+    Tokenizer,
+    check_size,
+    first_best,
+    texts_of,
+    tokenize_rows,
+)
 
 Floats = NDArray[np.float64]
 SMOOTHING = ("none", "exp", "floor", "add-k")
+CORPUS_TOKENIZERS = ("13a", *TOKENIZERS)
 _SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}  # sacreBLEU's values
 _MIN_BLEU = 1e-9  # Valor calls a BLEU below this 0
 
@@ -181,6 +191,8 @@ def corpus_bleu(
     check_size("max_ngram", max_ngram)
     if not predictions:
         raise InputError("predictions must have at least one row")
+    if isinstance(tokenizer, str):
+        check_choice("tokenizer", tokenizer, CORPUS_TOKENIZERS)
     name = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "custom")
     split: str | Tokenizer = tokenize_13a if tokenizer == "13a" else tokenizer
     counts = bleu_counts(predictions, references, max_ngram, split, lowercase)

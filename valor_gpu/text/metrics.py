@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
-from valor_gpu.text.bleu import SMOOTHING, BleuCounts, bleu_counts, corpus_value, gleu_scores, tokenize_13a
+from valor_gpu.text.bleu import (
+    CORPUS_TOKENIZERS,
+    SMOOTHING,
+    BleuCounts,
+    bleu_counts,
+    corpus_value,
+    gleu_scores,
+    tokenize_13a,
+)
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
 from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
@@ -164,6 +172,7 @@ class BLEU(CorpusMetric):
         **kwargs: Any,
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
+        check_choice("tokenizer", tokenizer, CORPUS_TOKENIZERS)
         self.tokenizer, self.lowercase, self.max_ngram = tokenizer, lowercase, max_ngram
         self.choices = (smoothing, smoothing_value, effective_order)
         config = {"tokenizer": tokenizer, "lowercase": lowercase, "max_ngram": max_ngram, "smoothing": smoothing}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.text.judged.scripted import ONE, ONE_NO_REPAIR, Script, texts, users, verdicts
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge import JudgeCache, ParseError, Prices, Reply, Status, Usage
 from valor_gpu.text.judged import (
     METRICS,
@@ -237,6 +237,8 @@ def test_wrong_metrics_and_rows() -> None:
         evaluate_texts([FULL], ["Beauty"], Script())
     with pytest.raises(InputError, match="metrics must differ by name but got Bias, Bias"):
         evaluate_texts([FULL], ["Bias", "Bias"], Script())
+    with pytest.raises(InputTypeError, match="rows must be Iterable or AsyncIterable but got TextRow"):
+        evaluate_texts(FULL, ["Bias"], Script())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rows must be TextRow but got str"):
         evaluate_texts(["a text"], ["Bias"], Script())  # type: ignore[list-item]
     with pytest.raises(InputError, match="compat must be one of"):

@@ -197,6 +197,7 @@ def _metrics(
 
 def _check_rows(rows: Any, metrics: Sequence[PromptedMetric]) -> None:
     """Raises :class:`InputError` for the first row of a list that lacks an input."""
+    check_type("rows", rows, (Iterable, AsyncIterable))
     if not isinstance(rows, Sequence):
         return
     for index, row in enumerate(rows):
