@@ -267,3 +267,17 @@ def test_rows_that_wait_for_another_process_take_its_reply(tmp_path: Path) -> No
         run = run_judge([1, 2], [RATE], named(judge), cache=cache, limits=Limits(concurrency=2))
         thread.join()
     assert run.scores("q") == [5.0, 4.0] and asked == ["2"]
+
+
+@pytest.mark.parametrize("damage", ["'{}'", "'no JSON'", "x'ff'"])
+def test_a_damaged_reply_is_asked_for_again_and_not_waited_for(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "c.sqlite"
+    run_judge(range(5), [RATE], named(lambda messages: "4"), cache=path)
+    for many in (1, 5):  # five failures in a row end the reading of the file
+        with JudgeCache(path) as cache:
+            cache._open().execute(
+                f"UPDATE replies SET reply = {damage} WHERE key IN (SELECT key FROM replies LIMIT {many})"
+            )
+        with pytest.warns(UserWarning, match="the cache failed"):
+            run = run_judge(range(5), [RATE], named(lambda messages: "4"), cache=path)
+        assert run.scores("q") == [4.0] * 5 and run.summaries["q"].attempts == many

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.protocol import Judgement, Reply, describe
@@ -17,6 +17,7 @@ T = TypeVar("T")
 RECENT = 256  # replies kept in memory for equal questions
 LONGEST_RECENT = 100_000  # characters of a reply that is kept in memory
 FAILURES = 3  # failures in a row after which a broken file is left alone
+UNREADABLE: Any = object()  # what stands for a reply that the file may have but does not give
 LEASE = 15.0  # seconds that a question belongs to the process that asks it, unless renewed
 RENEWAL = 4.0  # seconds between renewals
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.3  # seconds between looks for the reply that another process asks for
@@ -78,13 +79,16 @@ class Replies:
         Waits while another process asks the same question. A known reply that ``read`` makes no value of counts for
         nothing.
         """
-        pause = FIRST_LOOK
+        pause, unreadable = FIRST_LOOK, False
         while True:
-            reply = self._recent.get(key) or self._try("read", lambda cache: cache.get(key), None)
-            if reply is not None and (judgement := read(reply)).ok:
+            reply = self._recent.get(key) or self._try("read", lambda cache: cache.get(key), UNREADABLE)
+            if isinstance(reply, Reply) and (judgement := read(reply)).ok:
                 return replace(judgement, cached=True)
-            if self._lease(key, again=reply is not None) or stopped():
+            # A file that was busy may give the reply at the second look; one that never does must not be waited for.
+            again = isinstance(reply, Reply) or (reply is UNREADABLE and unreadable)
+            if self._lease(key, again) or stopped():
                 return None
+            unreadable = reply is UNREADABLE
             await asyncio.sleep(pause)
             pause = min(LONGEST_LOOK, 1.5 * pause)
 
