@@ -93,7 +93,7 @@ def time_classification(checks: Checks, load: Load, device: torch.device, copy_s
 
 
 def time_ops(checks: Checks, load: Load, device: torch.device, bandwidth: float) -> list[Timing]:
-    """Every op on the whole load: seconds, and bytes a second as a share of the copy bandwidth."""
+    """Every op on the whole load: seconds, and bytes per second as a share of the copy bandwidth."""
     load = load.fitting(device)
     backends()  # registers all ops
     data = checks.run(f"scores {load.name}", partial(make, load, device))

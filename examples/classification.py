@@ -38,10 +38,10 @@ def validate(batches: Iterable[Batch], classes: int, device: str) -> MetricColle
 
 def main() -> None:
     """Validate the looked-up probabilities."""
-    found = read_predictions(DATA, Columns("digit", prefix="p_"))
-    assert found.scores is not None
-    scores, target = torch.from_numpy(found.scores).float(), torch.from_numpy(found.target)
-    validate(zip(scores.split(256), target.split(256)), len(found.names), "cpu")
+    data = read_predictions(DATA, Columns("digit", prefix="p_"))
+    assert data.scores is not None
+    scores, target = torch.from_numpy(data.scores).float(), torch.from_numpy(data.target)
+    validate(zip(scores.split(256), target.split(256)), len(data.names), "cpu")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def column(rows: list[dict[str, Any]], key: str, dtype: torch.dtype, *shape: int
     return torch.tensor([row[key] for row in rows], dtype=dtype).reshape(len(rows), *shape)
 
 
-def batches(ids: list[int], truths: dict[int, list[dict[str, Any]]], size: int) -> Iterator[Batch]:
+def batches(ids: list[int], targets: dict[int, list[dict[str, Any]]], size: int) -> Iterator[Batch]:
     """What a data loader gives: images (here their ids) and targets."""
     for start in range(0, len(ids), size):
         chosen = ids[start : start + size]
@@ -54,10 +54,10 @@ def batches(ids: list[int], truths: dict[int, list[dict[str, Any]]], size: int) 
             chosen,
             [
                 {
-                    "boxes": column(truths[i], "bbox", torch.float64, 4),
-                    "labels": column(truths[i], "category_id", torch.int64),
-                    "area": column(truths[i], "area", torch.float64),
-                    "iscrowd": column(truths[i], "iscrowd", torch.int64),
+                    "boxes": column(targets[i], "bbox", torch.float64, 4),
+                    "labels": column(targets[i], "category_id", torch.int64),
+                    "area": column(targets[i], "area", torch.float64),
+                    "iscrowd": column(targets[i], "iscrowd", torch.int64),
                     "image_id": i,
                 }
                 for i in chosen
@@ -67,20 +67,20 @@ def batches(ids: list[int], truths: dict[int, list[dict[str, Any]]], size: int) 
 
 def main() -> None:
     """Validate the looked-up detections."""
-    ids, truths = by_image("instances_val2014_100.json")
-    _, found = by_image("instances_val2014_fakebbox100_results.json")
+    ids, targets = by_image("instances_val2014_100.json")
+    _, detections = by_image("instances_val2014_fakebbox100_results.json")
 
     def model(images: list[int]) -> list[dict[str, torch.Tensor]]:
         return [
             {
-                "boxes": column(found[i], "bbox", torch.float64, 4),
-                "scores": column(found[i], "score", torch.float64),
-                "labels": column(found[i], "category_id", torch.int64),
+                "boxes": column(detections[i], "bbox", torch.float64, 4),
+                "scores": column(detections[i], "score", torch.float64),
+                "labels": column(detections[i], "category_id", torch.int64),
             }
             for i in images
         ]
 
-    validate(model, batches(ids, truths, 16), "cpu")
+    validate(model, batches(ids, targets, 16), "cpu")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 ``valor_gpu.detection``, ``valor_gpu.classification`` and ``valor_gpu.text`` have the metrics of their tasks,
 ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools, ``valor_gpu.valor`` those
-of valor_core, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` tells which kernels serve here.
+of valor_core, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` says which kernels serve here.
 """
 
 from __future__ import annotations

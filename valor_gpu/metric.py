@@ -99,7 +99,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             self.add_state(spec.name, default, dist_reduce_fx=spec.merge)
 
     def state(self) -> S:
-        """The state accumulated so far (of all ranks inside ``compute``), one tensor a field, on one device."""
+        """The state accumulated so far (of all ranks inside ``compute``), one tensor per field, on one device."""
         return self._kind(**self._tensors(self._fields))
 
     def result(self) -> Result:
@@ -367,7 +367,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return torch.device("cpu") if self.compute_on_cpu else self.error.device
 
     def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
-        """One tensor a state; without data, an empty one of its dtype and shape."""
+        """One tensor per state; without data, an empty one of its dtype and shape."""
         device, whole = self._storage(), {}
         for spec in schema:
             now = getattr(self, spec.name)

@@ -116,7 +116,7 @@ def function(library: str, symbol: str, signature: str) -> Function:
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
         symbol: the exported name.
-        signature: one letter an argument: p pointer, q int64, d double, i int32.
+        signature: one letter per argument: p pointer, q int64, d double, i int32.
     """
     loaded, why = _load(library)
     if loaded is None:

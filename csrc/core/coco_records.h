@@ -36,7 +36,7 @@ constexpr int32_t kRecord = kFieldCount;
 constexpr int64_t kNameSizes[kFieldCount] = {2, 8, 11, 4, 4, 5, 7, 6, 12, 9, 7};
 constexpr int64_t kLongestName = 12;
 
-// Column c of every table is an array of kWidths[c] bytes a row; a null pointer is a column nobody wants.
+// Column c of every table is an array of kWidths[c] bytes per row; a null pointer is a column nobody wants.
 enum Column {
   kIds,
   kImageIds,

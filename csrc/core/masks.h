@@ -1,4 +1,4 @@
-// Dense masks, one byte a pixel, packed to one bit a pixel.
+// Dense masks, one byte per pixel, packed to one bit per pixel.
 #pragma once
 #include "platform.h"
 

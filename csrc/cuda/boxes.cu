@@ -1,4 +1,4 @@
-// Pairwise IoU of ragged boxes on CUDA: one thread a pair, so that segments of any sizes fill the device
+// Pairwise IoU of ragged boxes on CUDA: one thread per pair, so that segments of any sizes fill the device
 // evenly.
 #include "../core/boxes.h"
 #include "../core/ragged.h"

@@ -56,7 +56,7 @@ class Values {
   int64_t at_, sample_, threshold_;
 };
 
-// One block an area range: the classes that have recall there, by ballots of 32.
+// One block per area range: the classes that have recall there, by ballots of 32.
 __global__ void __launch_bounds__(32) present_kernel(const __grid_constant__ MeansTask task) {
   const int64_t a = blockIdx.x;
   const Warp warp;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ M
   task.sums_of(blockIdx.y)[path] = sum_block(Values(task, pick, node.start), node.size);
 }
 
-// One block a mean: sums of halves become those of the whole, level by level.
+// One block per mean: sums of halves become those of the whole, level by level.
 __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ MeansTask task) {
   const int64_t size = task.size(task.picks[blockIdx.x]);
   double* sums = task.sums_of(blockIdx.x);

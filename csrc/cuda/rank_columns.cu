@@ -55,7 +55,7 @@ __device__ __forceinline__ double weight_of(const RankTask& task, int64_t row, d
 }
 __device__ __forceinline__ int64_t weight_of(const RankTask&, int64_t, int64_t) { return 1; }
 
-// One block a column: running sums, a thread a stretch, then the positives, a thread a lane.
+// One block per column: running sums, one thread per stretch, then the positives, one thread per lane.
 template <class Key, class Sum>
 class ColumnBlock {
  public:
@@ -176,7 +176,7 @@ VALOR_API int32_t valor_rank_keys_cuda(const void* words, int64_t column, int64_
 }
 
 // Fills the areas of these columns from their sorted keys and the rows of these; `tp` and `fp` [width, rows]
-// have 8 bytes an element, `places` 4.
+// have 8 bytes per element, `places` 4.
 VALOR_API int32_t valor_rank_columns_cuda(const void* words, int64_t column, int64_t width, void* keys,
                                           const int64_t* order, void* tp, void* fp, uint32_t* places,
                                           void* stream) {

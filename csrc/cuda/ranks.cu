@@ -20,7 +20,7 @@ __device__ __forceinline__ long long block_scan(long long* warps, long long valu
   return value;
 }
 
-// One thread a row: its class, C for a row that is left out, and the key of its score.
+// One thread per row: its class, C for a row that is left out, and the key of its score.
 template <class Order>
 __global__ void __launch_bounds__(kThreads)
     list_kernel(const __grid_constant__ RankTask task, int32_t* classes, typename Order::Key* keys) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 constexpr int kColumns = 8;      // a block reads: sectors of 32 bytes of float32
-constexpr int kChunk = 8192;     // rows a block reads
+constexpr int kChunk = 8192;     // rows per block
 constexpr int64_t kRoom = 1536;  // positives of the columns in shared memory
 
 // Each thread stays in one column and looks the place of every negative up.
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One block a class: thread k takes the positives k, k + kLanes and so on from the highest score.
+// One block per class: thread k takes the positives k, k + kLanes and so on from the highest score.
 template <class Key>
 __global__ void __launch_bounds__(kThreads)
     places_areas_kernel(const __grid_constant__ RankTask task,

@@ -1,4 +1,4 @@
-"""Packing of dense masks, one byte a pixel, to one bit a pixel."""
+"""Packing of dense masks, one byte per pixel, to one bit per pixel."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def test_an_infinite_logit_is_refused_by_name() -> None:
 
 
 def test_records_are_small() -> None:
-    """5 bytes a sample in the binary task, 4 C + 1 in the multiclass one while classes fit in a byte."""
+    """5 bytes per sample in the binary task, 4 C + 1 in the multiclass one while classes fit in a byte."""
 
     def bytes_of(metric: ScoreMetric, *batch: Tensor) -> int:
         state = updated(metric, batch).state()

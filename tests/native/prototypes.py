@@ -17,7 +17,7 @@ def _code(parameter: str) -> str:
 
 
 def prototypes(folder: str) -> dict[str, str]:
-    """Exported functions of csrc/<folder> and their signatures, one letter a parameter as in valor_gpu.native."""
+    """Exported functions of csrc/<folder> and their signatures, one letter per parameter as in valor_gpu.native."""
     found = {}
     for source in sorted((CSRC / folder).glob("*.c*")):
         for name, parameters in _PROTOTYPE.findall(source.read_text()):

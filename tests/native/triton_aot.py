@@ -50,7 +50,7 @@ def compile_kernel(kernel: Any, launch: Launch, capability: int, aligned: bool) 
 
 
 def main(capabilities: list[int]) -> None:
-    """Print one line a kernel: module, name, size of its PTX in every variant."""
+    """Print one line per kernel: module, name, size of its PTX in every variant."""
     kernels = {
         f"{module.name}.{name}": kernel
         for module in pkgutil.iter_modules(valor_gpu.ops.triton.__path__)

@@ -143,10 +143,11 @@ class RankingMetric(ScoreMetric):
 class ROCAUC(RankingMetric):
     """Computes the area under the ROC curve: how often a positive scores above a negative, ties counting half.
 
-    Exact, it equals scikit-learn's ``roc_auc_score``; unweighted, it has the same bits for any order and split of the
-    samples. A class without positives or without negatives has no area; means leave it out, where torchmetrics counts
-    it as 0. From a histogram, scores of one bin are tied, the ends (0, 0) and (1, 1) always belong to the curve (in
-    torchmetrics only if thresholds enclose all scores), and :meth:`result` gives bounds on the exact area.
+    ``AUROC``, the name in torchmetrics, is the same class. Exact, it equals scikit-learn's ``roc_auc_score``;
+    unweighted, it has the same bits for any order and split of the samples. A class without positives or without
+    negatives has no area; means leave it out, where torchmetrics counts it as 0. From a histogram, scores of one bin
+    are tied, the ends (0, 0) and (1, 1) always belong to the curve (in torchmetrics only if thresholds enclose all
+    scores), and :meth:`result` gives bounds on the exact area.
 
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
 

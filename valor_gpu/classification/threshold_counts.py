@@ -81,7 +81,7 @@ def detailed_counts(
         max_examples: k, examples to keep of each kind, class and threshold.
 
     Returns:
-        Counts and examples on the device of ``scores``. For the examples, the scores are read once a threshold.
+        Counts and examples on the device of ``scores``. For the examples, the scores are read once per threshold.
 
     Example:
         >>> scores = torch.tensor([[0.75, 0.25], [0.5, 0.25], [0.25, 0.75]])
@@ -255,9 +255,11 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         self.max_examples = max_examples
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns int64 counts ``[C, T]`` by the names of ``KINDS``, and example indices ``[C, T, k]``, -1 for none.
+        """Returns int64 counts ``[C, T]`` of each kind, and example indices ``[C, T, k]``, -1 for none.
 
-        The examples of ``tp/all`` are ``tp/all/examples``. An index counts samples in the order of updates.
+        Kinds are ``tp/all``, ``tn/all``, ``fp/misclassifications``, ``fn/misclassifications`` and
+        ``fn/no_predictions``; the examples of ``tp/all`` are ``tp/all/examples``. An index counts samples in the order
+        of updates.
         """
         return self._values(self._detailed(self.state()))
 

@@ -102,18 +102,19 @@ class COCO:
         InputError: the file is not such JSON; says where.
 
     Example:
-        >>> truth = COCO()
-        >>> truth.dataset = {"images": [{"id": 7}], "categories": [{"id": 1, "name": "cat"}], "annotations": []}
-        >>> truth.createIndex()
+        >>> ground_truth = COCO()
+        >>> categories = [{"id": 1, "name": "cat"}]
+        >>> ground_truth.dataset = {"images": [{"id": 7}], "categories": categories, "annotations": []}
+        >>> ground_truth.createIndex()
         creating index...
         index created!
         >>> results = [{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}]
-        >>> found = truth.loadRes(results)  # doctest: +ELLIPSIS
+        >>> detections = ground_truth.loadRes(results)  # doctest: +ELLIPSIS
         Loading and preparing results...
         DONE (t=...s)
         creating index...
         index created!
-        >>> found.columns.annotations.area.tolist()
+        >>> detections.columns.annotations.area.tolist()
         [20.0]
     """
 
@@ -161,8 +162,9 @@ class COCO:
         """As :attr:`columns`, but annotations of images other than ``imgIds`` may be left out.
 
         A set that has handed out objects reads only those of these images again, through the index as pycocotools
-        does, so that evaluating batch by batch costs in proportion to the batch. Likewise of ``catIds``, none for all:
-        as there, an annotation is chosen by its own category, then the last one of its id stands for it.
+        does, so that evaluating batch by batch costs in proportion to the batch. ``catIds`` limits the categories, none
+        for all: as in pycocotools an annotation is chosen by its own category, then the last one with its id
+        replaces it.
         """
         if self._columns is not None:
             return self._columns

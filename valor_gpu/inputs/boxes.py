@@ -28,7 +28,7 @@ _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
 
 
 def detection_batch(preds: Any, target: Any, box_format: str) -> DetectionBatch:
-    """Read a batch given as two lists of dicts (one an image), or as two dicts of padded tensors.
+    """Read a batch given as two lists of dicts (one per image), or as two dicts of padded tensors.
 
     Lists: ``preds[i]`` holds ``boxes [D, 4]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``boxes [G, 4]``,
     ``labels [G]`` and optionally ``iscrowd [G]`` (0 or 1), ``area [G]`` (square pixels; not positive: of the box) and
@@ -122,7 +122,7 @@ def _check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int]) -
             key == "boxes" and size and tuple(tensor.shape) != (size, 4)
         ):
             need = f"[{size}, 4]" if key == "boxes" else f"[{size}]"
-            raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, a row for each of its {size} labels,"
+            raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, one row for each of its {size} labels,"
                              f" but got {list(tensor.shape)}")  # fmt: skip
 
 

@@ -25,7 +25,7 @@ Path = str | os.PathLike[str]
 STANDARD_INPUT = "-"
 GZIP = b"\x1f\x8b"
 LARGEST_EXPANSION = 256
-"""How many bytes a byte of gzip may become, once it is more than ``FREE_EXPANSION`` bytes in all."""
+"""How many bytes each byte of gzip may become, once it is more than ``FREE_EXPANSION`` bytes in all."""
 FREE_EXPANSION = 64 << 20
 
 _Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds

@@ -1,4 +1,4 @@
-"""Predictions of a classifier in a file: names of classes to indices, every odd value told with its line.
+"""Predictions of a classifier in a file: names of classes to indices, every odd value is an error with its line.
 
 Imports no torch.
 """
@@ -28,7 +28,7 @@ class Columns:
 
     Attributes:
         target: true classes by name.
-        scores: one column of scores (or lists of scores) or one a class.
+        scores: one column of scores (or lists of scores), or one per class.
         prefix: scores are the columns whose names begin with it; the rest of a name is that of the class.
         pred: predicted classes by name.
         weight: of each row.
@@ -61,7 +61,7 @@ class Predictions:
 
     @property
     def binary(self) -> bool:
-        """Whether there is one score a row."""
+        """Whether there is one score per row."""
         return self.scores is not None and self.scores.ndim == 1
 
 

@@ -131,7 +131,7 @@ class ScoreBatch:
         return _activated(scores, how) if outside else scores
 
     def _outside(self) -> Tensor:
-        """Whether a score that counts lies outside [0, 1], bool ``[]``; False if one is NaN, which ops refuse."""
+        """Whether a score that counts lies outside [0, 1], bool ``[]``; False if one is NaN, which ops reject."""
         scores, ignored = self.scores, self.task.ignore_index
         if ignored is None:
             lowest, highest = torch.aminmax(scores)
@@ -212,7 +212,9 @@ def _check_shapes(preds: Tensor, target: Tensor, task: Task) -> None:
         fits = preds.ndim >= 1 and preds.shape == target.shape
     if not fits:
         several = preds.is_floating_point() and preds.shape == target.shape and preds.ndim >= 2
-        hint = f"; give num_labels={preds.shape[1]} for several labels a row, or target.argmax(1)" if several else ""
+        hint = (
+            f"; give num_labels={preds.shape[1]} for several labels per sample, or target.argmax(1)" if several else ""
+        )
         need = f"preds must be scores [N, {task.classes}, ...] or integer labels [N, ...] and target [N, ...]"
         raise InputError(f"{need} in the multiclass task {shapes}{hint}")
 

@@ -61,7 +61,7 @@ def _xywh(boxes: Tensor, box_format: int) -> Tensor:
 
 
 def _cut(tensors: list[Tensor], lengths: list[int], width: int = 1) -> list[Tensor]:
-    """One tensor an image, from a list that already is, or from one tensor for all."""
+    """One tensor per image, from a list that already is, or from one tensor for all."""
     if len(tensors) == len(lengths):
         return tensors
     flat = tensors[0].reshape(-1, width) if width > 1 else tensors[0].reshape(-1)

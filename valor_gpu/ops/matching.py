@@ -36,7 +36,7 @@ MAX_ROWS = 2**31 - 1
 
 _LISTS = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas",
           "counts", "image_ids")  # fmt: skip
-_WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values a row of the first nine
+_WIDTHS = (4, 1, 1, 1, 1, 4, 1, 1, 1)  # values per row of the first nine
 
 Words = bytes | NDArray[np.int64]
 
@@ -98,7 +98,7 @@ class MatchRule:
 
 @dataclass(frozen=True)
 class DetectionBatch:
-    """Images whose boxes are to be matched: every list holds one tensor an image, or one tensor for all images.
+    """Images whose boxes are to be matched: every list holds one tensor per image, or one tensor for all images.
 
     Attributes:
         boxes: ``[D_i, 4]`` floating, contiguous, one dtype; likewise ``true_boxes`` ``[G_i, 4]``.

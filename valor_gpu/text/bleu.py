@@ -63,7 +63,8 @@ def bleu_counts(
         predictions: one text per row.
         references: for each row one text or several.
         max_ngram: N, the longest n-gram that counts.
-        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its words.
+        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
+            or a function from a text to its words.
         lowercase: compare in lower case.
 
     Raises:
@@ -97,16 +98,17 @@ def sentence_bleu(
     A precision without any match counts as the smallest normal float64, and a result below 1e-9 as 0, so that a short
     text without a common 4-gram has 0 (Valor's rule; NLTK gives numbers like 1e-155).
 
+    Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
         weights: of the precisions of n = 1, 2, ...; not negative, and their sum is 1.
-        tokenizer: how texts become words, see ``valor_gpu.text.tokens.TOKENIZERS``; the default is Valor's.
+        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
+            or a function from a text to its words.
 
     Raises:
         InputError: rows that are no texts, or weights that are no weights.
-
-    Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
 
     Example:
         >>> sentence_bleu(["the cat sat on the mat"], [["the cat sat on the mat and slept all day"]]).round(4)
@@ -166,11 +168,13 @@ def corpus_bleu(
 ) -> CorpusBleu:
     """Computes BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
 
+    Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
-        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a
-            function.
+        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), ``valor``, ``whitespace``, ``alphanumeric``,
+            ``characters`` or ``nonspace``, or a function from a text to its words.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
             in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none``.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
@@ -180,8 +184,6 @@ def corpus_bleu(
 
     Raises:
         InputError: rows that are no texts, no row at all, or an unknown smoothing.
-
-    Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"]).signature
@@ -252,16 +254,17 @@ def gleu_scores(
     Shared n-grams of 1 to ``max_ngram`` words, divided by the n-grams of the longer of the two texts; the best
     reference counts; 0 where neither text has a word.
 
+    Source: Wu et al., "Google's neural machine translation system" (2016), section 6.
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
-        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its words.
+        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
+            or a function from a text to its words.
         max_ngram: the longest n-gram that counts, at least 1.
 
     Raises:
         InputError: rows that are no texts.
-
-    Source: Wu et al., "Google's neural machine translation system" (2016), section 6.
 
     Example:
         >>> gleu_scores(["the cat sat"], [["the cat sat down", "a cat"]])

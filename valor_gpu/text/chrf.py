@@ -83,6 +83,8 @@ def chrf_scores(
     ``char_order`` characters (white space left out) and 1 to ``word_order`` words (chrF++ has 2). The first of the best
     references counts. For a corpus sum :func:`chrf_counts` over rows and read :func:`chrf_value`.
 
+    Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
@@ -93,8 +95,6 @@ def chrf_scores(
 
     Raises:
         InputError: rows that are no texts, or no n-gram at all.
-
-    Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
 
     Example:
         >>> chrf_scores(["the cat sat"], ["the cat sits"]).round(4)

@@ -34,6 +34,8 @@ def embedding_similarity(
     The best of several references counts. A vector of zeros has no direction: the value is NaN where the prediction,
     or every reference, has one; a reference with one is passed over where the row has others.
 
+    Source: G. Salton and M. McGill, "Introduction to Modern Information Retrieval" (1983).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
@@ -44,8 +46,6 @@ def embedding_similarity(
 
     Raises:
         InputError: rows that are no texts; vectors of another shape, or that hold NaN or infinity.
-
-    Source: G. Salton and M. McGill, "Introduction to Modern Information Retrieval" (1983).
 
     Example:
         >>> def letters(texts):

@@ -28,6 +28,9 @@ def meteor_scores(
     Words are cut at white space and compared in lower case: equal, then by Porter stem, then by a common synonym set of
     WordNet.
 
+    Source: Banerjee and Lavie, "METEOR: an automatic metric for MT evaluation with improved correlation with human
+    judgments" (2005).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
@@ -40,9 +43,6 @@ def meteor_scores(
     Raises:
         InputError: rows that are no texts, or no WordNet in that folder.
         MissingExtraError: NLTK is not installed.
-
-    Source: Banerjee and Lavie, "METEOR: an automatic metric for MT evaluation with improved correlation with human
-    judgments" (2005).
     """
     texts, rows = texts_of(predictions, references)
     reader = _reader(Path(wordnet))

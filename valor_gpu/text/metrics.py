@@ -61,7 +61,8 @@ class GLEU(RowMetric):
     """Computes mean Google-BLEU of rows, as NLTK's ``sentence_gleu``; see :func:`valor_gpu.text.gleu_scores`.
 
     Args:
-        tokenizer: how texts become words: a name of ``valor_gpu.text.tokens.TOKENIZERS``, by default at whitespace.
+        tokenizer: how texts become words: ``whitespace``, ``valor``, ``alphanumeric`` (runs of a-z and 0-9),
+            ``characters`` or ``nonspace``.
         max_ngram: the longest n-gram that counts, at least 1.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
@@ -140,7 +141,8 @@ class BLEU(CorpusMetric):
     """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
 
     Args:
-        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default) or a name of ``valor_gpu.text.tokens.TOKENIZERS``.
+        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), ``valor``, ``whitespace``, ``alphanumeric``,
+            ``characters`` or ``nonspace``.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
             in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).

@@ -46,6 +46,8 @@ def token_f1(
 
     Two texts without any word agree: 1. The first of the best references by F1 counts.
 
+    Source: Rajpurkar et al., "SQuAD: 100,000+ questions for machine comprehension of text" (2016).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
@@ -53,8 +55,6 @@ def token_f1(
 
     Raises:
         InputError: rows that are no texts.
-
-    Source: Rajpurkar et al., "SQuAD: 100,000+ questions for machine comprehension of text" (2016).
 
     Example:
         >>> token_f1(["the red cat"], [["a cat", "a dog"]]).f1.round(3)
@@ -122,16 +122,17 @@ def edit_counts(
     points, so that it is the character error rate and ``edits`` the Levenshtein distance. A rate may exceed 1. The rate
     of a corpus divides the sums: ``counts.edits.sum() / counts.reference_lengths.sum()``.
 
+    Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
-        tokenizer: a name of ``valor_gpu.text.tokens.TOKENIZERS``, or a function from a text to its tokens.
+        tokenizer: ``whitespace``, ``characters``, ``nonspace`` (characters without white space), ``valor`` or
+            ``alphanumeric`` (runs of a-z and 0-9), or a function from a text to its tokens.
         lowercase: compare in lower case.
 
     Raises:
         InputError: rows that are no texts.
-
-    Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
 
     Example:
         >>> edit_counts(["the cat sat"], ["the cat sat down"]).rate

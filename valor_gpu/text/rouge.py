@@ -40,6 +40,8 @@ def rouge_scores(
     the F-measure is their harmonic mean; where either text has none of them, all three are 0. Of several references the
     first with the best F-measure counts, for each kind on its own.
 
+    Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
+
     Args:
         predictions: one text per row.
         references: for each row one text or several.
@@ -48,8 +50,6 @@ def rouge_scores(
 
     Raises:
         InputError: rows that are no texts, or an unknown kind.
-
-    Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
 
     Example:
         >>> scores = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])

@@ -1,4 +1,4 @@
-"""The face of valor_core over the ops of valor_gpu: ``import valor_gpu.valor as valor_core``.
+"""The API of valor_core over the ops of valor_gpu: ``import valor_gpu.valor as valor_core``.
 
 Objects, functions and dicts have the names and fields of valor_core; docs/valor.md lists what differs. Importing this
 loads neither torch nor numpy.

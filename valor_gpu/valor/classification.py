@@ -49,7 +49,8 @@ def evaluate_classification(
     Args:
         groundtruths: objects, or a frame with columns ``datum_uid``, ``label_key`` and ``label_value``: pandas, polars,
             pyarrow or a mapping of arrays.
-        predictions: likewise, with scores that sum to 1 for each datum and label key; a frame has a column ``score``.
+        predictions: objects or a frame too, with scores that sum to 1 for each datum and label key; a frame has a
+            column ``score``.
         label_map: labels that count as another label, also of another key. Of several scores that become one label of
             a datum the largest counts.
         metrics_to_return: default: Accuracy, Precision, Recall, F1 and ROCAUC.
@@ -90,7 +91,7 @@ def evaluate_classification_slices(
 
     Args:
         groundtruths: as :func:`evaluate_classification` takes them.
-        predictions: likewise.
+        predictions: as :func:`evaluate_classification` takes them.
         slices: name to filter; None keeps everything.
         choices: its other arguments.
 

@@ -144,7 +144,7 @@ class _Reader:
         return Rows(datum, label, annotation, score, read_metadata(name, frame, names, ANNOTATION, first_rows))
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
-        """Encode keys and values apart, so that tuples are made once a label and not once a row."""
+        """Encode keys and values apart, so that tuples are made once per label and not once per row."""
         key_codes: _Codes = {}
         value_codes: _Codes = {}
         key, value = frames.encode(keys, key_codes), frames.encode(values, value_codes)

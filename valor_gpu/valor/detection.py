@@ -14,7 +14,7 @@ def evaluate_detection(*args: Any, **choices: Any) -> NoReturn:
 
     Args:
         args: as valor_core takes them.
-        choices: likewise.
+        choices: keyword arguments, as valor_core takes them.
 
     Raises:
         NotSupportedError: always.
@@ -27,7 +27,7 @@ class ValorDetectionManager:
 
     Args:
         args: as valor_core takes them.
-        choices: likewise.
+        choices: keyword arguments, as valor_core takes them.
 
     Raises:
         NotSupportedError: always.

@@ -34,9 +34,9 @@ def lite_metrics(columns: Columns, request: Request, datums: Mask, truths: Mask,
     Args:
         columns: everything; the winner of a datum is found before a filter.
         request: what is asked for.
-        datums: which a filter keeps.
-        truths: likewise, rows of ground truths. Labels that are emptied stay, with zeros.
-        rows: likewise, rows of predictions.
+        datums: which datums a filter keeps.
+        truths: which rows of ground truths it keeps. Labels that are emptied stay, with zeros.
+        rows: which rows of predictions it keeps.
 
     Raises:
         InputError: a datum with another number of ground truths than one, or without predictions.

@@ -27,7 +27,7 @@ class ValorClassificationManager:
         datum_uids: uids that were added.
         label_map: labels that count as another.
         metrics_to_return: as :func:`~valor_gpu.valor.classification.evaluate_classification` takes them.
-        pr_curve_max_examples: likewise.
+        pr_curve_max_examples: datums shown for each kind of observation in DetailedPrecisionRecallCurve.
         unique_groundtruth_labels: label key to values that were added.
         unique_prediction_labels: (key, value) of labels that were added.
         unique_annotation_ids: numbers of the annotations that were added.
@@ -76,7 +76,7 @@ class ValorClassificationManager:
 
         Args:
             groundtruths: of these datums; objects or a frame.
-            predictions: likewise.
+            predictions: of these datums; objects or a frame.
 
         Raises:
             InputError: a datum that was added before, or data that cannot be evaluated; nothing is added then.
