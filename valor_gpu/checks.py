@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
-    """Raise unless ``value`` is one of ``allowed``."""
+    """Raises unless ``value`` is one of ``allowed``."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))} but got {value!r}")
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
-    """Raise unless ``value`` is an instance of ``kind``."""
+    """Raises unless ``value`` is an instance of ``kind``."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise InputTypeError(f"{name} must be {' or '.join(k.__name__ for k in kinds)} but got {type(value).__name__}")
 
 
 def check_dense(name: str, tensor: torch.Tensor) -> None:
-    """Raise unless ``tensor`` is dense: no op takes a sparse or quantised one."""
+    """Raises unless ``tensor`` is dense: no op takes a sparse or quantised one."""
     if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
         raise InputError(f"{name} must be a dense tensor but is {tensor.layout}: give {name}.to_dense()")
 
 
 def check_int(name: str, value: object, least: int = 0) -> None:
-    """Raise unless ``value`` is an int of at least ``least``; a bool is none."""
+    """Raises unless ``value`` is an int of at least ``least``; a bool is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputTypeError(f"{name} must be int but got {type(value).__name__}")
     if value < least:
@@ -41,7 +41,7 @@ def check_int(name: str, value: object, least: int = 0) -> None:
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> None:
-    """Raise unless ``value`` is a real number in [low, high]; a bool is none, NaN lies in no range.
+    """Raises unless ``value`` is a real number in [low, high]; a bool is none, NaN lies in no range.
 
     Example:
         >>> check_number("threshold", 0.5, 0, 1)
@@ -53,7 +53,7 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
 
 
 def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int | None]) -> None:
-    """Raise unless ``tensor`` has ``shape``; None stands for any size.
+    """Raises unless ``tensor`` has ``shape``; None stands for any size.
 
     Example:
         >>> import torch
@@ -66,13 +66,13 @@ def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int | None]) ->
 
 
 def check_dtype(name: str, tensor: torch.Tensor, dtypes: Collection[torch.dtype]) -> None:
-    """Raise unless the dtype of ``tensor`` is one of ``dtypes``."""
+    """Raises unless the dtype of ``tensor`` is one of ``dtypes``."""
     if tensor.dtype not in dtypes:
         raise InputError(f"{name} must have dtype {' or '.join(map(str, dtypes))} but got {tensor.dtype}")
 
 
 def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
-    """Raise unless all ``tensors`` lie on the device of the first."""
+    """Raises unless all ``tensors`` lie on the device of the first."""
     for name, tensor in zip(names[1:], tensors[1:]):
         if tensor.device != tensors[0].device:
             raise InputError(f"{name} must be on {tensors[0].device} like {names[0]} but is on {tensor.device}")

@@ -41,7 +41,7 @@ _QUIET_HELP = "print no report; errors and warnings still go to standard error"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
+    """Runs the command.
 
     Args:
         argv: arguments, default: the arguments of the process.
@@ -210,7 +210,7 @@ def _reports(options: argparse.Namespace) -> bool:
 
 
 def _check_paths(inputs: Mapping[str, Path], json_file: Path | None, pictures: Sequence[Path]) -> None:
-    """Raise for paths that cannot work before any work is done."""
+    """Raises for paths that cannot work before any work is done."""
     from valor_gpu.report.files import check_output, check_picture, is_standard_output
 
     taken: dict[Path, str] = {}
@@ -272,7 +272,7 @@ def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inp
 
 
 def _warn(options: argparse.Namespace, evaluator: COCOeval, result: Result) -> None:
-    """Warn of rows that are left out, for the ground truth has no such category or image, and of doubtful values."""
+    """Warns of rows that are left out, for the ground truth has no such category or image, and of doubtful values."""
     import numpy as np
 
     from valor_gpu.coco.doubtful_values import describe_doubtful_values

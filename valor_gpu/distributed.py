@@ -70,7 +70,7 @@ class Identity:
         return hashlib.sha256(self.text.encode()).digest()[:16]
 
     def check(self, text: str, source: str) -> None:
-        """Raise :class:`SyncError` unless ``text`` is the identity of this one, and name what differs.
+        """Raises :class:`SyncError` unless ``text`` is the identity of this one, and names what differs.
 
         Args:
             text: identity of the other side, as :attr:`text` gives it.
@@ -202,13 +202,13 @@ def _group_device(device: torch.device, group: Any) -> torch.device:
 def exchange(
     make: Callable[[], Mapping[str, Tensor]] | Exception, identity: Identity, gather: Gather, device: torch.device
 ) -> dict[str, Tensor]:
-    """Merge the state of all ranks, in rank order, by two collectives whatever the data.
+    """Merges the state of all ranks, in rank order, by two collectives whatever the data.
 
     The first tells identity and sizes; the second carries the states, or, when a rank failed or has another identity,
     what every rank has to say about itself. So no rank waits for one that raised, and all raise.
 
     Args:
-        make: gives the tensors of this rank; when it raises, or is what this rank failed with, all ranks are told.
+        make: gives the tensors of this rank; when it raises, or is what this rank failed with, all ranks raise.
         identity: what the ranks must agree on.
         gather: returns the tensor of every rank; called twice, with one shape on all ranks.
         device: where the tensors are, and where ``gather`` is given its own.
@@ -241,7 +241,7 @@ def exchange(
 
 
 def _raise_disagreement(heads: Sequence[Sequence[int]], gathered: Sequence[Tensor], identity: Identity) -> None:
-    """Raise for the first rank that failed, else for the first whose identity differs from another's."""
+    """Raises for the first rank that failed, else for the first whose identity differs from another's."""
     notes = [bytes(part[: head[4]].tolist()).decode(errors="replace") for head, part in zip(heads, gathered)]
     for rank, (head, note) in enumerate(zip(heads, notes)):
         if head[0] == _PROTOCOL and head[1]:

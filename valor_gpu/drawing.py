@@ -48,12 +48,12 @@ def axes_to_draw(ax: Any, size: tuple[float, float], resize: bool = False) -> An
 
 
 def say_empty(ax: Any, reason: str) -> None:
-    """Write in the middle of the axes why nothing is drawn."""
+    """Writes in the middle of the axes why nothing is drawn."""
     ax.text(0.5, 0.5, reason, transform=ax.transAxes, ha="center", va="center", color="0.35", wrap=True)
 
 
 def titled(ax: Any, headline: str, details: Sequence[str], source: str | None = None) -> None:
-    """Give the axes a title: what is drawn and its number, and under it where it comes from and how it was counted."""
+    """Gives the axes a title: what is drawn and its number, and under it where it comes from and how it was counted."""
     shown = Texts.of([*([] if source is None else [source]), ", ".join(details)], limit=80, numbered=False)
     lines = shown.texts
     ax.set_title(headline, loc="left", fontsize="large", pad=8 + 12 * len(lines))
@@ -118,7 +118,7 @@ class Texts:
     def of(
         cls, texts: Iterable[str], limit: int = 36, numbered: bool = True, numbers: Sequence[int] | None = None
     ) -> Texts:
-        """Prepare texts to be drawn.
+        """Prepares texts to be drawn.
 
         Args:
             texts: what to draw.

@@ -125,7 +125,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             yield self.state()
 
     def _add(self, batch: S, error: Tensor | None = None) -> None:
-        """Merge the state of one batch; the last thing that ``update`` does.
+        """Merges the state of one batch; the last thing that ``update`` does.
 
         Args:
             batch: on the device of the metric; its tensors must not share memory with the inputs of ``update``.
@@ -155,7 +155,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
     @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return its own value; when anything raises, the metric is as it was before.
+        """Adds a batch and returns its own value; when anything raises, the metric is as it was before.
 
         With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
@@ -186,7 +186,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return self.compute(), batch
 
     def merge_state(self, incoming_state: torchmetrics.Metric | Mapping[str, Any] | Buffer) -> None:
-        """Append the state of another metric to this one.
+        """Appends the state of another metric to this one.
 
         Args:
             incoming_state: a metric of the same class and configuration on any device, its ``metric_state`` (which
@@ -214,7 +214,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return dump_state(self._tensors(self._schema), self._identity, self._update_count)
 
     def from_bytes(self, data: Buffer) -> Self:
-        """Replace the state by one that :meth:`to_bytes` gave, and return the metric.
+        """Replaces the state by one that :meth:`to_bytes` gave, and returns the metric.
 
         Raises:
             InputError: ``data`` is no state file, of another format version, truncated or damaged.
@@ -226,7 +226,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return self
 
     def reset(self) -> None:
-        """Forget all data. Lists are replaced, never cleared: others may hold them."""
+        """Forgets all data. Lists are replaced, never cleared: others may hold them."""
         for name in (spec.name for spec in self._schema if spec.joined):
             setattr(self, name, [])
         super().reset()
@@ -249,7 +249,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
+        """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
         require_matplotlib("Metric.plot")
         return self._plot(val, ax)
 
@@ -326,7 +326,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return super()._apply(keep_dtype, exclude_state)  # type: ignore[return-value]
 
     def _move_list_states_to_cpu(self) -> None:
-        """Move the rows that came last; those before them are there already."""
+        """Moves the rows that came last; those before them are there already."""
         for name, merge in self._merge.items():
             tensors = getattr(self, name) if merge == "cat" else []
             for index in range(len(tensors) - 1, -1, -1):
@@ -346,7 +346,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str], *rest: Any
     ) -> None:
-        """Load a whole state of the same configuration, or none of it."""
+        """Loads a whole state of the same configuration, or none of it."""
         tensors = {name: state_dict.pop(prefix + name) for name in self._merge if prefix + name in state_dict}
         updates = state_dict.pop(prefix + _UPDATES, 1)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, *rest)
@@ -376,12 +376,12 @@ class Metric(torchmetrics.Metric, Generic[S]):
         return whole
 
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
-        """Let the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
+        """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
         parts = self._identity.accept(states, self.error.device, self._kind, self._state_rule)
         self._combine(base, parts, updates)
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
-        """Let the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""
+        """Lets the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""
         merged: dict[str, Any] = {}
         for name, new in parts.items():
             merge = self._merge[name]

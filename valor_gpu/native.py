@@ -85,7 +85,7 @@ def slow(name: str) -> str:
 
 @functools.cache
 def warn_once(message: str) -> None:
-    """Warn, the first time in this process."""
+    """Warns, the first time in this process."""
     warnings.warn(message, stacklevel=3)
 
 

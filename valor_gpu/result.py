@@ -14,7 +14,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 
 
 def require_matplotlib(purpose: str) -> None:
-    """Raise :class:`MissingExtraError` unless matplotlib is installed; ``purpose`` is what needs it."""
+    """Raises :class:`MissingExtraError` unless matplotlib is installed; ``purpose`` is what needs it."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot", purpose)
 
@@ -147,7 +147,7 @@ class Result:
         }
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw this result with matplotlib; returns the axes.
+        """Draws this result with matplotlib; returns the axes.
 
         Args:
             ax: matplotlib axes; None makes new ones with pyplot.

@@ -97,7 +97,7 @@ class Spec:
         return torch.full(self.shape, top, dtype=self.dtype, device=device)
 
     def check(self, value: object) -> None:
-        """Raise :class:`InputError` unless ``value`` is a Tensor of this dtype and shape, with any number of rows."""
+        """Raises :class:`InputError` unless ``value`` is a Tensor of this dtype and shape, with any number of rows."""
         if not isinstance(value, Tensor):
             raise InputError(f"state field {self.name} must be a Tensor but got {type(value).__name__}")
         shape = tuple(value.shape[1:] if self.joined else value.shape)
@@ -161,7 +161,7 @@ class State:
         return type(self)(**merged)
 
     def check(self, rule: Any) -> None:
-        """Raise :class:`InputError` unless the values are such as ``update`` leaves; metrics check what they load.
+        """Raises :class:`InputError` unless the values are such as ``update`` leaves; metrics check what they load.
 
         A state file, a checkpoint or another process may hold anything, and kernels index by what tables hold. So a
         subclass looks at every number that a table is indexed by, that two fields must agree on, or that would make a
@@ -177,7 +177,7 @@ class State:
 
 
 def check_elements(name: str, values: Tensor, good: Tensor, need: str) -> None:
-    """Raise :class:`InputError` that names the first element or row of a state field that is not good.
+    """Raises :class:`InputError` that names the first element or row of a state field that is not good.
 
     Args:
         name: the field.
@@ -191,18 +191,18 @@ def check_elements(name: str, values: Tensor, good: Tensor, need: str) -> None:
 
 
 def check_sums(name: str, values: Tensor) -> None:
-    """Raise :class:`InputError` unless all of a state field are counts or sums of weights, from 0 to ``MAX_SUM``."""
+    """Raises :class:`InputError` unless all of a state field are counts or sums of weights, from 0 to ``MAX_SUM``."""
     check_elements(name, values, (values >= 0) & (values <= MAX_SUM), f"be from 0 to {MAX_SUM:g}")
 
 
 def check_rows(name: str, values: Tensor, rows: int, like: str) -> None:
-    """Raise :class:`InputError` unless a state field has so many rows, which ``like`` tells."""
+    """Raises :class:`InputError` unless a state field has so many rows, which ``like`` tells."""
     if len(values) != rows:
         raise InputError(f"state field {name} must have {rows} rows, as {like} says, but has {len(values)}")
 
 
 def check_state(kind: type[State], parts: Mapping[str, Sequence[Tensor]], schema: Sequence[Spec], rule: Any) -> None:
-    """Raise :class:`InputError` unless a foreign state can be what a metric left; see :meth:`State.check`.
+    """Raises :class:`InputError` unless a foreign state can be what a metric left; see :meth:`State.check`.
 
     A state whose error code is set is not looked at any further, since every ``compute`` of it raises.
 

@@ -8,7 +8,7 @@
 
 namespace valor {
 
-// What is told of a class.
+// The results of a class.
 template <class Sum>
 struct ClassAreas {
   double auc, average;

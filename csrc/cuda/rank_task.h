@@ -53,7 +53,7 @@ __device__ __forceinline__ Sum block_sum(Sum* parts, Sum value) {
   return parts[0];
 }
 
-// One thread writes what is told of class c.
+// One thread writes the results of class c.
 template <class Sum>
 __device__ __forceinline__ void write_areas(const RankTask& task, int64_t c, Sum wins, double precisions,
                                             Sum positives, Sum negatives) {

@@ -44,7 +44,7 @@ class ReliabilityBins(State):
     seen: Tensor = summed()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the sums of every bin are at most its count."""
+        """Raises :class:`InputError` unless the sums of every bin are at most its count."""
         for name in ("count", "confidence", "correct"):
             check_sums(name, getattr(self, name))
             within = getattr(self, name) <= self.count * (1 + ROUNDING)

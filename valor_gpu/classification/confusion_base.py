@@ -27,7 +27,7 @@ _THIN_EVERY = 64  # updates, since looking through the parts costs host time
 
 
 def _check_memory(task: Task) -> None:
-    """Raise unless the matrix of ``task`` fits into the memory of this machine."""
+    """Raises unless the matrix of ``task`` fits into the memory of this machine."""
     size = 8 * task.classes * (task.classes if task.kind == "multiclass" else 4)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if size > memory:
@@ -181,7 +181,7 @@ class PairMetric(TaskMetric[PairCounts]):
         return cells.reshape(-1)
 
     def _thin_examples(self) -> None:
-        """Keep memory bounded by what will be shown; a joined state is not to be looked at between updates."""
+        """Keeps memory bounded by what will be shown; a joined state is not to be looked at between updates."""
         if sum(map(len, self.picked)) > 4 * self._cells * self.max_examples + 1024:
             rows = torch.cat([part.to(self.picked[0].device) for part in self.picked])
             self.picked = [thinned(rows, self._cells, self.max_examples)]

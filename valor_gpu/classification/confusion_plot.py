@@ -28,7 +28,7 @@ def plot_confusion(
     source: str | None = None,
     resize: bool = False,
 ) -> Any:
-    """Draw the matrix of ``result``, of one ``label`` in the multilabel task; returns the axes.
+    """Draws the matrix of ``result``, of one ``label`` in the multilabel task; returns the axes.
 
     Args:
         result: of :class:`ConfusionMatrix`.
@@ -65,7 +65,7 @@ def plot_confusion(
 
 
 def _color(axes: Any, shown: NDArray[Any], largest: float, scale: str) -> None:
-    """Paint the cells, and a bar as high as the matrix; square roots where no number tells small values from 0."""
+    """Paints the cells, and a bar as high as the matrix; square roots where no number tells small values from 0."""
     from matplotlib.colors import PowerNorm
 
     size = len(shown)

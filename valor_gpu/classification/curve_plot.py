@@ -40,7 +40,7 @@ def plot_curves(
     source: str | None = None,
     resize: bool = False,
 ) -> Any:
-    """Draw the curves of a result of :class:`ROC` or :class:`PrecisionRecallCurve`; returns the axes.
+    """Draws the curves of a result of :class:`ROC` or :class:`PrecisionRecallCurve`; returns the axes.
 
     The legend has the area under each curve: ROC AUC or average precision. Of more than ten classes it names the ten
     with the smallest area; the others are thin and grey. A black line is the mean of the curves of all classes. Curves
@@ -123,7 +123,7 @@ def _draw_lines(axes: Any, lines: list[_Line], named: list[_Line], roc: bool) ->
 def _name_classes(
     axes: Any, handles: list[Any], areas: list[float], texts: Texts, lines: list[_Line], roc: bool
 ) -> None:
-    """Draw the mean curve, and name the lines with their areas."""
+    """Draws the mean curve, and names the lines with their areas."""
     if not lines:
         return
     rows = [f"{_three(area)}  {text}" for area, text in zip(areas, texts.texts)]
@@ -170,7 +170,7 @@ def _mean_curve(lines: list[_Line], roc: bool) -> Points:
 
 
 def _inset(axes: Any, lines: list[_Line], roc: bool) -> None:
-    """Show the upper corner larger, left of ROC and right of precision-recall curves, where all curves are in it."""
+    """Shows the upper corner larger, left of ROC and right of precision-recall curves, where all curves are in it."""
     if not lines or not has_room(axes):  # else the legend is there
         return
     knee = 1.3 * math.sqrt(max(0.0, 1.0 - min(line.area for line in lines)))

@@ -30,7 +30,7 @@ class PairCounts(State):
     pending: Tensor = joined()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the matrix holds sums, and pending rows name cells of it."""
+        """Raises :class:`InputError` unless the matrix holds sums, and pending rows name cells of it."""
         check_sums("matrix", self.matrix)
         check_seen(self.seen, rule)
         if rule.kind != "multiclass" and len(self.pending):
@@ -54,7 +54,7 @@ class PairExamples(PairCounts):
     picked: Tensor = joined()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the counts are sound and picked rows name cells of the matrix."""
+        """Raises :class:`InputError` unless the counts are sound and picked rows name cells of the matrix."""
         super().check(rule)
         cells, names, running = self.picked.unbind(1)
         known = (cells >= NOTHING) & (cells < self.matrix.numel())

@@ -39,7 +39,7 @@ class ClassCounts(State):
     seen: Tensor = summed()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the counts are sums, and true positives among the predicted and the true."""
+        """Raises :class:`InputError` unless counts are sums, and true positives among the predicted and the true."""
         check_sums("counts", self.counts)
         check_seen(self.seen, rule)
         tp, predicted, true, _ = self.counts
@@ -53,7 +53,7 @@ class ClassCounts(State):
 
 
 def check_seen(seen: Tensor, task: Task) -> None:
-    """Raise :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
+    """Raises :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
     check_sums("seen", seen)
     per_row = 1 if task.kind == "multiclass" else task.classes
     if int(seen[1]) > per_row * int(seen[0]):

@@ -13,7 +13,7 @@ from valor_gpu.result import Result
 def plot_reliability(
     result: Result, ax: Any = None, names: list[str] | None = None, source: str | None = None, resize: bool = False
 ) -> Any:
-    """Draw accuracy over confidence, one bar per bin, coloured by the fraction of samples in it; returns the axes.
+    """Draws accuracy over confidence, one bar per bin, coloured by the fraction of samples in it; returns the axes.
 
     The samples whose confidence is exactly 1, which the error counts as a bin of their own, are drawn in the last bar.
 

@@ -52,7 +52,7 @@ class ScoreRecords(State):
     weight: Tensor = joined()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the rows are such as ``update`` takes."""
+        """Raises :class:`InputError` unless the rows are such as ``update`` takes."""
         check_rows("target", self.target, len(self.scores), "scores")
         if len(self.weight):
             check_rows("weight", self.weight, len(self.scores), "scores")
@@ -79,7 +79,7 @@ class Histogram(State):
     lightest: Tensor = least()
 
     def check(self, rule: Task) -> None:
-        """Raise :class:`InputError` unless the counts are sums, of positives at most those of all."""
+        """Raises :class:`InputError` unless the counts are sums, of positives at most those of all."""
         check_sums("counts", self.counts)
         positives, every = self.counts
         good = (positives <= every * (1 + ROUNDING)).expand(self.counts.shape)
@@ -281,7 +281,7 @@ def winners(scores: Tensor) -> Tensor:
 
 
 def check_ranked(error: Tensor) -> None:
-    """Raise :class:`InputError` if scores that ``update`` took are NaN after their activation."""
+    """Raises :class:`InputError` if scores that ``update`` took are NaN after their activation."""
 
     def describe(code: int) -> str:
         softmax = "preds must be below infinity where their softmax is taken: " if value_kind(code) == NAN_SCORE else ""

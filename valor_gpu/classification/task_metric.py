@@ -43,7 +43,7 @@ class TaskMetric(Metric[S]):
         return raise_or_defer(error, self._describe)
 
     def _draw(self, val: None, ax: Any, what: str | None = None) -> Any:
-        """Draw :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.
+        """Draws :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.
 
         Raises:
             InputError: ``val`` is given: only what the metric holds is drawn; or its result has no picture.

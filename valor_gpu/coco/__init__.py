@@ -34,7 +34,7 @@ _STAND_INS = {
 
 
 def init_as_pycocotools() -> None:
-    """Make ``import pycocotools`` give this package, for code that cannot be changed; call it before that import.
+    """Makes ``import pycocotools`` give this package, for code that cannot be changed; call it before that import.
 
     Example:
         >>> import sys

@@ -174,13 +174,13 @@ class COCO:
         return columns_from_dataset({**self._head(), "annotations": annotations}, "selected from dataset")
 
     def createIndex(self) -> None:
-        """Take ``dataset`` as it is now; the index is built when it is first read."""
+        """Takes ``dataset`` as it is now; the index is built when it is first read."""
         print("creating index...")
         self._parts = {}
         print("index created!")
 
     def info(self) -> None:
-        """Print the ``info`` of the dataset, a line for each key."""
+        """Prints the ``info`` of the dataset, one line per key."""
         for key, value in self.dataset["info"].items():
             print(f"{key}: {value}")
 
@@ -291,11 +291,11 @@ class COCO:
         return bits
 
     def showAnns(self, anns: Sequence[Object], draw_bbox: bool = False) -> None:
-        """Draw polygons, masks, keypoints and, if asked for, boxes into the current matplotlib axes; print captions."""
+        """Draws polygons, masks, keypoints and, if asked for, boxes into the current axes; prints captions."""
         draw_annotations(anns, draw_bbox, self.annToMask, lambda number: self.loadCats(number)[0])
 
     def download(self, tarDir: str | None = None, imgIds: Sequence[int] = ()) -> int | None:
-        """Fetch the images (all, or those with these ids) that are not in folder ``tarDir`` from their ``coco_url``."""
+        """Fetches images (all, or those with these ids) that are not in folder ``tarDir`` from their ``coco_url``."""
         if tarDir is None:
             print("Please specify target directory")
             return -1

@@ -103,7 +103,7 @@ class COCOeval:
             self.params.catIds = sorted(cocoGt.getCatIds())
 
     def _clear(self) -> None:
-        """Forget what an evaluation left; attributes that are made on request start empty."""
+        """Forgets what an evaluation left; attributes that are made on request start empty."""
         self._evalImgs: Any = defaultdict(list)
         self._ious: Any = {}
         self._gt_dicts: Any = defaultdict(list)
@@ -178,13 +178,13 @@ class COCOeval:
         return cells
 
     def _prepare(self) -> None:
-        """Start an evaluation: ``_gts`` and ``_dts`` are made anew when first looked at, results are forgotten."""
+        """Starts an evaluation: ``_gts`` and ``_dts`` are made anew when first looked at, results are forgotten."""
         self._clear()
         self.eval = {}
         self._gt_dicts = self._dt_dicts = _Unset
 
     def evaluate(self) -> None:
-        """Match every image; the results are in ``evalImgs`` for those who look.
+        """Matches every image; the results are in ``evalImgs`` for those who look.
 
         Raises:
             InputError: masks or keypoints are asked for, an annotation lacks a key or has a value that cannot be
@@ -259,7 +259,7 @@ class COCOeval:
         raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> dict[str, Any] | None:
-        """Match one cell in one area range, by ``ious``.
+        """Matches one cell in one area range, by ``ious``.
 
         Returns:
             image_id, category_id, aRng, maxDet, dtIds ``[D]``, gtIds ``[G]``, dtMatches and dtIgnore ``[T, D]``,
@@ -275,7 +275,7 @@ class COCOeval:
         return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **cell}
 
     def accumulate(self, p: Any = None) -> None:
-        """Turn the results of all images into the arrays of ``eval``.
+        """Turns the results of all images into the arrays of ``eval``.
 
         Args:
             p: parameters to accumulate by, default ``params``: fewer images, categories, ranges or limits than were
@@ -333,7 +333,7 @@ class COCOeval:
         return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
 
     def summarize(self) -> None:
-        """Print the twelve numbers of COCO, and keep them in ``stats``.
+        """Prints the twelve numbers of COCO, and keeps them in ``stats``.
 
         Raises:
             InputError: nothing was accumulated, or (strict) there are fewer than three limits.

@@ -64,7 +64,7 @@ def announce_array(data: NDArray[Any]) -> None:
 
 
 def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
-    """Raise unless every row belongs to one of the images."""
+    """Raises unless every row belongs to one of the images."""
     rows.require("image_id")
     starts = np.flatnonzero(np.diff(rows.image_id, prepend=~rows.image_id[:1]))  # results come image by image
     unknown = ~np.isin(rows.image_id[starts], image_ids)

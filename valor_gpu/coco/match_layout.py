@@ -120,7 +120,7 @@ def _check_known(columns: Annotations, name: str, known: Ids, where: str) -> Non
 def _check_present(
     side: Side, names: Sequence[str], excused: NDArray[np.bool_] | None = None, made: Sequence[str] = ()
 ) -> None:
-    """Raise for the first row of ``side`` that lacks one of ``names`` and is not ``excused``; see ``_MADE``."""
+    """Raises for the first row of ``side`` that lacks one of ``names`` and is not ``excused``; see ``_MADE``."""
     present = side.columns.present
     bits = np.uint16(sum(int(BIT[name]) for name in names))
     if not len(present) or np.bitwise_and.reduce(present) & bits == bits:
@@ -175,7 +175,7 @@ def batch_of(layout: Layout, strict: bool, device: torch.device) -> DetectionBat
 
 
 def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.device) -> Matched:
-    """Match every image of ``layout``.
+    """Matches every image of ``layout``.
 
     Raises:
         InputError: a box or an area is not finite, or a score is NaN in the corrected convention; names the annotation.
@@ -210,7 +210,7 @@ def _named_error(layout: Layout, strict: bool) -> InputError | None:
 
 
 def evaluate_records(layout: Layout, params: Params, strict: bool, device: torch.device) -> EvaluationRecords:
-    """Match ``layout`` and keep the records."""
+    """Matches ``layout`` and keeps the records."""
     rule = match_rule(params, strict)
     matched = match_layout(layout, rule, strict, device)
     return EvaluationRecords(

@@ -146,7 +146,7 @@ class _Match:
         return number if self._strict or number != 0 else ZERO_SHOWN
 
     def run(self, ious: NDArray[np.float64], limits: Sequence[float]) -> None:
-        """Match by IoU ``[D, G]`` at each of ``limits``."""
+        """Matches by IoU ``[D, G]`` at each of ``limits``."""
         near = ~(ious < min(limits))
         near |= np.isnan(ious).any(1, keepdims=True)  # from an overridden computeIoU: all that follows a NaN matches
         ground_truths, detections = self._annotations

@@ -89,7 +89,7 @@ class Params:
 
 
 def check_grids(params: Any) -> None:
-    """Raise :class:`InputError` unless all thresholds of IoU and recall lie between 0 and 1; strict takes any."""
+    """Raises :class:`InputError` unless all thresholds of IoU and recall lie between 0 and 1; strict takes any."""
     for name in ("iouThrs", "recThrs"):
         values = np.asarray(getattr(params, name), np.float64).reshape(-1)
         if not ((values >= 0) & (values <= 1)).all():

@@ -43,7 +43,7 @@ _LINES = (
 
 
 def summarize(params: Params, arrays: Mapping[str, Any], strict: bool) -> NDArray[np.float64]:
-    """Print the lines and return their numbers, float64 ``[12]``; -1 where nothing counts.
+    """Prints the lines and returns their numbers, float64 ``[12]``; -1 where nothing counts.
 
     Args:
         params: thresholds, ranges and limits of the arrays.

@@ -32,7 +32,7 @@ class ExtendedRecords(DetectionRecords):
     class_detections: Tensor = joined()
 
     def check(self, rule: RecordChoices) -> None:
-        """Raise :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
         super().check(rule)
         check_rows("boxes", self.boxes, len(self.detections) * rule.boxes, "detections")
         check_rows("gt_boxes", self.gt_boxes, len(self.ground_truths) * rule.boxes, "ground_truths")

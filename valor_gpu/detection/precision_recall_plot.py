@@ -15,7 +15,7 @@ _DASHES = ("solid", (0, (4, 1.5)))
 
 
 def plot_precision_recall(result: Result, ax: Any = None, source: str | None = None, resize: bool = False) -> Any:
-    """Draw precision over recall, averaged over classes, one line per IoU threshold; returns the axes.
+    """Draws precision over recall, averaged over classes, one line per IoU threshold; returns the axes.
 
     Args:
         result: of :class:`valor_gpu.detection.MeanAveragePrecision` or :class:`valor_gpu.coco.COCOeval`.

@@ -30,7 +30,7 @@ class RecordChoices(NamedTuple):
 
 
 def check_images(images: Tensor, detections: int, ground_truths: int) -> None:
-    """Raise :class:`InputError` unless the rows that images count are those of the tables.
+    """Raises :class:`InputError` unless the rows that images count are those of the tables.
 
     Args:
         images: int64 ``[I, 6]``.
@@ -51,7 +51,7 @@ def check_images(images: Tensor, detections: int, ground_truths: int) -> None:
 
 
 def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:
-    """Raise :class:`InputError` unless rows of detections have a score, a known limit and no spare bits.
+    """Raises :class:`InputError` unless rows of detections have a score, a known limit and no spare bits.
 
     Args:
         name: the field.
@@ -69,7 +69,7 @@ def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:
 
 
 def check_ground_truths(rows: Tensor, areas: int) -> None:
-    """Raise :class:`InputError` unless every row of ground truths counts, is ignored or is padding.
+    """Raises :class:`InputError` unless every row of ground truths counts, is ignored or is padding.
 
     Args:
         rows: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
@@ -95,7 +95,7 @@ def _bit(rows: Tensor, index: int) -> Tensor:
 
 
 def check_boxes(name: str, boxes: Tensor, real: Tensor) -> None:
-    """Raise :class:`InputError` unless boxes of rows that are no padding are finite, and crowd flags 0 or 1.
+    """Raises :class:`InputError` unless boxes of rows that are no padding are finite, and crowd flags 0 or 1.
 
     Args:
         name: the field.

@@ -45,7 +45,7 @@ class DetectionRecords(State):
     images: Tensor = joined()
 
     def check(self, rule: RecordChoices) -> None:
-        """Raise :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
         check_images(self.images, len(self.detections), len(self.ground_truths))
         check_detections("detections", self.detections, rule.rule)
         check_ground_truths(self.ground_truths, rule.rule.area_ranges.shape[0])
@@ -81,7 +81,7 @@ class ImageOrder:
 
     @classmethod
     def of(cls, images: Tensor, by_key: bool) -> ImageOrder:
-        """Take repeated images out and order the rest by key, or by arrival.
+        """Takes repeated images out and orders the rest by key, or by arrival.
 
         Args:
             images: int64 ``[I, 6]``.

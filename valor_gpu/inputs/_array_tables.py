@@ -25,7 +25,7 @@ _SUFFIX = ".npy"
 
 @contextmanager
 def _damage(file: InputFile, kind: str) -> Iterator[None]:
-    """Turn what numpy, zipfile or pyarrow raise for damaged bytes, which is nearly anything, into InputError."""
+    """Turns what numpy, zipfile or pyarrow raise for damaged bytes, which is nearly anything, into InputError."""
     with file.unchanged():
         try:
             yield

@@ -72,7 +72,7 @@ def missing_field(where: str, row: int, field: str, present: int) -> InputError:
 
 
 def check_array(where: str, value: object) -> None:
-    """Raise unless ``value`` is a list or a tuple of records."""
+    """Raises unless ``value`` is a list or a tuple of records."""
     if not isinstance(value, (list, tuple)):
         raise InputError(f"{where} must be an array of objects but got {shown(value)}")
 

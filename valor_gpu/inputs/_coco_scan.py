@@ -86,7 +86,7 @@ class JsonFile:
             yield cls(file.name, data, threads, chunk_bytes)
 
     def fail(self, at: int, need: str) -> NoReturn:
-        """Raise for what stands at byte ``at``."""
+        """Raises for what stands at byte ``at``."""
         found = bytes(self._text[at : at + _BYTES_SHOWN])
         got = f"got {found.decode('utf-8', 'replace')!r}" if found else "the file ends"
         raise InputError(f"{self.name}: byte {at}: needed {need} but {got}")
@@ -129,7 +129,7 @@ class JsonFile:
             raise InputError(f"{self.name}: byte {at}: needed a JSON value but: {error}") from None
 
     def each_member(self, at: int, read: Callable[[str, int], int]) -> int:
-        """Call ``read(key, place)`` for each member of the object at ``at``, which returns where the value ends."""
+        """Calls ``read(key, place)`` for each member of the object at ``at``, which returns where the value ends."""
         self.token(at, "{", "a JSON object")
         at = self.skip_space(at + 1)
         mark = self.token(at, '}"', "a key in double quotes or '}'")
@@ -144,7 +144,7 @@ class JsonFile:
         return at + 1
 
     def finish(self, at: int) -> None:
-        """Raise unless only space follows."""
+        """Raises unless only space follows."""
         if self.skip_space(at) < len(self._text):
             self.fail(self.skip_space(at), "the end of the file")
 

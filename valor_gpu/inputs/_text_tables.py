@@ -120,7 +120,7 @@ def _picker(places: Sequence[int]) -> Callable[[list[str]], Sequence[str]]:
 
 
 def _no_number(place: str, header: Sequence[str], row: list[str], group: Sequence[int]) -> list[float]:
-    """Raise for the first cell of ``group`` that is not a number."""
+    """Raises for the first cell of ``group`` that is not a number."""
     for column in group:
         if _floats((row[column],)) is None:
             raise InputError(

@@ -28,7 +28,7 @@ _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
 
 
 def detection_batch(preds: Any, target: Any, box_format: str) -> DetectionBatch:
-    """Read a batch given as two lists of dicts (one per image), or as two dicts of padded tensors.
+    """Reads a batch given as two lists of dicts (one per image), or as two dicts of padded tensors.
 
     Lists: ``preds[i]`` holds ``boxes [D, 4]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``boxes [G, 4]``,
     ``labels [G]`` and optionally ``iscrowd [G]`` (0 or 1), ``area [G]`` (square pixels; not positive: of the box) and

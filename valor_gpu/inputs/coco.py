@@ -81,7 +81,7 @@ class Annotations:
         return found
 
     def require(self, *names: str) -> None:
-        """Raise :class:`InputError` with the place of the first record that lacks one of ``names``."""
+        """Raises :class:`InputError` with the place of the first record that lacks one of ``names``."""
         in_all = np.bitwise_and.reduce(self.present)  # of no rows: every field
         for name in names:
             if not in_all & BIT[name]:

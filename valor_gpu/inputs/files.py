@@ -116,7 +116,7 @@ class InputFile:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Raise :class:`InputError` when a regular file is changed while the body runs, or was since the first time."""
+        """Raises :class:`InputError` when a regular file changes while the body runs, or did since the first time."""
         self._check_unchanged()
         try:
             yield

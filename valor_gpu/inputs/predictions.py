@@ -68,7 +68,7 @@ class Predictions:
 def read_predictions(
     path: Path, columns: Columns, labels: Sequence[str] | None = None, ignore: str | None = None
 ) -> Predictions:
-    r"""Read a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
+    r"""Reads a file of predictions, see :func:`valor_gpu.inputs.tables.read_table` for its formats.
 
     Args:
         path: of the file; ``-`` reads standard input.
@@ -125,7 +125,7 @@ def _score_columns(file: InputFile, columns: Columns) -> list[str]:
 
 
 def _check_predicted_classes(table: Table, target: str, pred: str, ignore: str | None) -> None:
-    """Raise where columns hold no classes, so that every number would be 0: scores, or other names than the targets."""
+    """Raises where columns hold no classes, so that all numbers would be 0: scores, or other names than the targets."""
     known, predicted = set(table.texts[0]) - {ignore}, set(table.texts[1])
     for column, texts in zip((target, pred), table.texts):
         row = next((n for n, text in enumerate(texts) if _is_fraction(text)), None)

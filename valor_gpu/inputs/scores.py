@@ -148,7 +148,7 @@ def _activated(scores: Tensor, how: str) -> Tensor:
 
 
 def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor | None = None) -> ScoreBatch:
-    """Read one batch of a classification metric. Nothing is copied unless there are further dimensions.
+    """Reads one batch of a classification metric. Nothing is copied unless there are further dimensions.
 
     Args:
         preds: multiclass: scores ``[N, C, ...]`` of any float dtype, or class indices ``[N, ...]`` of an integer dtype.

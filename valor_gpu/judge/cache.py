@@ -118,7 +118,7 @@ class JudgeCache:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Make the table, unless it is there. SQLite does not wait when two processes make one file, so we do."""
+        """Makes the table, unless it is there. SQLite does not wait when two processes make one file, so we do."""
         deadline = time.monotonic() + _BUSY
         while True:
             try:
@@ -229,12 +229,12 @@ class JudgeCache:
         return True  # an empty cache is a cache
 
     def clear(self) -> None:
-        """Forget all replies."""
+        """Forgets all replies."""
         with self._lock:
             self._open().execute("DELETE FROM replies")
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Closes the file; the next use opens it again."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()

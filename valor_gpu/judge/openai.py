@@ -164,7 +164,7 @@ class OpenAIJudge:
         connection.begun = True
 
     async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
-        """Send one request.
+        """Sends one request.
 
         Raises:
             JudgeError: no reply; with ``retry_now`` when the judge has adapted its parameters to the server.
@@ -205,7 +205,7 @@ class OpenAIJudge:
             return failure
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
+        """Closes the connections of the running event loop."""
         connection = self._connections.pop(asyncio.get_running_loop(), None)
         if connection is not None:
             await connection.client.close()
@@ -236,7 +236,7 @@ class OpenAIJudge:
         return package.AsyncOpenAI(**key, base_url=self.base_url, max_retries=0, http_client=http)
 
     def _adapt(self, sent: Parameters, error: Exception, schema: Schema | None) -> bool:
-        """Give up what the server has rejected; whether to ask again."""
+        """Gives up what the server has rejected; whether to ask again."""
         adapted = sent.without(unsupported_parameters(error), schema)
         if self._parameters is sent:  # else another call has adapted meanwhile
             self._parameters = adapted

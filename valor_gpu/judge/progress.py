@@ -52,7 +52,7 @@ class ProgressBar:
         self._shown = -1
 
     def __call__(self, progress: Progress) -> None:
-        """Show ``progress``, at most some thousand times per run."""
+        """Shows ``progress``, at most some thousand times per run."""
         total = progress.total
         step = progress.done if total is None else progress.done * 1000 // max(total, 1)
         if step == self._shown:

@@ -196,7 +196,7 @@ def describe(error: BaseException) -> str:
 
 
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """Run ``function`` in a daemon thread of its own: one that hangs holds up neither the loop nor the exit."""
+    """Runs ``function`` in a daemon thread of its own: one that hangs holds up neither the loop nor the exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -259,7 +259,7 @@ class CallableJudge:
         return None if self._name is None else {"kind": "callable", "name": str(self._name)}
 
     async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
-        """Call the function; what it raises becomes a :class:`JudgeError` that is not retried."""
+        """Calls the function; what it raises becomes a :class:`JudgeError` that is not retried."""
         copies = [dict(message) for message in messages]
         try:
             found = self._function(copies) if self._is_async else await in_thread(lambda: self._function(copies))

@@ -120,7 +120,7 @@ class Parameters:
 
 
 def _ask_for_json(request: dict[str, Any], schema: Schema, form: str) -> None:
-    """Ask for JSON by the protocol when the server can, else in words."""
+    """Asks for JSON by the protocol when the server can, else in words."""
     if form == "json_schema":
         named = {"name": "judgement", "schema": dict(schema), "strict": True}
         request["response_format"] = {"type": "json_schema", "json_schema": named}

@@ -39,7 +39,7 @@ def triton(kernel: Kernel) -> Implementation:
 
 @contextmanager
 def launching(device: torch.device) -> Iterator[int]:
-    """Make ``device`` current and give the handle of its current stream; 0 for the CPU, where csrc/sim runs kernels."""
+    """Makes ``device`` current and gives the handle of its stream; 0 for the CPU, where csrc/sim runs kernels."""
     if device.type == "cpu":
         yield 0
         return

@@ -63,7 +63,7 @@ def _warning_first(kernel: Kernel, message: str) -> Kernel:
 def register(
     schema: str, *, reference: Kernel, fake: Kernel, cpu: Implementation, cuda: Implementation
 ) -> torch._ops.OpOverload[..., Any]:
-    """Define an op and its kernels; returns the callable overload.
+    """Defines an op and its kernels; returns the callable overload.
 
     Args:
         schema: torch schema, for example ``"area(Tensor boxes) -> Tensor"``.

@@ -44,7 +44,7 @@ def launch(
     numbers: Sequence[Tensor],
     out: Sequence[Tensor],
 ) -> None:
-    """Run the kernel on the current stream; nothing here waits for the device.
+    """Runs the kernel on the current stream; nothing here waits for the device.
 
     Args:
         table: the Segment table of csrc/core/match_batch.h, int64 ``[18, I]``, which lies at ``address``.

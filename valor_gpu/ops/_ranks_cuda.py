@@ -75,7 +75,7 @@ def _look_up(words: bytes, scores: Tensor) -> None:
 
 
 def _sort(words: bytes, scores: Tensor, column: int, width: int) -> None:
-    """Sort columns whole; running sums then tell what stands at or above each positive."""
+    """Sorts columns whole; running sums then tell what stands at or above each positive."""
     shape = (width, scores.shape[0])
     keys = scores.new_empty(shape, dtype=_key_dtype(scores))
     with launching(scores.device) as stream:

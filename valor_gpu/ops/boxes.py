@@ -158,7 +158,7 @@ def _run(
     pairs: int,
     *last: int,
 ) -> Tensor:
-    """Call a C function with the fields of BoxPairs in csrc/core/boxes.h, then ``last``."""
+    """Calls a C function with the fields of BoxPairs in csrc/core/boxes.h, then ``last``."""
     boxes1, boxes2, table = boxes1.contiguous(), boxes2.contiguous(), table.contiguous()
     crowd = None if crowd is None else crowd.contiguous()
     out = boxes1.new_empty(pairs, dtype=torch.float64)

@@ -16,7 +16,7 @@ INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torc
 
 
 def to_device(table: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
+    """Copies a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
     if device.type == "cpu":  # a kernel under csrc/sim
         return table
     return table.pin_memory().to(device, non_blocking=True)

@@ -62,17 +62,17 @@ class Names(NamedTuple):
 
 
 def value_kind(code: _Code) -> _Code:
-    """Return the kind of a code of a table of values: ``TARGET``, ``NAN_SCORE``, ``WEIGHT`` or ``PREDICTION``."""
+    """Returns the kind of a code of a table of values: ``TARGET``, ``NAN_SCORE``, ``WEIGHT`` or ``PREDICTION``."""
     return code & ((1 << _KIND_BITS) - 1)
 
 
 def value_row(code: int) -> int:
-    """Return the row of a code of a table of values; ``LAST_ROW`` stands for all later rows as well."""
+    """Returns the row of a code of a table of values; ``LAST_ROW`` stands for all later rows as well."""
     return code >> (_KIND_BITS + _COLUMN_BITS)
 
 
 def describe_value(code: int, names: Names) -> str:
-    """Return the message of a code of a table of values: the place, and what the value there must be.
+    """Returns the message of a code of a table of values: the place, and what the value there must be.
 
     Example:
         >>> describe_value((7 << 32 | 2) << 4 | NAN_SCORE, Names(classes=3))
@@ -94,7 +94,7 @@ def describe_value(code: int, names: Names) -> str:
 
 
 def describe_box(code: int) -> str:
-    """Return the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
+    """Returns the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
 
     Example:
         >>> describe_box((3 << 28 | 7) << 4 | 2)
@@ -107,12 +107,12 @@ def describe_box(code: int) -> str:
 
 
 def pack_box(image: int, row: int, kind: int) -> int:
-    """Return the code of a row of an image."""
+    """Returns the code of a row of an image."""
     return (image << _BOX_BITS | row) << _KIND_BITS | kind
 
 
 def raise_error(code: int | Tensor, describe: Callable[[int], str]) -> None:
-    """Raise :class:`InputError` with the message of ``code``; do nothing when it is ``NO_ERROR``.
+    """Raises :class:`InputError` with the message of ``code``; does nothing when it is ``NO_ERROR``.
 
     Args:
         code: an error code; a tensor on CUDA is waited for.
@@ -123,7 +123,7 @@ def raise_error(code: int | Tensor, describe: Callable[[int], str]) -> None:
 
 
 def raise_or_defer(error: Tensor, describe: Callable[[int], str]) -> Tensor | None:
-    """Raise an error of CPU tensors at once; return that of CUDA tensors, since reading it would wait for the device.
+    """Raises an error of CPU tensors at once; returns that of CUDA tensors, since reading it would wait for the device.
 
     Args:
         error: int64 ``[]``, an error code.
@@ -139,7 +139,7 @@ def raise_or_defer(error: Tensor, describe: Callable[[int], str]) -> Tensor | No
 
 
 def first_error(masks: Sequence[tuple[Tensor, int]]) -> Tensor:
-    """Return the smallest code, int64 ``[]``, of bool masks ``[N]`` or ``[N, C]`` and their kinds."""
+    """Returns the smallest code, int64 ``[]``, of bool masks ``[N]`` or ``[N, C]`` and their kinds."""
     codes = [torch.full((1,), NO_ERROR, device=masks[0][0].device)]
     for mask, kind in masks:
         columns = mask if mask.ndim == 2 else mask[:, None]

@@ -65,7 +65,7 @@ class MatchRule:
         limits: Sequence[int],
         options: int = 0,
     ) -> MatchRule:
-        """Build a rule from numbers; raises :class:`InputError` on empty, unsorted or non-finite ones."""
+        """Builds a rule from numbers; raises :class:`InputError` on empty, unsorted or non-finite ones."""
         ious = torch.as_tensor(thresholds, dtype=torch.float64).reshape(-1)
         areas = torch.as_tensor(area_ranges, dtype=torch.float64)
         tops = torch.as_tensor(limits, dtype=torch.int64).reshape(-1)
@@ -142,7 +142,7 @@ class Matched(NamedTuple):
 
 
 def match_boxes(batch: DetectionBatch, rule: MatchRule) -> Matched:
-    """Match the detections of every image against its ground truths.
+    """Matches the detections of every image against its ground truths.
 
     Detections of an (image, label) cell are taken by descending score, then input order. In each lane one takes the
     free ground truth of largest IoU at or above the threshold, the later on ties; ground truths that count come
@@ -188,7 +188,7 @@ def _allocate(like: Tensor, rows: tuple[Any, Any, int], thresholds: int, areas: 
 
 
 def _check_sizes(rows: tuple[int, int, int], lengths: Tensor) -> None:
-    """Raise unless every image has fewer rows than 32 bits can number; images are looked at only where one might."""
+    """Raises unless every image has fewer rows than 32 bits can number; images are looked at only where one might."""
     if rows[0] + rows[1] > MAX_ROWS and (largest := int(lengths.sum(0).max())) > MAX_ROWS:
         raise InputError(f"an image must have at most {MAX_ROWS} detections and ground truths but one has {largest}")
 

@@ -22,7 +22,7 @@ _MAX_BLOCKS, _MIN_ROWS = 64, 1024
 
 
 def block_rows(rows: int, min_rows: int) -> int:
-    """Return the rows of a block whose weights are summed on their own, so that every kernel gives the same bits.
+    """Returns the rows of a block whose weights are summed on their own, so that every kernel gives the same bits.
 
     Args:
         rows: all rows; they make at most 64 blocks.
@@ -32,7 +32,7 @@ def block_rows(rows: int, min_rows: int) -> int:
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
-    """Raise unless ``scores`` are floating ``[N, C]`` with at least one column."""
+    """Raises unless ``scores`` are floating ``[N, C]`` with at least one column."""
     check_shape(name, scores, (None, None))
     check_dtype(name, scores, FLOAT_TYPES)
     if scores.shape[1] == 0:
@@ -42,7 +42,7 @@ def check_scores(scores: Tensor, name: str = "scores") -> None:
 
 
 def check_labels(labels: Tensor, name: str, like: tuple[str, Tensor] | None = None) -> None:
-    """Raise unless ``labels`` are integers ``[N]``, with as many rows and on the device of ``like``."""
+    """Raises unless ``labels`` are integers ``[N]``, with as many rows and on the device of ``like``."""
     check_shape(name, labels, (like[1].shape[0] if like else None,))
     check_dtype(name, labels, INT_TYPES)
     if like:
@@ -50,7 +50,7 @@ def check_labels(labels: Tensor, name: str, like: tuple[str, Tensor] | None = No
 
 
 def check_target(target: Tensor, scores: Tensor, *, per_element: bool | None = None) -> bool:
-    """Raise unless ``target`` fits ``scores`` ``[N, C]``; returns whether it is ``[N, C]`` of 0 and 1.
+    """Raises unless ``target`` fits ``scores`` ``[N, C]``; returns whether it is ``[N, C]`` of 0 and 1.
 
     Args:
         target: integers ``[N]``, or ``[N, C]`` on the device of ``scores``.
@@ -65,7 +65,7 @@ def check_target(target: Tensor, scores: Tensor, *, per_element: bool | None = N
 
 
 def check_weight(weight: Tensor | None, like: tuple[str, Tensor]) -> None:
-    """Raise unless ``weight`` is None, or float64 with as many rows and on the device of ``like``."""
+    """Raises unless ``weight`` is None, or float64 with as many rows and on the device of ``like``."""
     if weight is None:
         return
     check_shape("weight", weight, (like[1].shape[0],))

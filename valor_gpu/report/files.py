@@ -32,7 +32,7 @@ def is_standard_output(path: Path) -> bool:
 
 
 def check_output(option: str, path: Path) -> None:
-    """Raise :class:`InputError` unless ``path`` can be written, as far as that can be known before.
+    """Raises :class:`InputError` unless ``path`` can be written, as far as that can be known before.
 
     Args:
         option: what the message calls it.
@@ -54,7 +54,7 @@ def check_output(option: str, path: Path) -> None:
 
 
 def check_picture(option: str, path: Path) -> None:
-    """Raise unless matplotlib is there and knows the format that the name of ``path`` ends in."""
+    """Raises unless matplotlib is there and knows the format that the name of ``path`` ends in."""
     require_matplotlib(option)
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -64,7 +64,7 @@ def check_picture(option: str, path: Path) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write ``value`` indented, with lists of numbers on one line; to standard output if ``path`` is that."""
+    """Writes ``value`` indented, with lists of numbers on one line; to standard output if ``path`` is that."""
     text = json.dumps(value, indent=2, allow_nan=False)
     # Inside JSON strings a newline is escaped, so these brackets are lists.
     text = re.sub(r"\[\n([^\[\]{}]*)\]", _on_one_line, text) + "\n"
@@ -82,7 +82,7 @@ def _on_one_line(match: re.Match[str]) -> str:
 
 
 def draw_picture(path: Path, result: Result, **options: Any) -> None:
-    """Draw ``result`` into a picture file as large as it needs, without a display and without touching pyplot.
+    """Draws ``result`` into a picture file as large as it needs, without a display and without touching pyplot.
 
     Args:
         path: of the file; its suffix is the format.
@@ -112,7 +112,7 @@ def _silent_fonts() -> Iterator[None]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write ``content`` through a device, pipe or descriptor; replace any other file at once, following links.
+    """Writes ``content`` through a device, pipe or descriptor; replaces any other file at once, following links.
 
     A regular file keeps its permissions, and its old content if writing fails.
     """

@@ -39,7 +39,7 @@ class Progress:
         self._thread = threading.Thread(target=self._keep_drawing, daemon=True)
 
     def step(self, name: str) -> None:
-        """Begin the next step."""
+        """Begins the next step."""
         self._done, self._name = self._done + 1, name
 
     def __enter__(self) -> Progress:

@@ -33,7 +33,7 @@ class RowScores(State):
     scores: Tensor = joined()
 
     def check(self, rule: None) -> None:
-        """Raise :class:`InputError` unless every score lies between 0 and 1."""
+        """Raises :class:`InputError` unless every score lies between 0 and 1."""
         check_elements("scores", self.scores, (self.scores >= 0) & (self.scores <= 1 + ROUNDING), "be from 0 to 1")
 
 
@@ -50,7 +50,7 @@ class CorpusCounts(State):
     rows: Tensor = summed()
 
     def check(self, rule: Sequence[tuple[int, int]]) -> None:
-        """Raise :class:`InputError` unless the counts are not negative, and 0 without a row.
+        """Raises :class:`InputError` unless the counts are not negative, and 0 without a row.
 
         Args:
             rule: pairs of positions in ``counts``, of which the first is never above the second.

@@ -123,7 +123,7 @@ def texts_of(
 
 
 def check_size(name: str, value: int) -> None:
-    """Raise unless ``value`` is a whole number of at least 1."""
+    """Raises unless ``value`` is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be a whole number of at least 1 but got {value!r}")
 

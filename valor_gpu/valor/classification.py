@@ -40,7 +40,7 @@ def evaluate_classification(
     score_thresholds: Sequence[float] | None = None,
     hardmax: bool | None = None,
 ) -> Evaluation:
-    """Compare predictions of labels with the truth, each label key apart.
+    """Compares predictions of labels with the truth, each label key apart.
 
     The prediction of a datum is the label of the largest score, of equal scores the first. A ground truth whose datum
     has no prediction counts as wrong. A label that a datum does not list has score 0 in ROC AUC. Definitions, edge
@@ -87,7 +87,7 @@ def evaluate_classification_slices(
     slices: Mapping[str, Filter | Mapping[str, Any] | None],
     **choices: Any,
 ) -> dict[str, Evaluation]:
-    """Evaluate several filters of the same data, which is read and checked once.
+    """Evaluates several filters of the same data, which is read and checked once.
 
     Args:
         groundtruths: as :func:`evaluate_classification` takes them.
@@ -142,7 +142,7 @@ def prepare(columns: Columns, request: Request) -> Columns:
 def evaluate_prepared(
     columns: Columns, request: Request, filters: Filter | Mapping[str, Any] | None = None, start: float | None = None
 ) -> Evaluation:
-    """Evaluate columns from :func:`prepare`.
+    """Evaluates columns from :func:`prepare`.
 
     Args:
         columns: of all datums.

@@ -144,7 +144,7 @@ class _Reader:
         return Rows(datum, label, annotation, score, read_metadata(name, frame, names, ANNOTATION, first_rows))
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
-        """Encode keys and values apart, so that tuples are made once per label and not once per row."""
+        """Encodes keys and values apart, so that tuples are made once per label and not once per row."""
         key_codes: _Codes = {}
         value_codes: _Codes = {}
         key, value = frames.encode(keys, key_codes), frames.encode(values, value_codes)
@@ -182,7 +182,7 @@ class _Lists:
 
 
 def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32]) -> None:
-    """Raise if a row holds no value: None, NaN, NaT or NA."""
+    """Raises if a row holds no value: None, NaN, NaT or NA."""
     for value, code in codes.items():
         if frames.is_missing(value):
             row = int(np.flatnonzero(rows == code)[0])

@@ -85,7 +85,7 @@ def _check_labels(label_map: object) -> None:
 
 
 def _check_member(name: str, value: object, kind: type[enums.MetricType] | type[enums.AnnotationType]) -> None:
-    """Raise unless ``value`` is a member of an enumeration or the name of one."""
+    """Raises unless ``value`` is a member of an enumeration or the name of one."""
     check_type(name, value, str)
     if value not in {member.value for member in kind}:
         raise InputError(f"{name} must be of {kind.__name__} but got {value!r}")

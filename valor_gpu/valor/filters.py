@@ -346,7 +346,7 @@ class Filter:
 
 
 def _check_key(condition: Condition, columns: Columns, rows: Rows) -> None:
-    """Raise when a condition compares metadata that no datum or annotation has; there may be a typing error."""
+    """Raises when a condition compares metadata that no datum or annotation has; there may be a typing error."""
     entries = {"datum.metadata": columns.datum_metadata, "annotation.metadata": rows.metadata}.get(condition.field)
     if entries is None or len(rows) == 0 or any(condition.key in entry for entry in entries if entry):
         return

@@ -164,7 +164,7 @@ def _by_key(rows: Rows, key_of_label: Integers, keys: int) -> list[Rows]:
 
 
 def check_sums(columns: Columns, tolerance: float) -> None:
-    """Raise unless the scores of every datum and label key sum to 1, give or take ``tolerance``."""
+    """Raises unless the scores of every datum and label key sum to 1, give or take ``tolerance``."""
     for rows in split_keys(columns):
         sums = np.bincount(rows.datum, rows.score, minlength=rows.num_datums)
         listed = np.bincount(rows.datum, minlength=rows.num_datums) > 0
@@ -177,7 +177,7 @@ def check_sums(columns: Columns, tolerance: float) -> None:
 
 
 def check_bounds(columns: Columns, tolerance: float) -> None:
-    """Raise unless every score lies in [0, 1], give or take ``tolerance``."""
+    """Raises unless every score lies in [0, 1], give or take ``tolerance``."""
     rows = columns.predictions
     bad = np.flatnonzero((rows.score < -tolerance) | (rows.score > 1 + tolerance))
     if len(bad):
@@ -187,7 +187,7 @@ def check_bounds(columns: Columns, tolerance: float) -> None:
 
 
 def check_once(columns: Columns) -> None:
-    """Raise unless every datum has at most one score of each label."""
+    """Raises unless every datum has at most one score of each label."""
     rows = columns.predictions
     codes = rows.datum.astype(np.int64) * len(columns.labels) + rows.label
     ordered = np.sort(codes)
@@ -207,7 +207,7 @@ def _row(columns: Columns, place: np.int64) -> str:
 
 
 def check_keys(columns: Columns) -> None:
-    """Raise unless ground truths and predictions of every datum that has both are of the same label keys."""
+    """Raises unless ground truths and predictions of every datum that has both are of the same label keys."""
     keys = {key: code for code, key in enumerate(dict.fromkeys(key for key, _ in columns.labels))}
     key_of_label = np.array([keys[key] for key, _ in columns.labels], np.int64)
     if not keys:

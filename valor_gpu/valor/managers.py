@@ -72,7 +72,7 @@ class ValorClassificationManager:
         super().__setattr__(name, value)
 
     def add_data(self, groundtruths: list[GroundTruth], predictions: list[Prediction]) -> None:
-        """Add some datums with all their ground truths and predictions.
+        """Adds some datums with all their ground truths and predictions.
 
         Args:
             groundtruths: of these datums; objects or a frame.

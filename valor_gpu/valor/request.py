@@ -65,7 +65,7 @@ def make_request(
     score_thresholds: Sequence[float] | None = None,
     hardmax: bool | None = None,
 ) -> Request:
-    """Check the arguments of an evaluation.
+    """Checks the arguments of an evaluation.
 
     Raises:
         InputError: a metric that is not one of classification, a value out of its range, or ``score_thresholds`` or

@@ -23,7 +23,7 @@ _PARAMS = {
 
 
 def check_keys(name: str, given: Iterable[object], allowed: Sequence[str]) -> None:
-    """Raise unless every key of a mapping is one of ``allowed``."""
+    """Raises unless every key of a mapping is one of ``allowed``."""
     for key in given:
         if key not in allowed:
             needed = f"have keys among {', '.join(map(repr, allowed))}" if allowed else "be empty"

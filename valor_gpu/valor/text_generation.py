@@ -178,7 +178,7 @@ def make_plan(
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
 ) -> Plan:
-    """Check choices once; the arguments are those of :func:`evaluate_text_generation`.
+    """Checks choices once; the arguments are those of :func:`evaluate_text_generation`.
 
     Raises:
         InputError: a choice that cannot be.
@@ -209,7 +209,7 @@ def evaluate_plan(
     prices: Prices | None = None,
     progress: Callable[[Progress], object] | bool = False,
 ) -> Evaluation:
-    """Evaluate answers as planned; the other arguments are those of :func:`evaluate_text_generation`."""
+    """Evaluates answers as planned; the other arguments are those of :func:`evaluate_text_generation`."""
     begun = time.perf_counter()
     answers = read_answers(predictions, groundtruths, sorted(WITH_TRUTH.intersection(plan.names)), cluster)
     _check_answers(answers, plan.judged, plan.compared, plan.strict)
@@ -272,7 +272,7 @@ def read_answers(
 
 
 def _check_same_question(datum: Datum, questions: dict[str | None, str]) -> None:
-    """Remember a datum's text; raise when its uid had another."""
+    """Remembers a datum's text; raises when its uid had another."""
     if datum.uid is None or datum.text is None:
         return
     if questions.setdefault(datum.uid, datum.text) != datum.text:

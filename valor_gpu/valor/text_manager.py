@@ -107,7 +107,7 @@ class ValorTextGenerationStreamingManager:
         return [column for name in self._names for column in (name, f"{name}_status")]
 
     def _go_on_from(self, earlier: Any) -> None:
-        """Take over the rows of an earlier manager.
+        """Takes over the rows of an earlier manager.
 
         Raises:
             InputError: columns that are missing or unknown, or a row without uid or without text and contexts.
@@ -210,7 +210,7 @@ def _or_none(value: Any) -> Any:
 
 
 def _check_about(known: dict[str, _About], uid: str, about: _About) -> None:
-    """Remember text and metadata of a datum; raise when its uid had others."""
+    """Remembers text and metadata of a datum; raises when its uid had others."""
     earlier = known.setdefault(uid, about)
     for name, before, now in zip(("text", "metadata"), earlier, about):
         if before != now:
