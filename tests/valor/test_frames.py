@@ -202,3 +202,41 @@ def test_wrong_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"groundtruths of type Stream needs pyarrow: pip install .*arrow"):
         frames.open_frame("groundtruths", Stream(None))
+
+
+TRUE_FRAME = {"datum_uid": ["1", "2"], "label_key": ["k", "k"], "label_value": ["0", "1"]}
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("datum_uid", [1, 2]),
+        ("datum_uid", np.array([1.0, 2.0])),
+        ("datum_uid", [b"1", b"2"]),
+        ("label_value", [0, 1]),
+        ("label_value", np.array([0.0, 1.0])),
+    ],
+)
+def test_numbers_and_texts_name_the_same_datums_and_labels(column: str, values: Any) -> None:
+    found = {**TRUE_FRAME, column: values, "score": [1.0, 1.0]}
+    evaluation = evaluate_classification(TRUE_FRAME, found)
+    assert (evaluation.metrics[0]["value"], evaluation.meta["datums"]) == (1.0, 2)
+
+
+@pytest.mark.parametrize("scores", [["1.0", "1.0"], [1 + 0j, 1], [object(), 1.0], np.array(["1.0", "x"])])
+def test_scores_are_numbers(scores: Any) -> None:
+    with pytest.raises(InputTypeError, match="predictions column 'score' must hold numbers but row 0 has"):
+        evaluate_classification(TRUE_FRAME, {**TRUE_FRAME, "score": scores})
+
+
+def test_scores_fit_in_a_double() -> None:
+    with pytest.raises(InputError, match=r"column .score. must hold numbers of at most 1\.8e308"):
+        evaluate_classification(TRUE_FRAME, {**TRUE_FRAME, "score": [10**400, 1]})
+
+
+def test_task_types_of_a_frame_are_known_and_an_empty_list_is_none_given() -> None:
+    found = {**TRUE_FRAME, "score": [1.0, 1.0]}
+    given = {**TRUE_FRAME, "implied_task_types": [[], ["classification"]]}
+    assert evaluate_classification(given, found).meta["datums"] == 2
+    with pytest.raises(InputError, match=r"'implied_task_types' must be one of .* but got 'Classification'"):
+        evaluate_classification({**given, "implied_task_types": ["Classification", None]}, found)

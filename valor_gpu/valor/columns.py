@@ -127,14 +127,14 @@ class _Reader:
             raise InputError(f"{name} must have columns of one length but got {len(uids)}, {len(keys)}, {len(values)}")
         score = np.full(len(uids), np.nan)
         if scored:
-            score = frames.column(name, frame, "score").astype(np.float64)
+            score = frames.numbers(name, frame, "score")
         names = frames.column_names(frame)
-        self.uids.update(str(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
+        self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
         kept = classification_rows(name, frame, names, uids, keys, values)
         uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
         annotation, first = _annotations_of(name, frame, names, kept)
         self.annotations += len(first)
-        datum = frames.encode(uids, self.datums)
+        datum = frames.encode(uids, self.datums, as_text=True)
         _check_whole(name, "datum_uid", self.datums, datum)
         first_rows = kept[first]
         for place, entry in zip(datum[first].tolist(), read_metadata(name, frame, names, DATUM, first_rows)):
@@ -147,22 +147,28 @@ class _Reader:
         """Encodes keys and values apart, so that tuples are made once per label and not once per row."""
         key_codes: _Codes = {}
         value_codes: _Codes = {}
-        key, value = frames.encode(keys, key_codes), frames.encode(values, value_codes)
+        key = frames.encode(keys, key_codes, as_text=True)
+        value = frames.encode(values, value_codes, as_text=True)
         _check_whole(name, "label_key", key_codes, key)
         _check_whole(name, "label_value", value_codes, value)
         pairs = key.astype(np.int64) << 32 | value
         key_names, value_names = list(key_codes), list(value_codes)
         table = {}
         for pair in dict.fromkeys(pairs.tolist()):
-            label = (str(key_names[pair >> 32]), str(value_names[pair & 0xFFFFFFFF]))
+            label = (key_names[pair >> 32], value_names[pair & 0xFFFFFFFF])
             table[pair] = self.labels.setdefault(label, len(self.labels))
         return np.fromiter(map(table.__getitem__, pairs.tolist()), np.int32, len(pairs))
 
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
         metadata = [self.metadata.get(place) for place in range(len(self.datums))]
-        uids = [str(uid) for uid in self.datums]
         return Columns(
-            uids, metadata, list(self.labels), groundtruths, predictions, self.annotations, frozenset(self.uids)
+            list(self.datums),
+            metadata,
+            list(self.labels),
+            groundtruths,
+            predictions,
+            self.annotations,
+            frozenset(self.uids),
         )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 
 
 def is_frame(data: object) -> bool:
@@ -98,8 +99,51 @@ def is_missing(value: object) -> bool:
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
-def encode(values: Iterable[Any], codes: dict[Any, int]) -> NDArray[np.int32]:
+def text_of(value: Any) -> Any:
+    """A uid or label as text, so that 1, 1.0 and "1" of two frames are one; what is missing stays what it is.
+
+    Example:
+        >>> [text_of(value) for value in (1, 1.0, "1", 0.5, b"1", None)]
+        ['1', '1', '1', '0.5', '1', None]
+    """
+    if isinstance(value, str) or is_missing(value):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def numbers(name: str, frame: Any, wanted: str) -> NDArray[np.float64]:
+    """One column as float64; missing values are NaN.
+
+    Args:
+        name: of the frame, for messages.
+        frame: from :func:`open_frame`.
+        wanted: name of the column.
+
+    Raises:
+        InputTypeError: the column holds something else than numbers.
+    """
+    array = column(name, frame, wanted)
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64)
+    listed = [float("nan") if is_missing(value) else value for value in array.tolist()]
+    for row, value in enumerate(listed):
+        if not isinstance(value, (int, float, Decimal)):
+            raise InputTypeError(f"{name} column {wanted!r} must hold numbers but row {row} has {value!r}")
+    try:
+        return np.array(list(map(float, listed)), np.float64)
+    except OverflowError:
+        raise InputError(f"{name} column {wanted!r} must hold numbers of at most 1.8e308") from None
+
+
+def encode(values: Iterable[Any], codes: dict[Any, int], as_text: bool = False) -> NDArray[np.int32]:
     """Each value's place in ``codes``; values that are new get the next place.
+
+    Args:
+        values: what to encode.
+        codes: place of each value so far; grows.
+        as_text: encode what :func:`text_of` makes of each value.
 
     Example:
         >>> codes = {"a": 0}
@@ -107,6 +151,7 @@ def encode(values: Iterable[Any], codes: dict[Any, int]) -> NDArray[np.int32]:
         ([1, 0, 1], {'a': 0, 'b': 1})
     """
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    places = {}
     for value in dict.fromkeys(listed):
-        codes.setdefault(value, len(codes))
-    return np.fromiter(map(codes.__getitem__, listed), np.int32, len(listed))
+        places[value] = codes.setdefault(text_of(value) if as_text else value, len(codes))
+    return np.fromiter(map(places.__getitem__, listed), np.int32, len(listed))

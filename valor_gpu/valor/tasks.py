@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
 from valor_gpu.valor.enums import TaskType
@@ -22,6 +23,7 @@ DATUM, ANNOTATION = "datum_metadata", "annotation_metadata"
 _GEOMETRIES = ("bounding_box", "polygon", "raster")
 _OTHERS = ("embedding", "text", "context_list")
 _TASKS = ("implied_task_types", "implied_task_type")
+_TASK_NAMES = tuple(task.value for task in TaskType)
 
 
 def is_classification(name: str, uid: str, annotation: Annotation) -> bool:
@@ -83,8 +85,10 @@ def classification_rows(
     for column in _TASKS:
         if column in names:
             for row, tasks in enumerate(frames.values(name, frame, column)):
-                if not frames.is_missing(tasks):
-                    listed = [tasks] if isinstance(tasks, str) else list(tasks)
+                listed = [] if frames.is_missing(tasks) else [tasks] if isinstance(tasks, str) else list(tasks)
+                for task in listed:
+                    check_choice(f"{name} column {column!r}", task, _TASK_NAMES)
+                if listed:
                     kept[row] = TaskType.CLASSIFICATION.value in listed
                     skipped[row] = TaskType.SKIP.value in listed
     if skipped.any():
