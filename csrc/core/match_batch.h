@@ -67,7 +67,7 @@ enum Option : int64_t {
 };
 
 constexpr int kPaddingBucket = 255;
-constexpr int kImageColumns = 6;
+constexpr int kImageColumns = 8;
 
 // The row tables, see docs/design/001-detection-records.md.
 struct Output {

@@ -1,5 +1,7 @@
 // Detections and ground truths of a batch: loading and checking a row, and hashing its content.
 #pragma once
+#include <math.h>
+
 #include "boxes.h"
 #include "load.h"
 #include "match_batch.h"
@@ -32,6 +34,25 @@ VALOR_HD bool finite(const Box& box) {
   return total == 0.0;  // inf - inf and nan - nan are nan
 }
 
+VALOR_HD double max_size(double a, double b) {
+  const double size_a = fabs(a), size_b = fabs(b);
+  return size_a > size_b ? size_a : size_b;
+}
+
+// Counts what in the boxes of a side is mostly a mistake, for Result to tell: negative sizes, and how far
+// coordinates reach (boxes in fractions of the image reach 1, others far more).
+struct BoxExtent {
+  int64_t negative = 0;
+  double reach = 0.0;
+
+  VALOR_HD void add(const Box& box) {
+    negative += box.w < 0.0 || box.h < 0.0;
+    const double position = max_size(box.x, box.y), size = max_size(box.w, box.h);
+    const double most = position > size ? position : size;
+    reach = most > reach ? most : reach;
+  }
+};
+
 VALOR_HD bool fits_int32(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX; }
 
 struct LoadedDetection {
@@ -62,8 +83,8 @@ struct LoadedTruth {
 };
 
 // User input (kUserInput) has crowd flags of 0 or 1 and, as in torchmetrics, an area that is not positive
-// stands for the area of the box, and an infinite one is an error; without that check flags are TruthFlag words and areas are taken as they
-// are.
+// stands for the area of the box, and an infinite one is an error; without that check flags are TruthFlag
+// words and areas are taken as they are.
 VALOR_HD LoadedTruth load_truth(const Rule& rule, const Segment& segment, int64_t row) {
   LoadedTruth t;
   t.box = load_box(reinterpret_cast<const void*>(segment.true_boxes), row,

@@ -204,9 +204,13 @@ VALOR_HD int bucket_of(const Rule& rule, int64_t rank) {
   return m;
 }
 
+VALOR_HD int64_t pack_pair(uint32_t low, uint32_t high) {
+  return static_cast<int64_t>(low | static_cast<uint64_t>(high) << 32);
+}
+
 // Without an id the image is named by its own content, so that no order of arrival can change a tie.
 VALOR_HD void write_image(const Rule& rule, const Segment& segment, int64_t* row, uint64_t truth_hash,
-                          uint64_t record_hash) {
+                          uint64_t record_hash, const BoxExtent& detections, const BoxExtent& truths) {
   const uint64_t content = (rule.options & kHashed) ? mix(fold(truth_hash, record_hash)) : 0;
   row[0] = !segment.has_id      ? static_cast<int64_t>(content)
            : segment.id_address ? *reinterpret_cast<const int64_t*>(segment.id_address)
@@ -216,6 +220,9 @@ VALOR_HD void write_image(const Rule& rule, const Segment& segment, int64_t* row
   row[3] = static_cast<int64_t>(record_hash);
   row[4] = segment.detections;
   row[5] = segment.truths;
+  row[6] = pack_pair(static_cast<uint32_t>(detections.negative), static_cast<uint32_t>(truths.negative));
+  row[7] =
+      pack_pair(bits_of(static_cast<float>(detections.reach)), bits_of(static_cast<float>(truths.reach)));
 }
 
 }  // namespace valor

@@ -84,6 +84,12 @@ VALOR_HD uint64_t bits_of(double value) {
   return bits;
 }
 
+VALOR_HD uint32_t bits_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 // An unsigned key whose ascending order is descending value; -0.0 ties with 0.0 and NaN comes last.
 VALOR_HD uint64_t descending_key(double value) {
   if (value != value) return ~0ull;

@@ -73,7 +73,8 @@ class Image {
     if (error != kNoError) return error;
     order_by_score();
     group_truths();
-    write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash_, record_hash_);
+    write_image(rule_, segment_, out_.images + index * kImageColumns, truth_hash_, record_hash_,
+                detection_extent_, truth_extent_);
     const double lowest = lowest_threshold(rule_);
     for (int64_t first = 0; first < rule_.lanes(); first += 64) match(Chunk::at(rule_, first), lowest);
     return kNoError;
@@ -88,6 +89,7 @@ class Image {
       LoadedDetection& d = s_.detections[i];
       d = load_detection(rule_, segment_, i);
       if (d.error) return box_error(index, i, d.error);
+      detection_extent_.add(d.box);
       if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
     }
     for (int64_t i = detections_; i < segment_.detections; ++i) write_padding(rule_, detection_row(i));
@@ -101,8 +103,9 @@ class Image {
       t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
       if (t.error) return box_error(index, j, t.error);
       write_truth(rule_, out_.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area, j < truths_);
-      if ((rule_.options & kHashed) && j < truths_)
-        truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
+      if (j >= truths_) continue;
+      truth_extent_.add(t.box);
+      if (rule_.options & kHashed) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
     }
     return kNoError;
   }
@@ -185,6 +188,7 @@ class Image {
   Scratch& s_;
   int64_t detections_ = 0, truths_ = 0;
   uint64_t record_hash_ = 0, truth_hash_ = 0;
+  BoxExtent detection_extent_, truth_extent_;
 };
 
 // A batch whose fields are one array each for all images: where the arrays begin, and how many bytes a row

@@ -3,6 +3,7 @@
 // the whole warp.
 #include "../core/matching.h"
 #include "../core/sort.h"
+#include "copy_bytes.h"
 #include "launch.h"
 
 namespace valor {
@@ -76,18 +77,6 @@ VALOR_HD int64_t shared_bytes_of(const Rule& rule, int64_t detections, int64_t t
   return (Scratch::bytes(detections, truths) + 15) / 16 * 16 + 16 + detections * rule.detection_bytes();
 }
 
-// Copies bytes whose source and destination are equal modulo 16, in words of 16 where they are whole.
-__device__ __forceinline__ void copy_bytes(const Warp& warp, uint8_t* to, const uint8_t* from,
-                                           int64_t bytes) {
-  const int64_t before = -reinterpret_cast<intptr_t>(to) & 15, head = before < bytes ? before : bytes;
-  const int64_t words = (bytes - head) / 16;
-  for (int64_t i = warp.lane(); i < head; i += 32) to[i] = from[i];
-  for (int64_t i = warp.lane(); i < words; i += 32)
-    memcpy(__builtin_assume_aligned(to + head + 16 * i, 16),
-           __builtin_assume_aligned(from + head + 16 * i, 16), 16);
-  for (int64_t i = head + 16 * words + warp.lane(); i < bytes; i += 32) to[i] = from[i];
-}
-
 class ImageWarp {
  public:
   __device__ __forceinline__ ImageWarp(const MatchTask& task, const Rule& rule, const Segment& segment,
@@ -103,7 +92,8 @@ class ImageWarp {
     for (int32_t i = detections_ + warp_.lane(); i < segment_.detections; i += 32)
       write_padding(rule_, row(i));
     if (warp_.lane() == 0)
-      write_image(rule_, segment_, task_.out.images + image * kImageColumns, truth_hash_, record_hash_);
+      write_image(rule_, segment_, task_.out.images + image * kImageColumns, truth_hash_, record_hash_,
+                  detection_extent_, truth_extent_);
     order();
     lowest_ = lowest_threshold(rule_);
     const Chunk chunk = Chunk::at(rule_, 0);
@@ -141,12 +131,20 @@ class ImageWarp {
       atomicMin(reinterpret_cast<long long*>(task_.error), static_cast<long long>(error));
     record_hash_ = warp_.sum(record_hash_);
     truth_hash_ = warp_.sum(truth_hash_);
+    join(detection_extent_);
+    join(truth_extent_);
     return warp_.ballot(error != kNoError) == 0;
+  }
+
+  __device__ __forceinline__ void join(BoxExtent& extent) const {
+    extent.negative = static_cast<int64_t>(warp_.sum(static_cast<uint64_t>(extent.negative)));
+    extent.reach = warp_.max(extent.reach);
   }
 
   __device__ __forceinline__ void clear() {
     detections_ = truths_ = 0;
     record_hash_ = truth_hash_ = 0;
+    detection_extent_ = truth_extent_ = BoxExtent{};
     for (int32_t j = warp_.lane(); j < segment_.truths; j += 32)
       write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), 0, 0, 0.0, false);
   }
@@ -157,6 +155,7 @@ class ImageWarp {
     for (int32_t i = warp_.lane(); i < detections_; i += 32) {
       const LoadedDetection d = load_detection(rule_, segment_, i);
       if (d.error && error == kNoError) error = box_error(image, i, d.error);
+      detection_extent_.add(d.box);
       if (rule_.options & kHashed) record_hash_ += hash_detection(i, d.box, d.score, d.label);
       s_.detections()[i] = Ranked{descending_key(d.score), cell_label(d.label), i};
     }
@@ -171,6 +170,7 @@ class ImageWarp {
       write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area,
                   j < truths_);
       if (j >= truths_) continue;
+      truth_extent_.add(t.box);
       if (rule_.options & kHashed) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
       s_.taken()[j] = truth_key(cell_label(t.label), j);
     }
@@ -311,6 +311,7 @@ class ImageWarp {
   uint8_t* rows_;  // where rows are put together: in shared memory, or in the table
   int32_t detections_ = 0, truths_ = 0, candidates_ = 0;
   uint64_t record_hash_ = 0, truth_hash_ = 0;
+  BoxExtent detection_extent_, truth_extent_;
   double lowest_ = 0.0;
 };
 

@@ -269,14 +269,38 @@ def test_tie_interval_holds_every_order_of_tied_scores() -> None:
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
-def test_ground_truths_of_negative_width_or_height_are_counted(average: str) -> None:
+def test_boxes_of_negative_width_or_height_are_counted(average: str) -> None:
     """As boxes xywh are when they are read as xyxy."""
-    boxes = torch.tensor([[50.0, 9, 10, 10], [9, 50, 10, 10], [0, 0, 10, 10], [9, 50, 10, 10]])
-    target = [dict(boxes=boxes, labels=torch.tensor([0, 1, 1, 1]), iscrowd=torch.tensor([0, 0, 0, 1]))]
+    boxes = torch.tensor([[50.0, 9, 10, 10], [9, 50, 10, 10], [0, 0, 10, 10], [50, 50, 10, 10]])
+    labels = torch.tensor([0, 1, 1, 1])
+    target = [dict(boxes=boxes, labels=labels, iscrowd=torch.tensor([0, 0, 0, 1]), area=torch.full((4,), 9.0))]
     metric = MeanAveragePrecision(average=average)
-    metric.update([dict(boxes=boxes, scores=torch.ones(4), labels=torch.tensor([0, 1, 1, 1]))], target)
+    metric.update([dict(boxes=boxes[1:], scores=torch.ones(3), labels=labels[1:])] * 2, target * 2)
     counts = metric.result().counts
-    assert counts["ground_truths_outside_area_ranges"] == 2 and counts["ignored_ground_truths"] == 1
+    assert counts["ground_truths_of_negative_size"] == 6 and counts["detections_of_negative_size"] == 4
+    assert counts["detections_in_fractions"] == counts["ground_truths_in_fractions"] == 0
+
+
+@pytest.mark.parametrize("side", ["detections", "ground_truths"])
+def test_boxes_in_fractions_against_boxes_in_pixels_are_counted(side: str) -> None:
+    pixels = torch.tensor([[10.0, 10, 200, 300], [0, 0, 50, 60]])
+    fractions = {"detections": (pixels / 640, pixels), "ground_truths": (pixels, pixels / 640)}
+    dt, gt = fractions[side]
+    metric = MeanAveragePrecision()
+    for image in range(3):  # a repeated image counts once
+        one = dict(image_id=min(image, 1), boxes=gt, labels=torch.tensor([0, 0]))
+        metric.update([dict(boxes=dt, scores=torch.ones(2), labels=torch.tensor([0, 1]))], [one])
+    counts = metric.result().counts
+    others = {"detections", "ground_truths"} - {side}
+    assert counts[f"{side}_in_fractions"] == 4 and counts[f"{others.pop()}_in_fractions"] == 0
+
+
+def test_boxes_in_fractions_on_both_sides_are_not_doubtful() -> None:
+    boxes = torch.tensor([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.4, 0.9]])
+    metric = MeanAveragePrecision()
+    metric.update([dict(boxes=boxes, scores=torch.ones(2), labels=torch.tensor([0, 1]))],
+                  [dict(boxes=boxes, labels=torch.tensor([0, 1]))])  # fmt: skip
+    assert not any(count for name, count in metric.result().counts.items() if "fraction" in name or "negative" in name)
 
 
 def test_result_says_what_was_counted_and_why_a_number_is_missing() -> None:
@@ -289,7 +313,9 @@ def test_result_says_what_was_counted_and_why_a_number_is_missing() -> None:
     metric.update(preds, target)
     result = metric.result()
     counted = dict(images=1, repeated_images=0, ground_truths=2, ignored_ground_truths=1, detections=3)
-    assert dict(result.counts) == dict(counted, detections_beyond_limit=1, ground_truths_outside_area_ranges=0)
+    doubtful = [f"{side}_{kind}" for kind in ("of_negative_size", "in_fractions")
+                for side in ("detections", "ground_truths")]  # fmt: skip
+    assert dict(result.counts) == dict(counted, detections_beyond_limit=1, **dict.fromkeys(doubtful, 0))
     assert result.reason("map_75") == "0.75 is not among the iou_thresholds"
     assert result.reason("map_large") == "no ground truth counts for it"
     assert result.values["map"] == result.values["map_per_class"]["0"] == pytest.approx(1.0)

@@ -8,25 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco.layout import Layout
-
-_PIXELS = 2.0  # what boxes in fractions of an image do not reach, even if they stick out of it
+from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 
 
 def count_doubtful_values(layout: Layout) -> dict[str, int]:
-    """Counts NaN scores, negative sizes, and boxes that seem to be in fractions of the image.
-
-    Boxes of one side seem to be in fractions when none of its coordinates is beyond 1 while those of the other side
-    reach more than 2; then all boxes of that side are counted.
-    """
-    detections, ground_truths = layout.detections.take("bbox"), layout.ground_truths.take("bbox")
-    reach = _reach(detections), _reach(ground_truths)
-    return {
-        "detections_with_nan_score": int(np.isnan(layout.detections.take("score")).sum()),
-        "detections_of_negative_size": _negative_sizes(detections),
-        "ground_truths_of_negative_size": _negative_sizes(ground_truths),
-        "detections_in_fractions": len(detections) if 0 < reach[0] <= 1 and reach[1] > _PIXELS else 0,
-        "ground_truths_in_fractions": len(ground_truths) if 0 < reach[1] <= 1 and reach[0] > _PIXELS else 0,
-    }
+    """Counts NaN scores, and the boxes that :func:`~valor_gpu.reduce.doubtful_boxes.count_doubtful_boxes` counts."""
+    sides = map(_side, (layout.detections.take("bbox"), layout.ground_truths.take("bbox")))
+    nan_scores = int(np.isnan(layout.detections.take("score")).sum())
+    return {"detections_with_nan_score": nan_scores, **count_doubtful_boxes(*sides)}
 
 
 def describe_doubtful_values(counts: Mapping[str, int]) -> list[str]:
@@ -58,10 +47,6 @@ _SENTENCES = {
 }
 
 
-def _negative_sizes(boxes: NDArray[np.float64]) -> int:
-    return int(((boxes[:, 2] < 0) | (boxes[:, 3] < 0)).sum())
-
-
-def _reach(boxes: NDArray[np.float64]) -> float:
-    """The largest coordinate, as a size; 0 without boxes."""
-    return float(max(boxes.max(initial=0), -boxes.min(initial=0)))
+def _side(boxes: NDArray[np.float64]) -> BoxSide:
+    negative = int(((boxes[:, 2] < 0) | (boxes[:, 3] < 0)).sum())
+    return BoxSide(len(boxes), negative, float(max(boxes.max(initial=0), -boxes.min(initial=0))))

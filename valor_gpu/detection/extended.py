@@ -106,7 +106,7 @@ def cell_ious(
     scores = record_scores(records.detections)
     out: dict[Cell, Tensor | list[int]] = {}
     dt_start = gt_start = 0
-    for position, (key, has_id, *_, dt_count, gt_count) in enumerate(records.images.tolist()):
+    for position, (key, has_id, _, _, dt_count, gt_count, *_) in enumerate(records.images.tolist()):
         dt_rows, gt_rows = slice(dt_start, dt_start + dt_count), slice(gt_start, gt_start + gt_count)
         dt_start, gt_start = dt_rows.stop, gt_rows.stop
         for label in [0] if agnostic else labels:

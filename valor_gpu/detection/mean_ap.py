@@ -168,8 +168,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     def result(self, tie_interval: bool = False) -> Result:
         """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.
 
-        The count ``ground_truths_outside_area_ranges`` is mostly 0: a box of negative width or height has a negative
-        area, which no range holds, so that it counts for nothing. Is ``box_format`` right?
+        The counts ``detections_of_negative_size``, ``detections_in_fractions`` and their like of ground truths are 0
+        unless boxes are mostly mistakes: corners given as sizes or the reverse (is ``box_format`` right?), or
+        fractions of the image on one side and pixels on the other.
 
         Args:
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
@@ -234,7 +235,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             "ignored_ground_truths": tally.ignored,
             "detections": tally.detections,
             "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
-            "ground_truths_outside_area_ranges": tally.truths - tally.ignored - int(tally.positives[:, 0].sum()),
+            **tally.doubtful,
         }  # fmt: skip
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}

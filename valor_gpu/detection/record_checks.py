@@ -12,7 +12,7 @@ from valor_gpu.ops.curves import record_scores
 from valor_gpu.ops.matching import PADDING_BUCKET, MatchRule
 from valor_gpu.state import check_elements
 
-_HAS_ID, _DETECTIONS, _GROUND_TRUTHS = 1, 4, 5
+_HAS_ID, _DETECTIONS, _GROUND_TRUTHS, _NEGATIVE, _REACH = 1, 4, 5, slice(6, 7), slice(7, 8)
 
 
 class RecordChoices(NamedTuple):
@@ -33,7 +33,7 @@ def check_images(images: Tensor, detections: int, ground_truths: int) -> None:
     """Raises :class:`InputError` unless the rows that images count are those of the tables.
 
     Args:
-        images: int64 ``[I, 6]``.
+        images: int64 ``[I, 8]``.
         detections: rows of the table of detections.
         ground_truths: rows of the table of ground truths.
     """
@@ -48,6 +48,11 @@ def check_images(images: Tensor, detections: int, ground_truths: int) -> None:
         check_elements("images", images, (sizes >= 0) & (sizes <= rows), need)
         if (total := int(sizes.sum())) != rows:
             raise InputError(f"state field {name} must have {total} rows, as images say, but has {rows}")
+    negative, sizes = images[:, _NEGATIVE].contiguous().view(torch.int32), images[:, [_DETECTIONS, _GROUND_TRUTHS]]
+    good = ((negative >= 0) & (negative <= sizes)).all(1)
+    check_elements("images", images, good, "count at most the rows of the image in column 6")
+    reach = images[:, _REACH].contiguous().view(torch.float32)
+    check_elements("images", images, (reach >= 0).all(1), "hold two sizes in column 7")
 
 
 def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:

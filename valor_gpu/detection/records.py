@@ -6,6 +6,7 @@ Row layouts: docs/design/001-detection-records.md.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,11 @@ from valor_gpu.ops.curves import (
     precision_recall,
 )
 from valor_gpu.ops.matching import IMAGE_COLUMNS, Matched, MatchRule
+from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 from valor_gpu.state import State, joined
 
-_ID, _HAS_ID, _TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _TRUTHS = range(len(IMAGE_COLUMNS))
+_ID, _HAS_ID, _TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _TRUTHS = range(6)
+_NEGATIVE, _REACH = slice(6, 7), slice(7, 8)  # two words of 32 bits: of the detections, of the ground truths
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class DetectionRecords(State):
     Attributes:
         detections: uint8 ``[D, 13 + 2B]``.
         ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
-        images: int64 ``[I, 6]``.
+        images: int64 ``[I, 8]``.
     """
 
     detections: Tensor = joined()
@@ -72,7 +75,7 @@ class ImageOrder:
     Attributes:
         kept: int64 ``[I']`` rows of the images table.
         repeated: how many images were left out because their id and ground truth came again.
-        table: int64 ``[I, 6]``, the images table on the host.
+        table: int64 ``[I, 8]``, the images table on the host.
     """
 
     kept: NDArray[np.int64]
@@ -84,7 +87,7 @@ class ImageOrder:
         """Takes repeated images out and orders the rest by key, or by arrival.
 
         Args:
-            images: int64 ``[I, 6]``.
+            images: int64 ``[I, 8]``.
             by_key: order by image id (or content hash), not by arrival.
 
         Raises:
@@ -101,6 +104,13 @@ class ImageOrder:
         lengths = self.table[:, column]
         starts = np.cumsum(lengths) - lengths
         return torch.from_numpy(starts[self.kept]), torch.from_numpy(lengths[self.kept])
+
+    def doubtful_boxes(self, detections: int, ground_truths: int) -> dict[str, int]:
+        """Boxes of the kept images that are mostly mistakes, of so many detections and ground truths, by kind."""
+        kept = self.table[self.kept]
+        negative = kept[:, _NEGATIVE].copy().view(np.int32).sum(0, dtype=np.int64).tolist()
+        reach = kept[:, _REACH].copy().view(np.float32).max(0, initial=0).tolist()
+        return count_doubtful_boxes(*map(BoxSide, (detections, ground_truths), negative, reach))
 
     def select(self, rows: Tensor, column: int) -> Tensor:
         """The rows of a table, whose row counts stand in ``column``, that belong to kept images."""
@@ -148,6 +158,7 @@ class Tally:
         repeated: repeated images left out.
         truths: ground truths that count in no or some area range; ``ignored`` of them are crowds or ignored.
         detections: detections within or beyond the max-detection limits.
+        doubtful: counts of boxes that are mostly mistakes.
     """
 
     records: DetectionRecords
@@ -160,6 +171,7 @@ class Tally:
     truths: int
     ignored: int
     detections: int
+    doubtful: Mapping[str, int]
 
     @classmethod
     def of(cls, records: DetectionRecords, rule: MatchRule, *, by_key: bool = True, agnostic: bool = False) -> Tally:
@@ -173,7 +185,7 @@ class Tally:
         ordered = order_records(records.detections, starts, lengths, classes, shape.limits, agnostic)
         positives = count_truths(truths, classes, shape.areas, agnostic)
         found, true, ignored = totals.tolist()
-        counts = (len(images.kept), images.repeated, true, ignored, found)
+        counts = (len(images.kept), images.repeated, true, ignored, found, images.doubtful_boxes(found, true))
         return cls(records, ordered, labels, positives, shape, *counts)
 
     def curves(self, recall_thresholds: Tensor, full: bool = False, ties: str = "given") -> Curves:

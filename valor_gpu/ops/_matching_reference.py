@@ -115,6 +115,21 @@ def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
     return truths, records
 
 
+def _negative_sizes(boxes: Tensor) -> Tensor:
+    """int64 ``[]``: boxes of negative width or height."""
+    return (boxes[:, 2:] < 0).any(1).sum()
+
+
+def _reach(boxes: Tensor) -> Tensor:
+    """int64 ``[]``: the float32 bits of the largest coordinate as a size, 0 without boxes."""
+    return torch.cat((boxes.reshape(-1).abs(), boxes.new_zeros(1))).max().float().view(torch.int32).long()
+
+
+def _pair(low: Tensor, high: Tensor) -> Tensor:
+    """int64 ``[]`` of two words of 32 bits."""
+    return low | high << 32
+
+
 def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
     """(row, code) of the first bad row, detections before ground truths on a tie; ``NO_ERROR`` if there is none."""
     int32 = torch.iinfo(torch.int32)
@@ -286,11 +301,11 @@ def match_boxes(
     parts.append(_no_rows(rule, device))
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
     matches = out[3] if options & _WANT_MATCHES else out[3][:0]
-    return out[0], out[1], out[2].reshape(-1, 6), matches, torch.tensor(error, device=device)
+    return out[0], out[1], out[2].reshape(-1, 8), matches, torch.tensor(error, device=device)
 
 
 def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:
-    """int64 ``[6]``: the row of the images table."""
+    """int64 ``[8]``: the row of the images table."""
     zero = torch.zeros((), dtype=torch.int64, device=image.labels.device)
     truth_hash, record_hash = _hashes(image) if options & _HASHED else (zero, zero)
     content = _mix(_fold(truth_hash, record_hash)) if options & _HASHED else zero
@@ -298,4 +313,6 @@ def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[l
         content = image_ids[0].reshape(-1)[i] if len(image_ids) == 1 else image_ids[i].reshape(())
     rest = torch.tensor([sizes[0][i], sizes[1][i]], device=zero.device)
     has_id = zero + bool(image_ids)
-    return torch.cat((torch.stack((content.to(zero.device), has_id, truth_hash, record_hash)), rest))
+    sides = (image.boxes, image.true_boxes)
+    extents = torch.stack((_pair(*map(_negative_sizes, sides)), _pair(*map(_reach, sides))))
+    return torch.cat((torch.stack((content.to(zero.device), has_id, truth_hash, record_hash)), rest, extents))

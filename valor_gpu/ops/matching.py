@@ -26,7 +26,10 @@ from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 
 PADDING_BUCKET = 255
-IMAGE_COLUMNS = ("ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS")
+IMAGE_COLUMNS = (
+    "ID", "HAS_ID", "TRUTH_HASH", "RECORD_HASH", "DETECTIONS", "TRUTHS",
+    "NEGATIVE_SIZES", "REACHES",
+)  # fmt: skip
 CROWD, IGNORED, ID_ZERO = 1, 2, 4
 FREE = 1
 AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
