@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
+from valor_gpu.judge import Question, question_metric, run_judge
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.statistics import Prices, standard_error, summarize, variance_split
 
@@ -89,6 +92,43 @@ def test_numbers_that_do_not_exist_have_reasons() -> None:
     assert summarize([[failed(Status.TIMEOUT)], [scored(3.0)]], 0, math.inf).upper == math.inf
     with pytest.raises(InputError, match="clusters must hold one id per row, 1, but has 2"):
         summarize([[scored(1)]], 0, 1, clusters="ab")
+
+
+class Element:
+    """Of a tensor: equal and hashed as itself, whatever it holds."""
+
+
+class Vector:
+    """A sequence as tensors are, whose elements are ids only as plain numbers."""
+
+    def __init__(self, *ids: int) -> None:
+        self.ids = list(ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Element]:
+        return (Element() for _ in self.ids)
+
+    def tolist(self) -> list[int]:
+        return self.ids
+
+
+def test_clusters_of_every_kind_are_the_same_clusters() -> None:
+    values = [1.0, 1.0, 5.0, 5.0, 9.0, 9.0]
+    expected = standard_error(values, "aabbcc")
+    kinds: list[Any] = [Vector(0, 0, 1, 1, 2, 2), np.array([0, 0, 1, 1, 2, 2]), [(0,), (0,), (1,), (1,), (2,), (2,)]]
+    assert [standard_error(values, kind) for kind in kinds] == [expected] * 3
+    assert summarize([[scored(value)] for value in values], 0, 9, clusters=kinds[0]).standard_error == expected
+
+
+@pytest.mark.parametrize("clusters", [[["a"]], [math.nan], [(["a"],)], iter("a"), np.zeros((1, 2)), "ab"])
+def test_clusters_that_cannot_be_are_found_before_anything_is_asked(clusters: Any) -> None:
+    asked: list[Any] = []
+    metric = question_metric("q", lambda row: Question([{"role": "user", "content": "?"}], int), 0, 9)
+    with pytest.raises(InputError, match="clusters must hold"):
+        run_judge([1], [metric], asked.append, clusters=clusters)
+    assert not asked
 
 
 def test_prices_of_cached_tokens() -> None:

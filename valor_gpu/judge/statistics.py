@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.judge.protocol import Judgement, Usage
@@ -94,6 +95,36 @@ def _scale(values: Sequence[float]) -> float:
     return 2.0 ** (math.frexp(greatest)[1] - 1) if greatest > 1e140 else 1.0
 
 
+def check_clusters(clusters: Sequence[Hashable] | None, count: int) -> list[Hashable] | None:
+    """Returns ``clusters`` as a list of ids that are equal when they say the same.
+
+    Raises:
+        InputError: there are more or fewer than ``count``, or one cannot tell rows apart: NaN, or a list.
+
+    Example:
+        >>> check_clusters("aab", 3)
+        ['a', 'a', 'b']
+    """
+    if clusters is None:
+        return None
+    if not hasattr(clusters, "__len__") or len(clusters) != count:
+        found = f"has {len(clusters)}" if hasattr(clusters, "__len__") else f"is {type(clusters).__name__}"
+        raise InputError(f"clusters must hold one id per row, {count}, but {found}")
+    # Elements of a tensor are equal only to themselves; as plain numbers they are ids.
+    ids: list[Hashable] = list(clusters.tolist() if hasattr(clusters, "tolist") else clusters)
+    for index, one in enumerate(ids):
+        if not _is_id(one):
+            raise InputError(f"clusters must hold ids of rows but clusters[{index}] is {one!r}")
+    return ids
+
+
+def _is_id(value: Any) -> bool:
+    try:
+        return bool(hash(value) is not None and value == value)
+    except Exception:
+        return False
+
+
 def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> float:
     """Standard error of the mean of ``values``.
 
@@ -117,6 +148,7 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
     n = len(values)
     if n < 2:
         return math.nan
+    clusters = check_clusters(clusters, n)
     scale = _scale(values)
     if scale != 1.0:
         return standard_error([value / scale for value in values], clusters) * scale
@@ -181,7 +213,7 @@ def summarize(
         prices: of tokens.
 
     Raises:
-        InputError: ``clusters`` has another length than ``rows``.
+        InputError: ``clusters`` does not hold one id per row.
 
     Example:
         >>> from valor_gpu.judge.protocol import Status
@@ -189,8 +221,7 @@ def summarize(
         >>> found.mean, found.lower, found.upper, dict(found.n_failed)
         (4.0, 2.5, 4.5, {'timeout': 1})
     """
-    if clusters is not None and len(clusters) != len(rows):
-        raise InputError(f"clusters must hold one id per row, {len(rows)}, but has {len(clusters)}")
+    clusters = check_clusters(clusters, len(rows))
     flat = [judgement for row in rows for judgement in row]
     scored = [(at, mean) for at, row in enumerate(rows) if not math.isnan(mean := row_mean(row))]
     means = [mean for _, mean in scored]
