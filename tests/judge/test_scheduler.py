@@ -137,6 +137,13 @@ def test_a_server_that_asks_to_come_back_tomorrow_is_asked_no_more() -> None:
     assert found[-1].status is Status.RATE_LIMITED and "daily limit" in found[-1].error
 
 
+def test_a_wish_to_wait_in_a_failure_of_one_row_stops_nothing() -> None:
+    odd = JudgeError(Status.BAD_REQUEST, "no such thing", 86400.0)
+    judge = Scripted(lambda number, text: odd if number == 3 else "4")
+    found, _ = ask_all(judge, 20, Limits(concurrency=2))
+    assert sum(one.ok for one in found) == 19
+
+
 def test_retry_after_shuts_the_gate_for_all_and_concurrency_halves_then_recovers() -> None:
     judge = Scripted(lambda number, text: JudgeError(Status.RATE_LIMITED, "slow", 30.0) if number < 8 else "4")
     scheduler = Scheduler(judge, Limits(concurrency=8), seed=1)

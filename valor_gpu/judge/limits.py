@@ -93,8 +93,8 @@ class Limits:
         return max(own, (error.retry_after or 0.0) * (1.0 + 0.25 * rng.random()))
 
     def too_long(self, error: JudgeError) -> bool:
-        """Whether the server asks to wait for longer than ``longest_wait``."""
-        return error.retry_after is not None and error.retry_after > self.longest_wait
+        """Whether the server asks to wait for longer than ``longest_wait`` before it takes any request."""
+        return error.status in RETRIED and error.retry_after is not None and error.retry_after > self.longest_wait
 
 
 class Window:
