@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
+from valor_gpu.errors import InputError
 from valor_gpu.judge import (
     CallableJudge,
+    FailedJudgement,
     JudgeCache,
     JudgeError,
+    Judgement,
     Limits,
     LLMMetric,
     NotApplicable,
+    ParseError,
     Question,
     Reply,
     Status,
@@ -49,6 +53,10 @@ class OddError(Exception):
         raise RuntimeError("no text")
 
 
+class Panic(BaseException):
+    """As bindings to other languages raise them."""
+
+
 def raises(error: BaseException) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
         raise error
@@ -62,7 +70,7 @@ ODD_VALUES: list[Any] = [
 ]  # fmt: skip
 ODD_ERRORS = [
     ValueError("x"), OverflowError("x"), ZeroDivisionError("x"), RecursionError("x"), MemoryError(), StopIteration(),
-    AssertionError("x"), OddError(), KeyError("x"), StopAsyncIteration(), TimeoutError("x"),
+    AssertionError("x"), OddError(), KeyError("x"), StopAsyncIteration(), TimeoutError("x"), SystemExit(1), Panic("x"),
 ]  # fmt: skip
 
 
@@ -86,7 +94,7 @@ def test_a_value_that_cannot_be_costs_one_row(value: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", ODD_ERRORS, ids=lambda error: type(error).__name__)
-def test_whatever_a_parser_or_a_metric_raises_costs_one_row(error: Exception) -> None:
+def test_whatever_a_parser_or_a_metric_raises_costs_one_row(error: BaseException) -> None:
     class Own(LLMMetric):
         name = "own"
 
@@ -118,6 +126,51 @@ def test_a_metric_that_returns_no_number_costs_one_row_and_its_only_reply_is_not
         found = [run_judge(["a", "odd"], [Own()], judge, cache=cache).judgements["own"][1][0] for _ in range(3)]
     assert [one.status for one in found] == [Status.METRIC_ERROR, Status.METRIC_ERROR, Status.OK]
     assert found[0].error == "the value must be a number but is NaN" and found[0].attempts == 1
+
+
+@pytest.mark.parametrize("kind", [NotApplicable, ParseError, InputError])
+def test_an_error_whose_text_cannot_be_made_costs_one_row(kind: type[Exception]) -> None:
+    def fail(self: Any) -> str:
+        raise SystemExit("no text")
+
+    error = type("Untold", (kind,), {"__str__": fail})()
+    parsed = question_metric("q", lambda row: about(row, raises(error) if row == "odd" else float), 0, 9)
+    made = question_metric("made", lambda row: raises(error)(row) if row == "odd" else about(row), 0, 9)
+    run = run_judge(["a", "odd"], [parsed, made], lambda messages: "4", limits=NO_REPAIR)
+    for name in ("q", "made"):
+        assert run.scores(name)[0] == 4.0 and "its text cannot be made" in run.judgements[name][1][0].error
+
+
+def test_a_failed_judgement_cannot_smuggle_a_value_in() -> None:
+    class Own(LLMMetric):
+        name, low, high = "own", 1, 5
+
+        async def score(self, row: str, ask: Any) -> Any:
+            raise FailedJudgement(Judgement(row, Status.OK))
+
+    run = run_judge(["abc", 99.0], [Own()], lambda messages: "4")
+    assert run.summaries["own"].n_failed == {"metric_error": 2}
+    assert run.judgements["own"][0][0].error == "judgement must be a Judgement without a value"
+
+
+@pytest.mark.parametrize("error", [StopIteration("x"), SystemExit(2), Panic("x")], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_whatever_a_judge_raises_costs_one_row_at_once(error: BaseException, is_async: bool) -> None:
+    def plain(messages: Any) -> str:
+        if messages[0]["content"] == "odd":
+            raise error
+        return "4"
+
+    class Own:
+        identity = None
+
+        async def __call__(self, messages: Any, schema: Any) -> Reply:
+            return Reply(plain(messages))
+
+    judge: Any = Own() if is_async else plain
+    run = run_judge(["a", "odd", "b"], [question_metric("q", about, 0, 9)], judge)
+    [odd] = run.judgements["q"][1]
+    assert run.summaries["q"].n_failed == {"judge_error": 1} and odd.attempts == 1 and type(error).__name__ in odd.error
 
 
 def test_true_and_false_are_numbers_and_scores_have_them() -> None:

@@ -40,9 +40,14 @@ class FailedJudgement(Exception):
 
     Attributes:
         judgement: what happened to the question.
+
+    Raises:
+        InputError: the judgement is ok.
     """
 
     def __init__(self, judgement: Judgement) -> None:
+        if not isinstance(judgement, Judgement) or judgement.ok:
+            raise InputError("judgement must be a Judgement without a value")
         super().__init__(f"{judgement.status}: {judgement.error}")
         self.judgement = judgement
 

@@ -189,10 +189,22 @@ def describe(error: BaseException) -> str:
         >>> describe(ValueError("no number"))
         'ValueError: no number'
     """
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Text of an exception, also of one whose text cannot be made.
+
+    Example:
+        >>> text_of(ValueError("no number"))
+        'no number'
+    """
     try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return "its text cannot be made"
 
 
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
@@ -213,7 +225,9 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
         try:
             value = function()
         except BaseException as caught:
-            error = caught if isinstance(caught, Exception) else RuntimeError(f"the thread ended by {caught!r}")
+            # A future takes no StopIteration, and what is no Exception would end the loop.
+            passes = isinstance(caught, Exception) and not isinstance(caught, StopIteration)
+            error = caught if passes else RuntimeError(f"the thread ended by {describe(caught)}")
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, error)
 

@@ -11,7 +11,7 @@ from typing import Any
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_metric, check_question, check_value
 from valor_gpu.judge.parse import NotApplicable, ParseError
-from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage, describe
+from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage, describe, text_of
 from valor_gpu.judge.scheduler import Scheduler
 
 PATIENCE = 5.0  # seconds that cancelled requests get to end
@@ -111,23 +111,23 @@ class RowsUnderWay:
         except FailedJudgement as failure:
             end = failure.judgement
         except NotApplicable as error:
-            end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=str(error))
+            end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=text_of(error))
         except ParseError as error:  # of check_value
             asker.reject()
-            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=str(error))
+            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
         except asyncio.CancelledError:
             end = Judgement(None, Status.CANCELLED, asker.reply(), error="the run was cancelled")
         except InputError as error:
-            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=str(error))
-        except Exception as error:  # whatever the metric's own code does with this row
+            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
+        except (KeyboardInterrupt, GeneratorExit) as error:  # raised again where the run was called
+            self._done(error)
+            return
+        except BaseException as error:  # whatever the metric's own code does with this row, exits and panics included
             if isinstance(error, MissingExtraError) and not asker.steps:  # the judge's package: no row can be judged
                 self._done(error)
                 return
             message = f"the metric raised {describe(error)}"
             end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=message)
-        except BaseException as error:  # SystemExit: raised again where the run was called
-            self._done(error)
-            return
         found[metric.name][repeat] = asker.whole(end)
         if sum(map(len, found.values())) == len(self._metrics) * self._repeats:
             judgements = {

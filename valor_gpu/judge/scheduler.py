@@ -30,6 +30,7 @@ from valor_gpu.judge.protocol import (
     Usage,
     as_judge,
     describe,
+    text_of,
 )
 from valor_gpu.judge.replies import Replies
 
@@ -286,7 +287,9 @@ class Scheduler:
                 if _is_cancelled():
                     raise
                 raise JudgeError(Status.JUDGE_ERROR, "the judge cancelled itself", max_retries=0) from None
-            except Exception as error:
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # of bindings to other languages, say
                 raise _raised(error) from error
             if (tokens := self._estimate.learn(characters, reply.usage)) is not None:
                 self._window.correct(entry, tokens)
@@ -342,7 +345,7 @@ class Scheduler:
             await asyncio.wait_for(self._stop.wait(), seconds)
 
 
-def _raised(error: Exception) -> JudgeError:
+def _raised(error: BaseException) -> JudgeError:
     return JudgeError(Status.JUDGE_ERROR, f"the judge raised {describe(error)}", max_retries=0)
 
 
@@ -360,9 +363,11 @@ def _read(question: Question, reply: Reply) -> Judgement:
     try:
         return Judgement(question.parse(reply.text), Status.OK, reply)
     except NotApplicable as error:
-        return Judgement(None, Status.NOT_APPLICABLE, reply, error=str(error))
+        return Judgement(None, Status.NOT_APPLICABLE, reply, error=text_of(error))
     except ParseError as error:
-        return Judgement(None, Status.PARSE_ERROR, reply, error=str(error))
-    except Exception as error:  # whatever the user's parser does with this reply
+        return Judgement(None, Status.PARSE_ERROR, reply, error=text_of(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever the user's parser does with this reply, exits and panics included
         message = f"the reply could not be parsed: {describe(error)}"
         return Judgement(None, Status.PARSE_ERROR, reply, error=message)
