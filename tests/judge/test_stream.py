@@ -144,7 +144,7 @@ def test_a_stream_that_is_left_cancels_what_is_under_way() -> None:
     judge = Waiting(3)
     stream = stream_judge(range(100), [RATE], judge, limits=FOUR)
     assert [next(stream).judgements["q"][0].value for _ in range(3)] == [4.0] * 3
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     assert judge.active == 0 and judge.asked <= 7
     assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
 
@@ -160,7 +160,7 @@ print(next(stream).judgements["q"][0].value)
     assert ended.stdout == "4.0\n" and ended.stderr == ""
 
 
-def test_errors_of_the_rows_and_exits_of_the_code_end_the_run() -> None:
+def test_errors_of_the_rows_end_the_run() -> None:
     def rows() -> Iterator[int]:
         yield 1
         raise OSError("the file is gone")
@@ -173,13 +173,6 @@ def test_errors_of_the_rows_and_exits_of_the_code_end_the_run() -> None:
 
     with pytest.raises(OSError, match="the file is gone"):
         asyncio.run(main())
-
-    def leave(text: str) -> float:
-        raise SystemExit(3)
-
-    metric = question_metric("q", lambda row: Question([{"role": "user", "content": "?"}], leave))
-    with pytest.raises(SystemExit, match="3"):
-        run_judge(range(3), [metric], echo)
 
 
 def test_a_progress_that_raises_leaves_nothing_behind() -> None:
@@ -260,17 +253,17 @@ def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way() -> None:
 def test_a_cancelled_task_gives_back_what_was_judged(texts: bool) -> None:
     judge = Waiting(5)
 
-    caught: list[JudgeCancelled] = []
+    caught: list[BaseException | None] = []
 
     async def work() -> None:
         rows = [TextRow(response=f"text {at}") for at in range(50)]
-        try:  # in the task itself: Python 3.10 makes a plain CancelledError of it for those who await the task
+        try:  # in the task itself: Python 3.10 makes a new CancelledError for those who await the task
             if texts:
                 await evaluate_texts_async(rows, ["Coherence"], judge, limits=FOUR)
             else:
                 await run_judge_async(range(50), [RATE], judge, limits=FOUR)
-        except JudgeCancelled as error:
-            caught.append(error)
+        except asyncio.CancelledError as error:
+            caught.append(error.__cause__)
             raise
 
     async def main() -> None:
@@ -285,10 +278,63 @@ def test_a_cancelled_task_gives_back_what_was_judged(texts: bool) -> None:
     asyncio.run(main())
     [cancelled] = caught
     name = "Coherence" if texts else "q"
-    assert judge.active == 0 and judge.asked == 9
+    assert judge.active == 0 and judge.asked == 9 and isinstance(cancelled, JudgeCancelled)
     assert cancelled.run.summaries[name].n_scored == 5
     assert cancelled.run.summaries[name].n_failed == {"cancelled": 45}
     assert hasattr(cancelled.run, "prompts") is texts
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="timeout and TaskGroup came with Python 3.11")
+def test_timeouts_and_task_groups_know_a_cancelled_run() -> None:
+    async def in_time() -> None:
+        async with asyncio.timeout(0.3):
+            await run_judge_async(range(50), [RATE], Waiting(5), limits=FOUR)
+
+    async def in_group() -> None:
+        async def fail() -> None:
+            await asyncio.sleep(0.3)
+            raise ValueError("of another task")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await run_judge_async(range(50), [RATE], Waiting(5), limits=FOUR)
+
+    with pytest.raises(TimeoutError, match=r"^$") as late:
+        asyncio.run(in_time())
+    cause = late.value.__cause__
+    assert cause is not None and isinstance(cause.__cause__, JudgeCancelled)
+    assert cause.__cause__.run.summaries["q"].n_scored == 5
+    with pytest.raises(Exception, match="unhandled errors in a TaskGroup") as failed:
+        asyncio.run(in_group())  # a group of the error alone, not of a cancellation too
+    assert "sub-exceptions" not in str(failed.value)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("within_loop", [False, True])
+def test_ctrl_c_while_the_caller_works_stops_the_run_and_loses_nothing(within_loop: bool) -> None:
+    judge, caught = Waiting(10**9), []
+
+    def interrupt_at_ten(counts: Any) -> None:
+        if counts.done == 10:
+            while judge.asked < 12:  # some are judged that have not been handed on
+                time.sleep(0.01)
+            signal.raise_signal(signal.SIGINT)
+
+    def start() -> None:
+        try:
+            run_judge(iter(range(500)), [RATE], judge, limits=FOUR, progress=interrupt_at_ten)
+        except JudgeInterrupted as interrupt:
+            caught.append(interrupt)
+            raise
+
+    async def within() -> None:
+        start()
+
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        asyncio.run(within()) if within_loop else start()
+    found = caught[0].run.summaries["q"]
+    assert judge.asked < 100 and found.n_scored + found.n_failed.get("cancelled", 0) == found.n
+    assert found.n_scored + 4 >= judge.asked > 10
 
 
 def test_async_runs_share_a_loop_with_other_work_and_a_judge_with_each_other() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import AsyncIterable, Callable, Generator, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
@@ -17,7 +18,7 @@ from valor_gpu.judge.progress import Progress, ProgressBar
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.rows import JudgedRow, check_metrics
 from valor_gpu.judge.scheduler import Scheduler
-from valor_gpu.judge.statistics import Prices, Summary, row_mean, summarize
+from valor_gpu.judge.statistics import Prices, Summary, check_clusters, row_mean, summarize
 from valor_gpu.judge.stream import open_scheduler, stream_judge, stream_judge_async
 
 
@@ -69,17 +70,18 @@ class JudgeInterrupted(KeyboardInterrupt):
         self.run = run
 
 
-class JudgeCancelled(asyncio.CancelledError):
-    """The task of a run was cancelled.
+class JudgeCancelled(ValorError):
+    """The task of a run was cancelled: the ``__cause__`` of its ``asyncio.CancelledError``.
 
-    To be caught within the task: Python 3.10 shows a plain CancelledError to those who await the task.
+    It is no CancelledError itself, since ``asyncio.timeout`` and task groups know that class alone as a cancellation.
+    Look at it within the task: Python 3.10 shows a new CancelledError without the cause to those who await the task.
 
     Attributes:
         run: results of what was judged; the rest has the status ``cancelled``.
     """
 
     def __init__(self, run: JudgeRun) -> None:
-        super().__init__()
+        super().__init__("the run was cancelled; what was judged is in `run` of this error")
         self.run = run
 
 
@@ -99,8 +101,7 @@ class _Collected:
         self._count = len(rows) if isinstance(rows, Sized) else None
         if clusters is not None and self._count is None:
             raise InputError("clusters must be given with rows of a known number but rows are an iterator")
-        if clusters is not None and len(clusters) != self._count:
-            raise InputError(f"clusters must hold one id per row, {self._count}, but has {len(clusters)}")
+        clusters = check_clusters(clusters, self._count or 0)
         self._metrics, self._scheduler, self._repeats = metrics, scheduler, repeats
         self._clusters, self._prices = clusters, prices
         self._bar = ProgressBar() if progress is True else None
@@ -122,6 +123,14 @@ class _Collected:
         asked = self._scheduler
         counts = (asked.attempts, asked.usage, int(asked.gate.limit))
         self._show(Progress(self._done, total, self._failed, self._cached, *counts))
+
+    def add_rest(self, stream: Generator[JudgedRow, None, None]) -> None:
+        """Interrupts a stream, unless it was that which was interrupted, and takes the rows that it then hands on."""
+        with contextlib.suppress(KeyboardInterrupt, StopIteration):
+            judged = stream.throw(KeyboardInterrupt)
+            while True:
+                self._rows[judged.index] = judged.judgements
+                judged = next(stream)
 
     def close(self) -> None:
         """Ends the line of the progress bar."""
@@ -205,9 +214,10 @@ def run_judge(
     with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
         collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
         try:
-            for judged in stream_judge(rows, checked, repeats=repeats, scheduler=opened):
+            for judged in (stream := stream_judge(rows, checked, repeats=repeats, scheduler=opened)):
                 collected.add(judged)
         except KeyboardInterrupt:
+            collected.add_rest(stream)
             raise JudgeInterrupted(collected.run()) from None
         finally:
             collected.close()
@@ -246,7 +256,8 @@ async def run_judge_async(
     Raises:
         InputError: arguments that cannot be used, or a scheduler that serves another run.
         MissingExtraError: the judge needs a package that is not installed.
-        JudgeCancelled: the task was cancelled; ``error.run`` has what was judged.
+        asyncio.CancelledError: the task was cancelled. Its ``__cause__`` is a :class:`JudgeCancelled`, whose ``run``
+            has what was judged.
 
     Example:
         >>> from valor_gpu.judge import Question, question_metric
@@ -260,8 +271,8 @@ async def run_judge_async(
         try:
             async for judged in stream_judge_async(rows, checked, repeats=repeats, scheduler=opened):
                 collected.add(judged)
-        except asyncio.CancelledError:
-            raise JudgeCancelled(collected.run()) from None
+        except asyncio.CancelledError as cancelled:
+            raise cancelled from JudgeCancelled(collected.run())
         finally:
             collected.close()
         return collected.run()

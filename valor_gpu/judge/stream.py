@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import os
@@ -11,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ class _LoopThread:
         self._scheduler = scheduler
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._work, daemon=True, name="valor_gpu judge run")
+        self._is_blocked = False
 
     def _work(self) -> None:
         while True:
@@ -60,14 +62,24 @@ class _LoopThread:
         if sys.is_finalizing():  # the interpreter has stopped the thread: nothing in it ends any more
             return
         try:
-            self.wait(self._scheduler.__aexit__(None, None, None))
-            self.wait(self.loop.shutdown_asyncgens())
+            self.end(self._scheduler.__aexit__(None, None, None))
+            self.end(self.loop.shutdown_asyncgens())
         finally:
             self._end()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Result of ``work`` in the loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs ``work`` in the loop, unless a parser or a judge that does not return keeps the loop from it."""
+        if self._is_blocked:
+            work.close()
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(work, self.loop).result(6 * PATIENCE)
+        except concurrent.futures.TimeoutError:
+            self._is_blocked = True
 
     def _end(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -86,6 +98,16 @@ def _interrupts_here() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+def _cancellations() -> tuple[Any, int]:
+    """The task that runs in this thread, if any, and how often it has been cancelled.
+
+    While the caller works nothing else runs in the thread's event loop, so that only Ctrl-C can have cancelled it:
+    ``asyncio.run`` makes a cancellation of it, which would wait for the end of the run.
+    """
+    task = None if asyncio._get_running_loop() is None else asyncio.current_task()
+    return task, task.cancelling() if task is not None and sys.version_info >= (3, 11) else 0
 
 
 class _Notices:
@@ -138,7 +160,7 @@ def stream_judge(
     repeats: int = 1,
     seed: int | None = None,
     scheduler: Scheduler | None = None,
-) -> Iterator[JudgedRow]:
+) -> Generator[JudgedRow, None, None]:
     """Judges rows as they come and yields each when it has been judged, which need not be their order.
 
     Rows are pulled in the caller's thread, never more than a window of twice ``concurrency`` ahead of the results
@@ -179,15 +201,18 @@ def stream_judge(
 
 def _stream(
     scheduler: Scheduler, rows: Iterable[Any], metrics: Sequence[LLMMetric], repeats: int, cleanup: contextlib.ExitStack
-) -> Iterator[JudgedRow]:
+) -> Generator[JudgedRow, None, None]:
     finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
     under_way, pulled, source, notices = 0, 0, enumerate(rows), _Notices(scheduler)
+    before = _cancellations()
     with cleanup, _LoopThread(scheduler) as thread:
         started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
         more = True
         try:
             while more or under_way:
                 with _interrupts_here():
+                    if (now := _cancellations()) != before and now[0] is before[0]:
+                        raise KeyboardInterrupt
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
                     if more and under_way < started.window and (finished.empty() or pulled < 2):
                         pulled += 1
@@ -200,17 +225,18 @@ def _stream(
                     judged = finished.get()
                 under_way, pulled = under_way - 1, 0
                 notices.show()
+                before = _cancellations()
                 yield _row_of(judged)
         except KeyboardInterrupt:
             with _interrupts_here():
-                thread.wait(started.cancel())
+                thread.end(started.cancel())
             while under_way and not finished.empty():
                 under_way -= 1
                 yield _row_of(finished.get())
             raise
         finally:
             if not sys.is_finalizing():
-                thread.wait(started.cancel())
+                thread.end(started.cancel())
 
 
 def _row_of(judged: JudgedRow | BaseException) -> JudgedRow:

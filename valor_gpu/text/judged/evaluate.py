@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,7 +152,8 @@ async def evaluate_texts_async(
 
     Raises:
         InputError: an unknown metric, or a row of a list that lacks an input.
-        JudgeCancelled: the task was cancelled; ``error.run`` has what was judged.
+        asyncio.CancelledError: the task was cancelled. Its ``__cause__`` is a :class:`valor_gpu.judge.JudgeCancelled`,
+            whose ``run`` has what was judged.
 
     Example:
         >>> import asyncio
@@ -174,8 +176,10 @@ async def evaluate_texts_async(
             prices=prices,
             progress=progress,
         )
-    except JudgeCancelled as cancelled:
-        raise JudgeCancelled(_with_prompts(cancelled.run, asked)) from None
+    except asyncio.CancelledError as cancelled:
+        if not isinstance(cancelled.__cause__, JudgeCancelled):
+            raise
+        raise cancelled from JudgeCancelled(_with_prompts(cancelled.__cause__.run, asked))
     return _with_prompts(run, asked)
 
 
