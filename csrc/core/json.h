@@ -47,8 +47,9 @@ struct Cursor {
 
 struct Number {
   double real;
-  int64_t whole;  // meaningful only when is_whole
-  bool is_whole;  // written without fraction and exponent, and within 64 bits
+  int64_t whole;         // meaningful only when is_whole
+  bool is_whole;         // written without fraction and exponent, and within 64 bits
+  bool is_long = false;  // written so, and beyond 64 bits
 };
 
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
@@ -228,6 +229,7 @@ inline bool take_number(Cursor& c, Number& out) {
     out.real = static_cast<double>(out.whole);  // -0 is the integer 0 there
     return true;
   }
+  out.is_long = c.at == whole_end;
   const int64_t scale = exponent - fraction;
   if (shown <= 19 && digits <= (1ull << 53) && scale >= -22 && scale <= 22) {
     // Both operands are exact, so one rounding gives the nearest double (Clinger 1990).
@@ -246,7 +248,8 @@ inline bool as_integer(const Number& number, int64_t& out) {
     out = number.whole;
     return true;
   }
-  if (!(number.real >= -9223372036854775808.0 && number.real < 9223372036854775808.0)) return false;
+  if (number.is_long || !(number.real >= -9223372036854775808.0 && number.real < 9223372036854775808.0))
+    return false;
   out = static_cast<int64_t>(number.real);
   return static_cast<double>(out) == number.real;
 }

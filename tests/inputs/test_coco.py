@@ -396,6 +396,11 @@ RESULT_ERRORS = [
     ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer but got True$", None),
     ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer but got '1'$", None),
     ('[{"image_id": 9223372036854775808}]', r"\.image_id must be a 64-bit integer but got 9223372036854775808$", None),
+    (
+        '[{"image_id": -9223372036854775809}]',
+        r"\.image_id must be a 64-bit integer but got -9223372036854775809$",
+        None,
+    ),
     ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer but got inf$", None),
     ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer but got nan$", None),
     ('[{"bbox": [1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers \[x, y, width, height\] but got \[1, 2, 3\]$", None),
@@ -445,7 +450,7 @@ DATASET_ERRORS = [
         None,
     ),
     ('{"annotations": [{"iscrowd": "no"}]}', r"\.iscrowd must be a number or a boolean but got 'no'", None),
-    ('{"annotations": [{"area": [1]}]}', r"annotations\[0\]\.area must be a number but got \[1\]", None),
+    ('{"annotations": [{"area": [1]}]}', r"json: annotations\[0\]\.area must be a number but got \[1\]", None),
 ]
 
 

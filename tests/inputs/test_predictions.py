@@ -153,3 +153,18 @@ def test_predictions_that_are_never_a_target(tmp_path: Path) -> None:
         read_predictions(path, Columns("t", pred="p"), ignore="?")
     labels = ("cat", "dog", "0", "1")
     assert read_predictions(path, Columns("t", pred="p"), labels, "?").target.tolist() == [0, 1, IGNORED]
+
+
+@pytest.mark.parametrize("rows", [("a,a", ",a"), ("a,a", "a,")])
+def test_an_empty_cell_is_no_class(rows: tuple[str, str], tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", *rows, "b,b")
+    with pytest.raises(
+        InputError, match=r"line 3, column '[tp]' must hold a class but is empty: ignore the empty class"
+    ):
+        read_predictions(path, Columns("t", pred="p"))
+    assert read_predictions(path, Columns("t", pred="p"), ("a", "b", "")).names == ("a", "b", "")
+
+
+def test_empty_targets_may_be_ignored(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", "a,a", ",a", "b,b")
+    assert read_predictions(path, Columns("t", pred="p"), ignore="").target.tolist() == [0, IGNORED, 1]

@@ -147,7 +147,7 @@ def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
             ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
     """
     if not native.usable("valor_cpu"):
-        return columns_from_dataset(load_json(path), f"{source_name(path)}: ")
+        return columns_from_dataset(load_json(path), source_name(path))
     with _coco_scan.JsonFile.open(path, threads=threads or native.threads()) as file:
         return _scan_dataset(file)
 

@@ -79,9 +79,10 @@ def read_predictions(
         ignore: rows with this target are left out; one that is neither a class nor a target is an error.
 
     Raises:
-        InputError: there is no row, a column is missing, predicted classes are fractions or none of them is a target
-            (unless ``labels`` names them), a target or prediction is none of the classes, a score or
-            weight is not a finite number, or a weight is negative; the message has the file, line and column.
+        InputError: there is no row, a column is missing, predicted classes or their targets are fractions or empty, or
+            no target is ever predicted (unless ``labels`` names them), a target or prediction is none of the classes,
+            a score or weight is not a finite number, or a weight is negative; the message has the file, line and
+            column.
 
     Example:
         >>> import pathlib, tempfile
@@ -128,6 +129,11 @@ def _check_predicted_classes(table: Table, target: str, pred: str, ignore: str |
     """Raises where columns hold no classes, so that all numbers would be 0: scores, or other names than the targets."""
     known, predicted = set(table.texts[0]) - {ignore}, set(table.texts[1])
     for column, texts in zip((target, pred), table.texts):
+        if "" in texts and ignore != "":
+            raise InputError(
+                f"{table.place(texts.index(''))}, column {column!r} must hold a class but is empty: ignore the empty"
+                " class if such targets are to be left out, or name the classes as labels"
+            )
         row = next((n for n, text in enumerate(texts) if _is_fraction(text)), None)
         if row is not None:
             raise InputError(
