@@ -1,4 +1,5 @@
-// Ranks of scores: integer keys in the order of floats, and areas from what stands at or above each positive.
+// Ranks of scores: integer keys in the order of floats, and AUROC and AP from what stands at or above each
+// positive.
 #pragma once
 #include <type_traits>
 

@@ -9,9 +9,10 @@
 
 namespace valor {
 
-// How a text is split. kRuns: runs of letters and digits in lower case (rouge_score). kClauses: runs of word
-// characters, or else of anything but white space and full stops (Valor's BLEU). kSpaces: at white space.
-enum Splitter : int64_t { kRuns = 0, kClauses = 1, kSpaces = 2, kCharacters = 3, kMarks = 4 };
+// How a text is split. kAlphanumeric: runs of letters and digits in lower case (rouge_score). kValor: runs of
+// word characters, or else of anything but white space and full stops (Valor's BLEU). kWhitespace: at white
+// space.
+enum Tokenizer : int64_t { kAlphanumeric = 0, kValor = 1, kWhitespace = 2, kCharacters = 3, kNonspace = 4 };
 
 // Python's str.isspace on ASCII.
 inline bool is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31); }
@@ -21,18 +22,18 @@ inline bool is_word(uint8_t c) { return is_alnum(c) || c == '_'; }
 
 // Calls found(begin, end) for each word of text[0, size), lower-cased beforehand where that matters.
 template <class Found>
-void split_text(const uint8_t* text, int64_t size, Splitter splitter, Found found) {
+void tokenize_text(const uint8_t* text, int64_t size, Tokenizer tokenizer, Found found) {
   const auto run = [&](int64_t at, auto inside) {
     while (at < size && inside(text[at])) ++at;
     return at;
   };
   for (int64_t at = 0; at < size;) {
     int64_t end = at;
-    switch (splitter) {
-      case kRuns:
+    switch (tokenizer) {
+      case kAlphanumeric:
         end = run(at, is_alnum);
         break;
-      case kClauses:
+      case kValor:
         end = run(at, is_word);
         if (end == at && text[at] == '$') {
           end = run(at + 1, is_digit);
@@ -40,13 +41,13 @@ void split_text(const uint8_t* text, int64_t size, Splitter splitter, Found foun
         }
         if (end == at) end = run(at, [](uint8_t c) { return c != '.' && !is_space(c); });
         break;
-      case kSpaces:
+      case kWhitespace:
         end = run(at, [](uint8_t c) { return !is_space(c); });
         break;
       case kCharacters:
         end = at + 1;
         break;
-      case kMarks:
+      case kNonspace:
         end = is_space(text[at]) ? at : at + 1;
         break;
     }

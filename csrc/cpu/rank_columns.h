@@ -1,4 +1,4 @@
-// One class at a time: where elements stand among its positives, and the areas that follow.
+// One class at a time: where elements stand among its positives, and the AUROC and AP that follow.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,7 +10,7 @@ namespace valor {
 
 // The results of a class.
 template <class Sum>
-struct ClassAreas {
+struct AurocAndAp {
   double auc, average;
   Sum positives, negatives;
 };
@@ -32,7 +32,8 @@ class LaneSum {
 // Areas of unweighted elements. `standing(first, last)` is asked for tie groups of the ascending positives,
 // from the last to the first, and tells their `fp` and `above`.
 template <class Key, class Standings>
-ClassAreas<int64_t> group_areas(const Key* positives, int64_t count, int64_t negatives, Standings standing) {
+AurocAndAp<int64_t> group_auroc_and_ap(const Key* positives, int64_t count, int64_t negatives,
+                                       Standings standing) {
   LaneSum precisions;
   int64_t wins = 0;
   for (int64_t last = count - 1, first; last >= 0; last = first - 1) {
@@ -48,9 +49,10 @@ ClassAreas<int64_t> group_areas(const Key* positives, int64_t count, int64_t neg
 
 // Areas of ascending positives and ascending negatives.
 template <class Key>
-ClassAreas<int64_t> merged_areas(const Key* positives, int64_t count, const Key* downs, int64_t negatives) {
+AurocAndAp<int64_t> merged_auroc_and_ap(const Key* positives, int64_t count, const Key* downs,
+                                        int64_t negatives) {
   int64_t left = negatives;  // negatives below the last group
-  return group_areas(positives, count, negatives, [&](int64_t first, int64_t) {
+  return group_auroc_and_ap(positives, count, negatives, [&](int64_t first, int64_t) {
     const Key score = positives[first];
     Standing<int64_t> at{};
     while (left > 0 && downs[left - 1] > score) --left;
@@ -97,9 +99,9 @@ class Places {
     }
   }
 
-  ClassAreas<int64_t> areas(int64_t negatives) const {
+  AurocAndAp<int64_t> auroc_and_ap(int64_t negatives) const {
     int64_t above = 0, next = count_;
-    return group_areas(keys_.data(), count_, negatives, [&](int64_t, int64_t last) {
+    return group_auroc_and_ap(keys_.data(), count_, negatives, [&](int64_t, int64_t last) {
       for (; next > last; --next) above += at_[next];
       return Standing<int64_t>{0, above, above - equal_[last]};
     });

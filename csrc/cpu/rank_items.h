@@ -1,4 +1,4 @@
-// One class at a time: all its elements in order, for weighted areas and for curves.
+// One class at a time: all its elements in order, for weighted AUROC and AP and for curves.
 #pragma once
 #include <vector>
 
@@ -110,7 +110,7 @@ Standing<typename Weights::Sum> for_groups(const RankedRange<Key>& range, const 
 }
 
 template <class Key>
-ClassAreas<double> weighted_areas(const RankedRange<Key>& range, const double* row_weights) {
+AurocAndAp<double> weighted_auroc_and_ap(const RankedRange<Key>& range, const double* row_weights) {
   const RowWeights weights{row_weights};
   const Standing<double> all = for_groups(range, weights, [](int64_t, int64_t, const auto&) {});
   LaneSum wins, precisions;

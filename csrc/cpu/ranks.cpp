@@ -1,5 +1,5 @@
-// CPU drivers of exact areas and curves. Of a class with few positives only these are sorted: every other
-// element looks its place among them up, so that each score is read once and never moved.
+// CPU drivers of exact AUROC and AP and curves. Of a class with few positives only these are sorted: every
+// other element looks its place among them up, so that each score is read once and never moved.
 #include <memory>
 
 #include "guard.h"
@@ -22,18 +22,18 @@ struct Task {
 };
 
 // What a call computes.
-struct AreasRun {
+struct AurocAndApRun {
   const RankInput& input;
   const RowClasses& classes;
   FirstError& error;
-  double* areas;  // [2, C]
-  void* totals;   // [2, C] of int64_t, or of double with weights
+  double* auroc_and_ap;  // [2, C]
+  void* totals;          // [2, C] of int64_t, or of double with weights
 
   bool few(int64_t c) const { return classes.count(c) * kFewPositives <= input.rows; }
   template <class Sum>
-  void write(int64_t c, const ClassAreas<Sum>& found) const {
+  void write(int64_t c, const AurocAndAp<Sum>& found) const {
     const int64_t C = input.target.classes;
-    areas[c] = found.auc, areas[C + c] = found.average;
+    auroc_and_ap[c] = found.auc, auroc_and_ap[C + c] = found.average;
     Sum* sums = static_cast<Sum*>(totals);
     sums[c] = found.positives, sums[C + c] = found.negatives;
   }
@@ -45,7 +45,7 @@ class AreasWorker {
   using Raw = typename Order::Raw;
   using Key = typename Order::Key;
 
-  explicit AreasWorker(const AreasRun& run)
+  explicit AreasWorker(const AurocAndApRun& run)
       : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.error)) {}
 
   void run(const Task& task) {
@@ -78,7 +78,7 @@ class AreasWorker {
     for (int64_t j = 0; j < task.width; ++j) {
       if (!run_.few(task.column + j)) continue;
       places[j].leave_out_positives();
-      run_.write(task.column + j, places[j].areas(kept - run_.classes.count(task.column + j)));
+      run_.write(task.column + j, places[j].auroc_and_ap(kept - run_.classes.count(task.column + j)));
     }
   }
 
@@ -111,22 +111,22 @@ class AreasWorker {
     });
     for (int64_t j = 0; j < task.width; ++j) {
       Key* front = room.data() + j * rows_;
-      run_.write(task.column + j, areas(front, ups[j], front + rows_ - downs[j], downs[j]));
+      run_.write(task.column + j, auroc_and_ap(front, ups[j], front + rows_ - downs[j], downs[j]));
     }
   }
 
-  ClassAreas<int64_t> areas(Key* ups, int64_t positives, Key* downs, int64_t negatives) {
+  AurocAndAp<int64_t> auroc_and_ap(Key* ups, int64_t positives, Key* downs, int64_t negatives) {
     spare_.resize(std::max(positives, negatives));
     const auto same = [](Key key) { return key; };
     radix_sort(ups, spare_.data(), positives, same);
     if (positives * kFewPositives > negatives) {
       radix_sort(downs, spare_.data(), negatives, same);
-      return merged_areas(ups, positives, downs, negatives);
+      return merged_auroc_and_ap(ups, positives, downs, negatives);
     }
     Places<Key> places;
     places.set(std::vector<Key>(ups, ups + positives));
     for (int64_t i = 0; i < negatives; i += kRows) places.count(downs + i, std::min(kRows, negatives - i));
-    return places.areas(negatives);
+    return places.auroc_and_ap(negatives);
   }
 
   void weigh(const Task& task) {
@@ -135,10 +135,10 @@ class AreasWorker {
       columns.add(j, row, tile_->keys(j), tile_->positive(j), count);
     });
     for (int64_t j = 0; j < task.width; ++j)
-      run_.write(task.column + j, weighted_areas(columns.sorted(j), run_.input.weight));
+      run_.write(task.column + j, weighted_auroc_and_ap(columns.sorted(j), run_.input.weight));
   }
 
-  const AreasRun& run_;
+  const AurocAndApRun& run_;
   const int64_t rows_;
   const std::unique_ptr<Tile<Order>> tile_;
   std::vector<Key> spare_;
@@ -149,7 +149,7 @@ int64_t columns_at_once(int64_t rows, int64_t bytes) {
   return std::max<int64_t>(1, std::min<int64_t>(16, kTileBytes / std::max<int64_t>(1, rows * bytes)));
 }
 
-std::vector<Task> plan(const AreasRun& run, int64_t key_bytes, int threads) {
+std::vector<Task> plan(const AurocAndApRun& run, int64_t key_bytes, int threads) {
   const RankInput& input = run.input;
   const int64_t C = input.target.classes;
   const bool by_row = !input.target.per_element && !input.weight;
@@ -176,7 +176,7 @@ std::vector<Task> plan(const AreasRun& run, int64_t key_bytes, int threads) {
 }
 
 template <class Order>
-void find_areas(const AreasRun& run, int threads) {
+void find_auroc_and_ap(const AurocAndApRun& run, int threads) {
   const std::vector<Task> tasks = plan(run, sizeof(typename Order::Key), threads);
   auto body = [&](int64_t begin, int64_t end) {
     AreasWorker<Order> worker(run);
@@ -188,17 +188,18 @@ void find_areas(const AreasRun& run, int threads) {
 }  // namespace
 }  // namespace valor
 
-// Fills `areas` [2, C], `totals` [2, C] (int64_t, or double with weights) and `error`; see RankInput.
-VALOR_API int32_t valor_rank_areas_cpu(const void* words, double* areas, void* totals, int64_t* error,
-                                       int64_t threads) {
+// Fills `auroc_and_ap` [2, C], `totals` [2, C] (int64_t, or double with weights) and `error`; see RankInput.
+VALOR_API int32_t valor_auroc_and_ap_cpu(const void* words, double* auroc_and_ap, void* totals,
+                                         int64_t* error, int64_t threads) {
   return valor::guarded([&] {
     using namespace valor;
     const RankInput& input = *static_cast<const RankInput*>(words);
     FirstError first;
     check_weights(input, first);
     const RowClasses classes(input, first);
-    const AreasRun run{input, classes, first, areas, totals};
-    with_order(input.type, [&](auto order) { find_areas<decltype(order)>(run, static_cast<int>(threads)); });
+    const AurocAndApRun run{input, classes, first, auroc_and_ap, totals};
+    with_order(input.type,
+               [&](auto order) { find_auroc_and_ap<decltype(order)>(run, static_cast<int>(threads)); });
     *error = first.code();
   });
 }

@@ -110,24 +110,24 @@ void count_matches(int64_t references, int32_t distinct, int64_t stride, int64_t
 // Splits ASCII texts, which follow one another at `offsets` [texts + 1], into words; the ids of text t stand
 // in `ids` from offsets[t] on, lengths[t] of them.
 VALOR_API int32_t valor_text_words_cpu(const uint8_t* text, const int64_t* offsets, const int64_t* rows,
-                                       int64_t num_rows, int64_t splitter, int32_t* ids, int64_t* lengths,
+                                       int64_t num_rows, int64_t tokenizer, int32_t* ids, int64_t* lengths,
                                        int64_t threads) {
   return valor::guarded([&] {
     using namespace valor;
     for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
       const int64_t begin = offsets[rows[r]], size = offsets[rows[r + 1]] - begin;
       s.lower.assign(text + begin, text + begin + size);
-      if (splitter == kRuns)
+      if (tokenizer == kAlphanumeric)
         for (uint8_t& c : s.lower) c |= (c >= 'A' && c <= 'Z') ? 32 : 0;
       s.words.clear(size + 1);
       for (int64_t t = rows[r]; t < rows[r + 1]; ++t) {
         const uint8_t* from = s.lower.data() + (offsets[t] - begin);
         int32_t* out = ids + offsets[t];
-        split_text(from, offsets[t + 1] - offsets[t], static_cast<Splitter>(splitter),
-                   [&](int64_t first, int64_t end) {
-                     *out++ = s.words.of(
-                         {reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
-                   });
+        tokenize_text(from, offsets[t + 1] - offsets[t], static_cast<Tokenizer>(tokenizer),
+                      [&](int64_t first, int64_t end) {
+                        *out++ = s.words.of(
+                            {reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
+                      });
         lengths[t] = out - (ids + offsets[t]);
       }
     });

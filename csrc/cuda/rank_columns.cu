@@ -136,7 +136,7 @@ class ColumnBlock {
     }
     wins = block_sum(shared_.wins, wins);
     precisions = block_sum(shared_.parts, precisions);
-    if (threadIdx.x == 0) write_areas<Sum>(task_, column_, wins, precisions, all_tp, all_fp);
+    if (threadIdx.x == 0) write_auroc_and_ap<Sum>(task_, column_, wins, precisions, all_tp, all_fp);
   }
 
   const RankTask& task_;
@@ -175,8 +175,8 @@ VALOR_API int32_t valor_rank_keys_cuda(const void* words, int64_t column, int64_
   return status;
 }
 
-// Fills the areas of these columns from their sorted keys and the rows of these; `tp` and `fp` [width, rows]
-// have 8 bytes per element, `places` 4.
+// Fills the AUROC and AP of these columns from their sorted keys and the rows of these; `tp` and `fp` [width,
+// rows] have 8 bytes per element, `places` 4.
 VALOR_API int32_t valor_rank_columns_cuda(const void* words, int64_t column, int64_t width, void* keys,
                                           const int64_t* order, void* tp, void* fp, uint32_t* places,
                                           void* stream) {

@@ -1,4 +1,4 @@
-// What the CUDA kernels of exact areas share: their arguments, signed keys, sums over a block.
+// What the CUDA kernels of exact AUROC and AP share: their arguments, signed keys, sums over a block.
 #pragma once
 #include "../core/ranks.h"
 #include "../core/sort.h"
@@ -14,9 +14,9 @@ struct RankTask {
   int64_t type, rows;
   const double* weight;  // [rows] or null
   Target target;
-  double* areas;   // [2, C]
-  void* totals;    // [2, C] of int64_t, or of double with weights
-  int64_t* error;  // holds kNoError
+  double* auroc_and_ap;  // [2, C]
+  void* totals;          // [2, C] of int64_t, or of double with weights
+  int64_t* error;        // holds kNoError
 };
 
 // Keys as torch sorts them: signed. The least stands for what is left out.
@@ -55,12 +55,12 @@ __device__ __forceinline__ Sum block_sum(Sum* parts, Sum value) {
 
 // One thread writes the results of class c.
 template <class Sum>
-__device__ __forceinline__ void write_areas(const RankTask& task, int64_t c, Sum wins, double precisions,
-                                            Sum positives, Sum negatives) {
+__device__ __forceinline__ void write_auroc_and_ap(const RankTask& task, int64_t c, Sum wins,
+                                                   double precisions, Sum positives, Sum negatives) {
   const int64_t C = task.target.classes;
   Sum* totals = static_cast<Sum*>(task.totals);
-  task.areas[c] = auc_of(wins, positives, negatives);
-  task.areas[C + c] = average_of(precisions, positives);
+  task.auroc_and_ap[c] = auc_of(wins, positives, negatives);
+  task.auroc_and_ap[C + c] = average_of(precisions, positives);
   totals[c] = positives, totals[C + c] = negatives;
 }
 

@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(kThreads)
 // One block per class: thread k takes the positives k, k + kLanes and so on from the highest score.
 template <class Key>
 __global__ void __launch_bounds__(kThreads)
-    places_areas_kernel(const __grid_constant__ RankTask task,
-                        const __grid_constant__ Positives<Key> positives) {
+    places_auroc_and_ap_kernel(const __grid_constant__ RankTask task,
+                               const __grid_constant__ Positives<Key> positives) {
   __shared__ long long warps[kThreads / 32], wins_parts[kLanes];
   __shared__ double parts[kLanes];
   const int64_t c = blockIdx.x, begin = positives.first[c], count = positives.first[c + 1] - begin;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   wins = block_sum(wins_parts, wins);
   precisions = block_sum(parts, precisions);
   if (threadIdx.x == 0)
-    write_areas<int64_t>(task, c, static_cast<int64_t>(wins), precisions, count, negatives);
+    write_auroc_and_ap<int64_t>(task, c, static_cast<int64_t>(wins), precisions, count, negatives);
 }
 
 }  // namespace
@@ -149,7 +149,8 @@ VALOR_API int32_t valor_rank_list_cuda(const void* words, int32_t* classes, void
   return status;
 }
 
-// Fills the areas from the sorted positives; `at` and `equal` [rows] hold 0, `first` has room for C + 1.
+// Fills the AUROC and AP from the sorted positives; `at` and `equal` [rows] hold 0, `first` has room for C
+// + 1.
 VALOR_API int32_t valor_rank_places_cuda(const void* words, const int32_t* classes, const void* keys,
                                          int64_t* first, uint32_t* at, uint32_t* equal, void* stream) {
   using namespace valor;
@@ -166,8 +167,8 @@ VALOR_API int32_t valor_rank_places_cuda(const void* words, const int32_t* class
     if (status == 0 && task.rows > 0)
       status = VALOR_LAUNCH(place_kernel<Order>, grid, kThreads, 0, stream, task, positives);
     if (status == 0)
-      status = VALOR_LAUNCH(places_areas_kernel<Key>, static_cast<unsigned>(C), kThreads, 0, stream, task,
-                            positives);
+      status = VALOR_LAUNCH(places_auroc_and_ap_kernel<Key>, static_cast<unsigned>(C), kThreads, 0, stream,
+                            task, positives);
   });
   return status;
 }

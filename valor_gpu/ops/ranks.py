@@ -281,7 +281,7 @@ def _auroc_and_ap_cpu(
 ) -> tuple[Tensor, Tensor, Tensor]:
     words, _held = _input_words(scores, target, ignore_index, weight)
     values, totals, error = _auroc_and_ap_fake(scores, target, ignore_index, weight)
-    native.function("valor_cpu", "valor_rank_areas_cpu", "ppppq")(
+    native.function("valor_cpu", "valor_auroc_and_ap_cpu", "ppppq")(
         words, values.data_ptr(), totals.data_ptr(), error.data_ptr(), torch.get_num_threads()
     )
     return values, totals, error

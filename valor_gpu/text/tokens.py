@@ -46,7 +46,7 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "characters": list,
     "nonspace": _nonspace,
 }
-"""Tokenizers by name, in the order of ``Splitter`` in csrc/core/text.h.
+"""Tokenizers by name, in the order of ``Tokenizer`` in csrc/core/text.h.
 
 ``alphanumeric``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``valor``: as Valor splits for BLEU, runs of
 word characters, ``$`` with digits, or anything but white space and full stops. ``whitespace``: at white space.
