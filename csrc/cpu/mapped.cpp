@@ -38,13 +38,17 @@ bool replace_page(uintptr_t at) {
   return false;
 }
 
-// Any other fault goes to whom it would have gone to. One of them that sends the signal on ends here, by
+// Any other signal goes to whom it would have gone to. One of them that sends the signal on ends here, by
 // default.
 void pass_on(int number, siginfo_t* info, void* context) {
+  const bool is_fault = info->si_code > 0;  // not sent by a process
+  const bool is_ignored = !(previous.sa_flags & SA_SIGINFO) && previous.sa_handler == SIG_IGN;
   const bool has_handler =
-      (previous.sa_flags & SA_SIGINFO) || (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
+      (previous.sa_flags & SA_SIGINFO) || (!is_ignored && previous.sa_handler != SIG_DFL);
+  if (!is_fault && is_ignored) return;
   if (!has_handler || passing.exchange(true)) {
-    signal(number, SIG_DFL);  // the instruction faults again
+    signal(number, SIG_DFL);
+    if (!is_fault) raise(number);  // the instruction of a fault is run again, and faults
     return;
   }
   if (previous.sa_flags & SA_SIGINFO) {

@@ -248,6 +248,28 @@ print("not reached")
     assert found.returncode == -7  # SIGBUS
 
 
+@pytest.mark.parametrize(
+    ("handler", "code", "printed"),
+    [("SIG_DFL", -7, ""), ("SIG_IGN", 0, "1\n"), ("lambda *_: print('handled')", 0, "handled\n0\n")],
+)
+def test_a_sent_signal_goes_where_it_would_have_gone(handler: str, code: int, printed: str, tmp_path: Path) -> None:
+    program = f"""
+import os, signal, sys
+from signal import SIG_DFL, SIG_IGN
+from valor_gpu.inputs.files import InputFile
+signal.signal(signal.SIGBUS, {handler})
+with InputFile(sys.argv[1]).mapped():
+    os.kill(os.getpid(), signal.SIGBUS)
+os.stat(sys.argv[1])
+print(int(signal.getsignal(signal.SIGBUS) == SIG_IGN))
+"""
+    (tmp_path / "a").write_bytes(b"x" * 40_000)
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a")], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout) == (code, printed)
+
+
 def test_many_files_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("[]")
