@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.state import Spec, State, check_state, merge_tensors
 
@@ -113,6 +113,9 @@ class Identity:
         for spec in self.schema:
             for part in parts[spec.name]:
                 spec.check(part)
+                check_dense(f"state field {spec.name}", part)
+                if part.is_meta:
+                    raise InputError(f"state field {spec.name} must hold data but is on the device meta")
         if not parts["signature"] or parts["signature"][0].tolist() != list(self.digest):
             raise SyncError(f"the state was made by another class or configuration than this {self.metric}")
         moved = {name: [part.detach().to(device) for part in tensors] for name, tensors in parts.items()}

@@ -89,6 +89,21 @@ def test_kept_boxes_belong_to_the_rows() -> None:
             MeanAveragePrecision(extended_summary=True).merge_state(state)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Tensor.to_sparse, "state field images must be a dense tensor but is torch.sparse_coo"),
+        (lambda images: images.to("meta"), "state field images must hold data but is on the device meta"),
+    ],
+)
+def test_states_are_dense_and_hold_data(change: Any, message: str) -> None:
+    metric, states = metric_of_four_images(), tables(metric_of_four_images())
+    before = condition(metric)
+    with pytest.raises(InputError, match=message):
+        metric.merge_state({**states, "images": change(states["images"])})
+    assert condition(metric) == before
+
+
 def test_rows_to_order_lie_in_the_table() -> None:
     detections = tables(metric_of_four_images())["detections"]
     for start, length in ((0, 5), (-1, 1), (4, 1), (0, -1), (2**62, 2**62)):
