@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.classification import ROC, ROCAUC
 from valor_gpu.classification.threshold_counts import (
     KINDS,
     VALOR_THRESHOLDS,
@@ -230,3 +231,15 @@ def test_half_scores_and_half_thresholds() -> None:
         metric = ThresholdCounts(thresholds=[0.1], score_dtype=score_dtype)
         metric.update(score, torch.tensor([1]))
         assert float(metric.compute()["tp"]) == reached, score_dtype
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        (DetailedPrecisionRecallCurve, {"bins": 4}), (DetailedPrecisionRecallCurve, {"hardmax": True}),
+        (ThresholdCounts, {"bins": 4}), (ROC, {"hardmax": True}), (ROC, {"bins": 4}), (ROCAUC, {"hardmax": True}),
+    ],
+)  # fmt: skip
+def test_choices_of_other_metrics_of_scores_are_not_taken(kind: Any, choice: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"got multiple values for argument '{next(iter(choice))}'"):
+        kind(num_classes=3, **choice)

@@ -90,7 +90,7 @@ class CurveMetric(ScoreMetric):
         check_choice("average", average, ("micro", "none", None))
         self.average = average or "none"
         task = Task.of(num_classes, num_labels, ignore_index, activation)
-        super().__init__(task, thresholds, score_dtype=score_dtype, **kwargs)
+        super().__init__(task, thresholds, None, score_dtype, False, **kwargs)
 
     def compute(self) -> tuple[Any, Any, Any]:
         """Returns both coordinates and the thresholds as torchmetrics gives them.

@@ -84,7 +84,7 @@ class RankingMetric(ScoreMetric):
         check_choice("average", average, AVERAGES)
         self.average = average or "none"
         task = Task.of(num_classes, num_labels, ignore_index, activation)
-        super().__init__(task, thresholds, bins, score_dtype, **kwargs)
+        super().__init__(task, thresholds, bins, score_dtype, False, **kwargs)
 
     def compute(self) -> Tensor:
         """Returns float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""

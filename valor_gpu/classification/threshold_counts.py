@@ -175,7 +175,7 @@ class ThresholdCounts(ScoreMetric):
         if hardmax and num_classes is None:
             raise InputError("hardmax needs num_classes")
         task = Task.of(num_classes, num_labels, ignore_index, activation)
-        super().__init__(task, thresholds, score_dtype=score_dtype, hardmax=hardmax, **kwargs)
+        super().__init__(task, thresholds, None, score_dtype, hardmax, **kwargs)
 
     def compute(self) -> dict[str, Tensor]:
         """Returns float64 ``tp``, ``fp``, ``fn``, ``tn``, ``precision``, ``recall``, ``accuracy`` and ``f1_score``.
@@ -250,7 +250,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
             raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")
         task = Task.of(num_classes, num_labels, ignore_index, activation)
-        super().__init__(task, score_dtype=score_dtype, **kwargs)
+        super().__init__(task, None, None, score_dtype, False, **kwargs)
         self.levels, self._limits = threshold_grid(thresholds, score_dtype)
         self.max_examples = max_examples
 
