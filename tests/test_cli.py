@@ -217,7 +217,7 @@ def test_picture_shows_mean_precision_of_every_threshold() -> None:
         ("", "dt.json: "),
     ],
 )
-def test_bad_detections_are_refused_with_their_place(
+def test_bad_detections_are_rejected_with_their_place(
     found: object, message: str, detect: Detect, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert detect("--json", str(tmp_path / "out.json"), found=found) == BAD_INPUT
@@ -242,7 +242,7 @@ def test_corrected_refuses_unknown_categories(detect: Detect, capsys: pytest.Cap
     assert "dt.json: [0].category_id must be an id that " in capsys.readouterr().err
 
 
-def test_ground_truth_of_unknown_categories_and_images_is_told(
+def test_ground_truth_of_unknown_categories_and_images_is_reported(
     detect: Detect, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     odd = [dict(TRUTH["annotations"][0], id=8, category_id=4), dict(TRUTH["annotations"][1], id=9, image_id=77)]
@@ -256,7 +256,7 @@ def test_ground_truth_of_unknown_categories_and_images_is_told(
     assert shown[1].endswith("odd.json: 1 ground truth of unknown images left out") and "image_id is 77" in shown[1]
 
 
-def test_a_ground_truth_that_lists_nothing_is_told(
+def test_a_ground_truth_that_lists_nothing_is_reported(
     detect: Detect, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "none.json").write_text("{}")
@@ -288,7 +288,7 @@ def test_options_are_written_out(detect: Detect, capsys: pytest.CaptureFixture[s
         (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
     ],
 )
-def test_bad_options_are_refused_before_any_work(
+def test_bad_options_are_rejected_before_any_work(
     options: list[str], message: str, detect: Detect, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert detect(*(option.format(folder=tmp_path) for option in options), found="not even JSON") == BAD_INPUT

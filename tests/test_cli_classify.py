@@ -248,7 +248,7 @@ def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize("options", [["--scores", "a,b"], ["--scores-prefix", "a"], ["--pred", "a"]])
 @pytest.mark.parametrize("labels", [[], ["--labels", "x,y"]])
-def test_a_file_without_rows_is_refused(
+def test_a_file_without_rows_is_rejected(
     options: list[str], labels: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = tmp_path / "data.csv", tmp_path / "out.json"
@@ -278,7 +278,7 @@ def test_bad_command_lines_exit_with_2(options: list[str], capsys: pytest.Captur
     assert "usage: valor-gpu" in capsys.readouterr().err
 
 
-def test_bad_scores_are_told_with_their_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_scores_are_reported_with_their_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.csv").write_text("t,a,b\na,1,0\nb,0,nan\n")
     arguments = ["classify", "--data", str(tmp_path / "a.csv"), "--target", "t", "--scores", "a,b"]
     assert main(arguments) == BAD_INPUT

@@ -47,7 +47,7 @@ def test_every_check_states_its_rule() -> None:
     assert [check.__name__ for check in (*CHECKS, *RANK_CHECKS) if len(rule(check)) < 20] == []
 
 
-def test_a_case_whose_single_sample_changes_nothing_is_told_what_to_do() -> None:
+def test_a_case_whose_single_sample_changes_nothing_is_reported_what_to_do() -> None:
     case = next(case for case in METRICS if case.name == "Accuracy")
     message = r"Accuracy breaks a rule: The value of one sample must differ .*(?s:.*) choose a configuration or"
     with pytest.raises(AssertionError, match=message):

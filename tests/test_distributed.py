@@ -182,7 +182,7 @@ def test_state_file_round_trip() -> None:
         assert updates == 7
 
 
-def test_state_file_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_file_of_another_kind_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     data = dump_state(everything(3).tensors(), IDENTITY, updates=7)
     assert load_state(rewritten(data), IDENTITY)[1] == 7
     with pytest.raises(InputError, match="data must be bytes or bytearray or memoryview but got str"):

@@ -42,8 +42,8 @@ class Metric(torchmetrics.Metric, Generic[S]):
 
     Args:
         empty: the state without data; its fields become the torchmetrics states of the same names.
-        config: the choices that ``update`` depends on, as JSON values. States of another class or configuration are
-            never merged, and MetricCollection never shares one state between two configurations.
+        config: the choices that ``update`` depends on, as JSON values. States of another configuration or class (or
+            ``update_family``, as of ``Precision`` and ``Recall``) are never merged, nor shared by MetricCollection.
         kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
 
     Raises:

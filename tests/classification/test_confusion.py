@@ -246,7 +246,7 @@ def test_one_update_serves_a_collection(monkeypatch: pytest.MonkeyPatch) -> None
     assert torch.equal(collection["MatthewsCorrCoef"].compute(), apart.compute())
 
 
-def test_nan_is_told_unless_its_row_is_ignored() -> None:
+def test_nan_is_reported_unless_its_row_is_ignored() -> None:
     preds, target = multiclass(0, rows=5)
     preds[3, 2] = math.nan
     with pytest.raises(InputError, match=r"preds\[3, 2\] must not be NaN"):

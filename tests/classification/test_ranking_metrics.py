@@ -256,7 +256,7 @@ def test_further_dimensions_are_samples() -> None:
     )
 
 
-def test_an_infinite_logit_is_refused_by_name() -> None:
+def test_an_infinite_logit_is_rejected_by_name() -> None:
     metric = ROCAUC(num_classes=2)
     metric.update(torch.tensor([[torch.inf, 0.0], [1.0, 2.0]]), torch.tensor([0, 1]))
     with pytest.raises(InputError, match=r"preds must be below infinity where their softmax is taken"):
@@ -463,7 +463,7 @@ def test_weights_of_ignored_rows_are_not_looked_at(metric: Any, average: str) ->
             assert close(found, exactly(metric(average=average, **choices), preds[rest], target[rest], weight[rest]))
 
 
-def test_only_a_nan_is_told_as_one_of_softmax() -> None:
+def test_only_a_nan_is_reported_as_one_of_softmax() -> None:
     check_ranked(torch.tensor(NO_ERROR))
     with pytest.raises(InputError, match=r"^preds must be below infinity where their softmax is taken: preds\[0, 0\]"):
         check_ranked(torch.tensor(NAN_SCORE))
@@ -473,7 +473,7 @@ def test_only_a_nan_is_told_as_one_of_softmax() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_float64_scores_are_refused_by_compute_on_cuda() -> None:
+def test_float64_scores_are_rejected_by_compute_on_cuda() -> None:
     metric = ROCAUC().cuda()
     metric.update(torch.tensor([0.1, 0.3]).double().cuda() + 1e-12, torch.tensor([0, 1]).cuda())
     with pytest.raises(InputError, match=r"score_dtype must be torch.float64 for preds of float64"):

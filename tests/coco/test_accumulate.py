@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.coco.sides import (
+from tests.coco.comparison import (
     OURS,
     THEIRS,
     both,

@@ -316,7 +316,7 @@ def test_copies(copied, touch):
     assert other.dataset == coco.dataset
 
 
-def test_a_changed_file_is_refused(tmp_path):
+def test_a_changed_file_is_rejected(tmp_path):
     truth, results = tmp_path / "gt.json", tmp_path / "dt.json"
     truth.write_bytes(TRUTH.read_bytes())
     results.write_bytes(RESULTS.read_bytes())
@@ -342,7 +342,7 @@ def test_a_changed_file_is_refused(tmp_path):
     assert len(coco.columns.annotations) == 839
 
 
-def test_a_changed_list_is_refused():
+def test_a_changed_list_is_rejected():
     results = json.loads(RESULTS.read_text())
     found = COCO(TRUTH).loadRes(results)
     results.pop()
@@ -383,7 +383,7 @@ def result(**changes):
     ],
 )
 @pytest.mark.parametrize("touched", [False, True])
-def test_results_that_are_refused(results, message, touched):
+def test_results_that_are_rejected(results, message, touched):
     truth = COCO(TRUTH)
     if touched:
         assert truth.anns

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.coco.sides import (
+from tests.coco.comparison import (
     ARRAYS,
     OURS,
     THEIRS,
@@ -244,7 +244,7 @@ def test_refusals():
 
 
 @pytest.mark.parametrize("kind", ["segm", "keypoints"])
-def test_masks_and_keypoints_are_refused(kind):
+def test_masks_and_keypoints_are_rejected(kind):
     objects = random_objects(1)
     e = COCOeval(load(OURS, objects[0]), load(OURS, objects[0]), kind)
     with pytest.raises(InputError, match=f"iouType must be 'bbox'.* but got '{kind}'"):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.coco.sides import (
+from tests.coco.comparison import (
     OURS,
     THEIRS,
     both,

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from tests.coco.sides import (
+from tests.coco.comparison import (
     OURS,
     THEIRS,
     both,

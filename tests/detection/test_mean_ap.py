@@ -210,7 +210,7 @@ def test_repeated_images_count_once_whatever_the_copy() -> None:
     assert same.scalars() == pytest.approx(once.scalars(), abs=0, nan_ok=True)
 
 
-def test_a_constant_id_on_images_without_objects_is_told() -> None:
+def test_a_constant_id_on_images_without_objects_is_reported() -> None:
     preds, target = inputs(scored_scene(12, images=4), ids=True)
     nothing = {key: target[0][key][:0] for key in ("boxes", "labels", "iscrowd", "area")}
     metric = fed(MeanAveragePrecision("xywh"), preds, [dict(nothing, image_id=0) for _ in preds])
@@ -221,7 +221,7 @@ def test_a_constant_id_on_images_without_objects_is_told() -> None:
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_one_id_with_two_ground_truths_is_refused_in_either_order(swap: bool) -> None:
+def test_one_id_with_two_ground_truths_is_rejected_in_either_order(swap: bool) -> None:
     preds, target = inputs(scored_scene(14), ids=True)
     pair = sorted(range(len(preds)), key=lambda i: len(target[i]["labels"]))[-2:]
     metric = MeanAveragePrecision("xywh")
@@ -454,6 +454,6 @@ def test_constructor_names_the_argument(name: str) -> None:
         (dict(max_detection_thresholds=[2**63]), "different numbers up to 2147483647"),
     ],
 )
-def test_thresholds_that_cannot_be_meant_are_refused(choices: dict[str, Any], message: str) -> None:
+def test_thresholds_that_cannot_be_meant_are_rejected(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         MeanAveragePrecision(**choices)

@@ -150,7 +150,7 @@ MISFITS: list[tuple[Task, Any, Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("task", "preds", "target", "weight", "message"), MISFITS)
-def test_misfits_are_refused_by_name(task: Task, preds: Any, target: Any, weight: Any, message: str) -> None:
+def test_misfits_are_rejected_by_name(task: Task, preds: Any, target: Any, weight: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         score_batch(preds, target, task, weight)
 

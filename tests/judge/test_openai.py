@@ -241,8 +241,8 @@ def test_structured_output_steps_down_and_is_remembered(form: str | None, attemp
             "name": "judgement", "schema": dict(schema), "strict": True,
         }  # fmt: skip
     assert "response_format" not in plain and last.get("response_format", {}).get("type") == form
-    told = [message for message in last["messages"] if "JSON schema" in message["content"]]
-    assert len(told) == (form != "json_schema") and len(plain["messages"]) == 1
+    asked = [message for message in last["messages"] if "JSON schema" in message["content"]]
+    assert len(asked) == (form != "json_schema") and len(plain["messages"]) == 1
 
 
 def test_peak_and_rates_measured_at_the_server() -> None:

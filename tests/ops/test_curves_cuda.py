@@ -170,7 +170,7 @@ def test_tensors_on_another_device_are_named(at: int) -> None:
         _curves_cuda.precision_recall(*tensors, GRID, [1, 1, 1], True, 0)
 
 
-def test_too_many_records_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_records_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     records, ordered, positives = random_records(RecordShape(1, 1, 1), [4], 2)
     monkeypatch.setattr(_curves_cuda, "_MOST_RECORDS", 3)
     with pytest.raises(InputError, match="order must hold at most 3 records but holds 4"):

@@ -214,25 +214,25 @@ def test_scores_that_are_ignored_are_not_looked_at(areas: Op) -> None:
     assert by_row[1].tolist() == [[1, 1], [1, 1]] and by_row[2] == NO_ERROR
 
 
-def told(found: Any, names: Names) -> str:
+def message_of(found: Any, names: Names) -> str:
     return describe_value(int(found[-1]), names)
 
 
-def test_the_first_bad_value_is_told(areas: Op) -> None:
+def test_the_first_bad_value_is_reported(areas: Op) -> None:
     scores, target = torch.rand(50, 3), torch.randint(0, 3, (50,))
     names = Names(classes=3)
     scores[40, 1] = scores[31, 2] = scores[31, 0] = torch.nan
-    assert told(areas(scores, target, None, None), names) == "preds[31, 0] must not be NaN"
+    assert message_of(areas(scores, target, None, None), names) == "preds[31, 0] must not be NaN"
     target[29] = 3
-    assert told(areas(scores, target, None, None), names) == "target[29] must be a class index from 0 to 2"
-    assert told(areas(scores, target, 3, None), names) == "preds[31, 0] must not be NaN"
+    assert message_of(areas(scores, target, None, None), names) == "target[29] must be a class index from 0 to 2"
+    assert message_of(areas(scores, target, 3, None), names) == "preds[31, 0] must not be NaN"
     weight = torch.ones(50).double()
     weight[30], weight[7] = torch.nan, -1
-    assert told(areas(scores, target, 3, weight), names) == "sample_weight[7] must be from 0 to 1e60"
+    assert message_of(areas(scores, target, 3, weight), names) == "sample_weight[7] must be from 0 to 1e60"
     many_hot = torch.zeros(50, 3, dtype=torch.int64)
     many_hot[31, 1], many_hot[31, 2] = 7, -1
     expected = "target[31, 1] must be 0 or 1"
-    assert told(areas(torch.rand(50, 3), many_hot, None, None), names._replace(per_element=True)) == expected
+    assert message_of(areas(torch.rand(50, 3), many_hot, None, None), names._replace(per_element=True)) == expected
     for op in (areas, torch.ops.valor_gpu.rank_curves):
         assert int(op(scores, target, 3, weight)[-1]) == int(
             _library.reference("auroc_and_ap")(scores, target, 3, weight)[-1]
@@ -253,7 +253,7 @@ def test_weights_of_rows_that_are_left_out_are_not_looked_at(areas: Op, bad: flo
         assert int(rank_curves(scores, target, ignore_index=-5, weight=weight).error) == NO_ERROR
         if target.ndim == 2:
             target[7, 2] = 1
-            assert told(areas(scores, target, -5, weight), Names(3)).startswith("sample_weight[7]")
+            assert message_of(areas(scores, target, -5, weight), Names(3)).startswith("sample_weight[7]")
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -150,7 +150,7 @@ def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) ->
 
 
 @pytest.mark.parametrize("per_element", [False, True])
-def test_a_lone_nan_of_weight_0_is_told(op: Op, per_element: bool) -> None:
+def test_a_lone_nan_of_weight_0_is_reported(op: Op, per_element: bool) -> None:
     target = torch.ones(4, 1, dtype=torch.int64) if per_element else torch.zeros(4, dtype=torch.int64)
     weight = torch.tensor([1.0, 2.0, 0.0, 1.0], dtype=torch.float64)
     arguments = (torch.tensor([[0.25], [0.5], [torch.nan], [0.75]]), target, GRIDS["hit"], None, weight)

@@ -97,7 +97,7 @@ def test_tensors_are_taken() -> None:
         ([[math.inf], [1.0]], "must be finite but row 0 holds NaN or infinity"),
     ],
 )
-def test_what_is_no_embedding_is_refused(result: Any, words: str) -> None:
+def test_what_is_no_embedding_is_rejected(result: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         embedding_similarity(["a"], ["b"], lambda texts: result)
 
@@ -113,7 +113,7 @@ def test_what_is_no_embedding_is_refused(result: Any, words: str) -> None:
         ("model", "embed must be a callable or a tuple .* but got str"),
     ],
 )
-def test_vectors_that_do_not_fit_the_rows_are_refused(source: Any, words: str) -> None:
+def test_vectors_that_do_not_fit_the_rows_are_rejected(source: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         embedding_similarity(["a"], [["b", "c"]], source)
 
@@ -222,7 +222,7 @@ class TestOpenAIEmbedder:
             (Answer(body={"data": "x" * 2000}), Status.TRUNCATED, "cut off after 1,000 bytes"),
         ],
     )
-    def test_failures_are_told_without_the_key(
+    def test_failures_are_reported_without_the_key(
         self, answer: Answer, status: Status, words: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("MY_KEY", KEY)
@@ -348,7 +348,7 @@ class TestLocalEncoder:
         model = transformers.T5Model(transformers.T5Config(vocab_size=len(WORDS), **sizes))
         assert LocalEncoder(model, tokenizer())(TEXTS).shape == (len(TEXTS), 16)
 
-    def test_what_is_no_encoder_is_refused(self) -> None:
+    def test_what_is_no_encoder_is_rejected(self) -> None:
         transformers = pytest.importorskip("transformers")
         model = transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(WORDS), **SIZES))
         with pytest.raises(InputError, match="model must give last_hidden_state but 'BertForMaskedLM' does not"):

@@ -128,6 +128,6 @@ def test_no_rows() -> None:
         (["a"], [["b", None]], r"references\[0\]\[1\] must be str but got NoneType"),
     ],
 )
-def test_bad_rows_are_refused(predictions: object, references: object, message: str) -> None:
+def test_bad_rows_are_rejected(predictions: object, references: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         texts_of(predictions, references)  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
 from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
+from valor_gpu.text.tokens import TOKENIZERS
 
 
 class ROUGE(RowMetric):
@@ -80,6 +81,7 @@ class GLEU(RowMetric):
 
     def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Any) -> None:
         self.tokenizer, self.max_ngram = tokenizer, max_ngram
+        check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
         super().__init__({"tokenizer": tokenizer, "max_ngram": max_ngram}, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:

@@ -126,7 +126,7 @@ def test_empty_inputs(name: str, row: TextRow, what: str, value: float | None) -
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_a_row_that_lacks_an_input_is_told_before_anything_is_asked(name: str) -> None:
+def test_a_row_that_lacks_an_input_is_reported_before_anything_is_asked(name: str) -> None:
     judge = Script()
     lacking = METRICS[name].needs[-1]
     with pytest.raises(InputError, match=f"{name} needs .* but row 1 has none"):
