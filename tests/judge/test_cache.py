@@ -33,10 +33,12 @@ def test_the_key_moves_with_everything_that_decides_a_reply() -> None:
         key_of(messages=[{"role": "user", "content": "!"}]),
         key_of(messages=[{"role": "system", "content": "?"}]),
         key_of(schema={"type": "object"}),
+        key_of(schema={"properties": {"reason": {}, "score": {}}}),
+        key_of(schema={"properties": {"score": {}, "reason": {}}}),  # judges write in the order of the schema
         key_of(prompt="v2"),
         key_of(repeat=1),
     }
-    assert len(keys) == 7 and key_of() == key_of(messages=[{"content": "?", "role": "user"}])
+    assert len(keys) == 9 and key_of() == key_of(messages=[{"content": "?", "role": "user"}])
     # Fixed, since a file of an earlier release must keep its worth.
     assert key_of().hex() == "a66d646d2811e77ca4f72e22606b64f486b09473aacb3bac1a51c5b6048ce000"
     with pytest.raises(InputError, match="must hold JSON values"):

@@ -63,6 +63,8 @@ def cache_key(
     if dropped:
         parts.append(sorted(dropped))
     try:
+        if schema is not None:  # judges write the properties in their order, a reason before or after its rating
+            parts[2] = json.dumps(schema, separators=(",", ":"), allow_nan=False)
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"identity, messages and schema must hold JSON values: {error}") from error
