@@ -364,9 +364,18 @@ def test_parameters_and_models_that_a_server_does_not_know_are_a_shared_cause() 
         ("model_not_found", "model", "the parameter model"),
         ("context_length_exceeded", "messages", None),
         (None, "messages", None),
+        ("unsupported_value", "messages[0].content", None),  # of one row, whose content the server does not take
     ):
         with ChatServer(lambda request, code=code, name=name: failure(400, "no", code, name)) as server:
             assert raised(OpenAIJudge("m", base_url=server.url, extra={"top_k": 1})).shared_cause == shared
+
+
+def test_a_key_that_a_server_quotes_as_a_parameter_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY_OF_TEST", "sk-secret")
+    with ChatServer(lambda request: failure(400, "no", "unknown_parameter", "sk-secret")) as server:
+        assert (
+            raised(OpenAIJudge("m", base_url=server.url, api_key_env="KEY_OF_TEST")).shared_cause == "the parameter ***"
+        )
 
 
 def test_kinds_of_failure_come_from_fields_alone() -> None:

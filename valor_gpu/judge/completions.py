@@ -91,7 +91,9 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     if kinds & _MODERATED:
         return JudgeError(Status.CONTENT_FILTER, message)
     name = _parameter(error.body)
-    shared = None if name is None or not kinds & (_UNSUPPORTED | {"model_not_found"}) else f"the parameter {name}"
+    # What is wrong with the messages is wrong with one row.
+    is_shared = name not in (None, "messages") and kinds & (_UNSUPPORTED | {"model_not_found"})
+    shared = _masked(f"the parameter {name}", key) if is_shared else None
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
     retries = 3 if code == 422 and not unsupported_parameters(error) else None
     return JudgeError(Status.BAD_REQUEST, message, wait, max_retries=retries, shared_cause=shared)
