@@ -17,6 +17,7 @@ import pytest
 import valor_gpu
 from valor_gpu.errors import InputError
 from valor_gpu.judge import (
+    JudgeAborted,
     JudgeCancelled,
     JudgedRow,
     JudgeInterrupted,
@@ -165,14 +166,40 @@ def test_errors_of_the_rows_end_the_run() -> None:
         yield 1
         raise OSError("the file is gone")
 
-    with pytest.raises(OSError, match="the file is gone"):
-        run_judge(rows(), [RATE], echo)
+    def texts() -> Iterator[TextRow]:
+        yield TextRow(response="1")
+        raise OSError("the file is gone")
 
-    async def main() -> None:
-        await run_judge_async(rows(), [RATE], echo)
+    def asynchronous(work: Any) -> Any:
+        async def main() -> Any:
+            return await work()
 
+        return asyncio.run(main())
+
+    for name, start in {
+        "q": lambda: run_judge(rows(), [RATE], echo),
+        "async q": lambda: asynchronous(lambda: run_judge_async(rows(), [RATE], echo)),
+        "Coherence": lambda: evaluate_texts(texts(), ["Coherence"], lambda messages: "1"),
+        "async Coherence": lambda: asynchronous(
+            lambda: evaluate_texts_async(texts(), ["Coherence"], lambda messages: "1")
+        ),
+    }.items():
+        with pytest.raises(JudgeAborted, match="the run ended early.* OSError: the file is gone") as ended:
+            start()
+        assert ended.value.run.scores(name.split()[-1]) == [1.0] and isinstance(ended.value.__cause__, OSError)
+        assert hasattr(ended.value.run, "prompts") is name.endswith("Coherence")
+    found = []
     with pytest.raises(OSError, match="the file is gone"):
-        asyncio.run(main())
+        for judged in stream_judge(rows(), [RATE], echo):
+            found.append(judged.index)
+    assert found == [0]
+
+    def none() -> Iterator[int]:
+        raise OSError("the file was never there")
+        yield
+
+    with pytest.raises(OSError, match="never there"):
+        run_judge(none(), [RATE], echo)
 
 
 def test_a_progress_that_raises_leaves_nothing_behind() -> None:
@@ -181,9 +208,9 @@ def test_a_progress_that_raises_leaves_nothing_behind() -> None:
     def progress(counts: Any) -> None:
         raise ValueError("no terminal")
 
-    with pytest.raises(ValueError, match="no terminal"):
+    with pytest.raises(JudgeAborted, match="ValueError: no terminal") as ended:
         run_judge(range(9), [RATE], judge, limits=FOUR, progress=progress)
-    assert judge.active == 0
+    assert judge.active == 0 and ended.value.run.summaries["q"].n_failed == {"cancelled": 8}
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from valor_gpu.judge.progress import Progress
     from valor_gpu.judge.protocol import CallableJudge, Judge, JudgeError, Judgement, Reply, Status, Usage
     from valor_gpu.judge.rows import JudgedRow
-    from valor_gpu.judge.run import JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
+    from valor_gpu.judge.run import JudgeAborted, JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
     from valor_gpu.judge.scheduler import Scheduler
     from valor_gpu.judge.statistics import Prices, Summary, standard_error, summarize, variance_split
     from valor_gpu.judge.stream import stream_judge, stream_judge_async
@@ -40,6 +40,7 @@ __all__ = [
     "Expected",
     "FailedJudgement",
     "Judge",
+    "JudgeAborted",
     "JudgeCache",
     "JudgeCancelled",
     "JudgeError",
@@ -98,7 +99,7 @@ _HOMES = {
     ),
     "protocol": ("CallableJudge", "Judge", "JudgeError", "Judgement", "Reply", "Status", "Usage"),
     "progress": ("Progress",),
-    "run": ("JudgeCancelled", "JudgeInterrupted", "JudgeRun", "run_judge", "run_judge_async"),
+    "run": ("JudgeAborted", "JudgeCancelled", "JudgeInterrupted", "JudgeRun", "run_judge", "run_judge_async"),
     "rows": ("JudgedRow",),
     "stream": ("stream_judge", "stream_judge_async"),
     "scheduler": ("Scheduler",),

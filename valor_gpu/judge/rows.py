@@ -80,12 +80,14 @@ class RowsUnderWay:
         done: Callable[[JudgedRow | BaseException], object],
     ) -> None:
         self._scheduler, self._metrics, self._repeats, self._done = scheduler, metrics, repeats, done
+        self.count = 0  # rows started
         self._tasks: set[asyncio.Task[None]] = set()
         # Twice the requests in flight: one that ends finds the next one ready.
         self.window = max(2, math.ceil(2 * scheduler.concurrency / max(1, len(metrics) * repeats)))
 
     def start(self, index: int, row: Any) -> None:
         """Starts the judgements of a row. Called in the event loop."""
+        self.count += 1
         found: dict[str, dict[int, Judgement]] = {metric.name: {} for metric in self._metrics}
         if not found:
             self._done(JudgedRow(index, row, {}))

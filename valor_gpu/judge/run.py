@@ -15,7 +15,7 @@ from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
 from valor_gpu.judge.progress import Progress, ProgressBar
-from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.protocol import Judgement, Status, Usage, describe
 from valor_gpu.judge.rows import JudgedRow, check_metrics
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices, Summary, check_clusters, row_mean, summarize
@@ -67,6 +67,18 @@ class JudgeInterrupted(KeyboardInterrupt):
 
     def __init__(self, run: JudgeRun) -> None:
         super().__init__()
+        self.run = run
+
+
+class JudgeAborted(ValorError):
+    """The rows' iterator or the progress function raised an error, which is the ``__cause__``.
+
+    Attributes:
+        run: results of what was judged; the rest has the status ``cancelled``.
+    """
+
+    def __init__(self, run: JudgeRun, cause: str) -> None:
+        super().__init__(f"the run ended early, what was judged is in `run` of this error: {cause}")
         self.run = run
 
 
@@ -131,6 +143,10 @@ class _Collected:
             while True:
                 self._rows[judged.index] = judged.judgements
                 judged = next(stream)
+
+    def aborted(self, error: Exception) -> Exception:
+        """The error to raise for one that ended the run: it has what was judged, when anything was."""
+        return JudgeAborted(self.run(), describe(error)) if self._rows else error
 
     def close(self) -> None:
         """Ends the line of the progress bar."""
@@ -198,6 +214,8 @@ def run_judge(
     Raises:
         InputError: arguments that cannot be used, or a scheduler that serves another run.
         MissingExtraError: the judge needs a package that is not installed.
+        JudgeAborted: the rows' iterator or ``progress`` raised an error; ``error.run`` has what was judged before. When
+            nothing was, their error itself is raised.
         JudgeInterrupted: Ctrl-C, also within a running event loop; ``error.run`` has what was judged.
 
     Example:
@@ -213,12 +231,16 @@ def run_judge(
     checked = check_metrics(metrics)
     with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
         collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
+        stream = stream_judge(rows, checked, repeats=repeats, scheduler=opened)
         try:
-            for judged in (stream := stream_judge(rows, checked, repeats=repeats, scheduler=opened)):
+            for judged in stream:
                 collected.add(judged)
         except KeyboardInterrupt:
             collected.add_rest(stream)
             raise JudgeInterrupted(collected.run()) from None
+        except Exception as error:
+            collected.add_rest(stream)
+            raise collected.aborted(error) from error
         finally:
             collected.close()
         return collected.run()
@@ -256,6 +278,8 @@ async def run_judge_async(
     Raises:
         InputError: arguments that cannot be used, or a scheduler that serves another run.
         MissingExtraError: the judge needs a package that is not installed.
+        JudgeAborted: the rows' iterator or ``progress`` raised an error; ``error.run`` has what was judged before. When
+            nothing was, their error itself is raised.
         asyncio.CancelledError: the task was cancelled. Its ``__cause__`` is a :class:`JudgeCancelled`, whose ``run``
             has what was judged.
 
@@ -268,11 +292,15 @@ async def run_judge_async(
     checked = check_metrics(metrics)
     with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
         collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
+        stream = stream_judge_async(rows, checked, repeats=repeats, scheduler=opened)
         try:
-            async for judged in stream_judge_async(rows, checked, repeats=repeats, scheduler=opened):
-                collected.add(judged)
+            async with contextlib.aclosing(stream):
+                async for judged in stream:
+                    collected.add(judged)
         except asyncio.CancelledError as cancelled:
             raise cancelled from JudgeCancelled(collected.run())
+        except Exception as error:
+            raise collected.aborted(error) from error
         finally:
             collected.close()
         return collected.run()

@@ -12,7 +12,16 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
@@ -110,6 +119,27 @@ def _cancellations() -> tuple[Any, int]:
     return task, task.cancelling() if task is not None and sys.version_info >= (3, 11) else 0
 
 
+class _Source:
+    """The rows of a run, up to their end or the error in their way."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = enumerate(rows)
+        self._error: Exception | None = None
+
+    def pull(self) -> tuple[Any, Any]:
+        """Number and row of the next one; ``_END`` and None when there is none."""
+        try:
+            return next(self._rows, (_END, None))
+        except Exception as error:  # the rows before it are judged first
+            self._error = error
+            return _END, None
+
+    def check(self) -> None:
+        """Raises the error, if there was one."""
+        if self._error is not None:
+            raise self._error
+
+
 class _Notices:
     """Warnings of a run, each given once, in the thread of the caller."""
 
@@ -166,6 +196,8 @@ def stream_judge(
     Rows are pulled in the caller's thread, never more than a window of twice ``concurrency`` ahead of the results
     that the caller has taken; requests go on while the caller works. So neither rows nor results pile up.
 
+    An error that the iterator of the rows raises is raised here when the rows before it have been judged and yielded.
+
     Ctrl-C while it waits: the rows under way are yielded with the status ``cancelled``, then KeyboardInterrupt is
     raised. Leaving the loop early cancels what is under way.
 
@@ -203,7 +235,7 @@ def _stream(
     scheduler: Scheduler, rows: Iterable[Any], metrics: Sequence[LLMMetric], repeats: int, cleanup: contextlib.ExitStack
 ) -> Generator[JudgedRow, None, None]:
     finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
-    under_way, pulled, source, notices = 0, 0, enumerate(rows), _Notices(scheduler)
+    under_way, pulled, source, notices = 0, 0, _Source(rows), _Notices(scheduler)
     before = _cancellations()
     with cleanup, _LoopThread(scheduler) as thread:
         started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
@@ -216,7 +248,7 @@ def _stream(
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
                     if more and under_way < started.window and (finished.empty() or pulled < 2):
                         pulled += 1
-                        index, row = next(source, (_END, None))
+                        index, row = source.pull()
                         more = index is not _END
                         if more:
                             thread.loop.call_soon_threadsafe(started.start, index, row)
@@ -227,6 +259,7 @@ def _stream(
                 notices.show()
                 before = _cancellations()
                 yield _row_of(judged)
+            source.check()
         except KeyboardInterrupt:
             with _interrupts_here():
                 thread.end(started.cancel())
@@ -255,7 +288,7 @@ def stream_judge_async(
     repeats: int = 1,
     seed: int | None = None,
     scheduler: Scheduler | None = None,
-) -> AsyncIterator[JudgedRow]:
+) -> AsyncGenerator[JudgedRow, None]:
     """:func:`stream_judge` in the running event loop, for ``async for``.
 
     Cancelling the task that iterates: the rows under way are yielded with the status ``cancelled``, then
@@ -294,7 +327,7 @@ async def _stream_async(
     metrics: Sequence[LLMMetric],
     repeats: int,
     cleanup: contextlib.ExitStack,
-) -> AsyncIterator[JudgedRow]:
+) -> AsyncGenerator[JudgedRow, None]:
     finished: asyncio.Queue[JudgedRow | BaseException | None] = asyncio.Queue()
     taken, notices = 0, _Notices(scheduler)
     with cleanup:
@@ -304,13 +337,14 @@ async def _stream_async(
             feeder = asyncio.ensure_future(_feed(rows, started, free))
             feeder.add_done_callback(lambda _: finished.put_nowait(None))
             try:
-                while not feeder.done() or taken < feeder.result():
+                while not feeder.done() or taken < started.count:
                     if (judged := await finished.get()) is None:
                         continue  # all rows have been started
                     taken += 1
                     notices.show()
                     yield _row_of(judged)
                     free.release()
+                feeder.result()  # an error of the rows is raised when those before it have been judged
             except asyncio.CancelledError:
                 await started.cancel()
                 while not finished.empty():
@@ -323,14 +357,13 @@ async def _stream_async(
                 await started.cancel()
 
 
-async def _feed(rows: Iterable[Any] | AsyncIterable[Any], started: RowsUnderWay, free: asyncio.Semaphore) -> int:
-    """Starts the rows, each when there is room for it, and returns how many there were."""
+async def _feed(rows: Iterable[Any] | AsyncIterable[Any], started: RowsUnderWay, free: asyncio.Semaphore) -> None:
+    """Starts the rows, each when there is room for it."""
     ahead = rows.__aiter__() if isinstance(rows, AsyncIterable) else iter(rows)
     for index in itertools.count():
         await free.acquire()
         try:
             row = await ahead.__anext__() if isinstance(ahead, AsyncIterator) else next(ahead)
         except (StopIteration, StopAsyncIteration):
-            return index
+            return
         started.start(index, row)
-    raise AssertionError("there is no last number")

@@ -13,7 +13,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.progress import Progress
-from valor_gpu.judge.run import JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
+from valor_gpu.judge.run import JudgeAborted, JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.text.judged.answers import AnswerCorrectness, AnswerRelevance
 from valor_gpu.text.judged.coherence import Coherence, SummaryCoherence
@@ -90,6 +90,7 @@ def evaluate_texts(
 
     Raises:
         InputError: an unknown metric, or a row of a list that lacks an input.
+        JudgeAborted: the rows' iterator or ``progress`` raised an error; ``error.run`` has what was judged before.
         JudgeInterrupted: Ctrl-C, also within a running event loop; ``error.run`` has what was judged.
 
     Example:
@@ -116,6 +117,9 @@ def evaluate_texts(
         )
     except JudgeInterrupted as interrupt:
         raise JudgeInterrupted(_with_prompts(interrupt.run, asked)) from None
+    except JudgeAborted as aborted:
+        aborted.run = _with_prompts(aborted.run, asked)
+        raise
     return _with_prompts(run, asked)
 
 
@@ -152,6 +156,7 @@ async def evaluate_texts_async(
 
     Raises:
         InputError: an unknown metric, or a row of a list that lacks an input.
+        JudgeAborted: the rows' iterator or ``progress`` raised an error; ``error.run`` has what was judged before.
         asyncio.CancelledError: the task was cancelled. Its ``__cause__`` is a :class:`valor_gpu.judge.JudgeCancelled`,
             whose ``run`` has what was judged.
 
@@ -180,6 +185,9 @@ async def evaluate_texts_async(
         if not isinstance(cancelled.__cause__, JudgeCancelled):
             raise
         raise cancelled from JudgeCancelled(_with_prompts(cancelled.__cause__.run, asked))
+    except JudgeAborted as aborted:
+        aborted.run = _with_prompts(aborted.run, asked)
+        raise
     return _with_prompts(run, asked)
 
 
