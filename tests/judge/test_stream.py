@@ -184,14 +184,14 @@ def test_errors_of_the_rows_end_the_run() -> None:
             lambda: evaluate_texts_async(texts(), ["Coherence"], lambda messages: "1")
         ),
     }.items():
-        with pytest.raises(JudgeAborted, match="the run ended early.* OSError: the file is gone") as ended:
+        with pytest.raises(JudgeAborted, match=r"the run ended early.* OSError: the file is gone") as ended:
             start()
         assert ended.value.run.scores(name.split()[-1]) == [1.0] and isinstance(ended.value.__cause__, OSError)
         assert hasattr(ended.value.run, "prompts") is name.endswith("Coherence")
-    found = []
+    found: list[int] = []
     with pytest.raises(OSError, match="the file is gone"):
         for judged in stream_judge(rows(), [RATE], echo):
-            found.append(judged.index)
+            found += [judged.index]  # what a list that is extended would have lost
     assert found == [0]
 
     def none() -> Iterator[int]:
