@@ -496,3 +496,23 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == FAILURE
+
+
+def test_class_names_that_the_terminal_cannot_show_are_shown_as_escapes(tmp_path: Path) -> None:
+    names = ["日本", "\ud83d", "\x1b[2J\n"]
+    truth = {**TRUTH, "categories": [{"id": place, "name": name} for place, name in zip((3, 5, 6), names)]}
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    (tmp_path / "dt.json").write_text(json.dumps(FOUND))
+    command = [sys.executable, "-m", "valor_gpu", "detect", "--gt", "gt.json", "--dt", "dt.json", "--per-class"]
+    for encoding, shown in (("ascii", "\\u65e5\\u672c"), ("utf-8", names[0])):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+        lines = done.stdout.decode().splitlines()
+        rows = lines[next(n for n, line in enumerate(lines) if line.startswith("class ")) + 1 :][:3]
+        assert (done.returncode, done.stderr) == (OK, b"")
+        assert [row.split()[0] for row in rows] == [shown, "\\ud83d", "\\x1b[2J\\n"]
+
+
+def test_without_standard_output_there_is_no_report(detect: Detect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert detect() == OK

@@ -14,9 +14,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, ValorError
@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = parser().parse_args(argv)
     try:
-        options.run(options)
-        sys.stdout.flush()
+        with _any_character(sys.stdout):
+            options.run(options)
     except InputError as error:
         return _complain(options.command, error, BAD_INPUT)
     except (ValorError, OSError) as error:
@@ -63,6 +63,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain(options.command, "interrupted", INTERRUPTED)
     return OK
+
+
+@contextlib.contextmanager
+def _any_character(stream: TextIO | None) -> Iterator[None]:
+    """Shows as escapes the characters that the encoding of ``stream`` lacks, as standard error does; flushes it."""
+    if not isinstance(stream, io.TextIOWrapper):
+        yield
+        return
+    errors = stream.errors
+    stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+        stream.flush()
+    finally:
+        with contextlib.suppress(OSError):  # of what could not be flushed, which has its own error
+            stream.reconfigure(errors=errors)
 
 
 def _complain(command: str, error: object, status: int) -> int:

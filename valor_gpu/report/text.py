@@ -10,15 +10,23 @@ from valor_gpu.drawing import width
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Columns two spaces apart: the first ``left`` flush left, the others flush right.
 
+    Characters that are not printable, such as newlines and those that steer a terminal, are shown as escapes.
+
     Example:
         >>> print(table(["class", "AP"], [["cat", "0.500"], ["aeroplane", "-"]]))
         class         AP
         cat        0.500
         aeroplane      -
     """
-    lines = [header, *rows]
+    lines = [[_printable(cell) for cell in line] for line in (header, *rows)]
     widths = [max(width(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(_line(cells, widths, left) for cells in lines)
+
+
+def _printable(cell: str) -> str:
+    if cell.isprintable():
+        return cell
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cell)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
