@@ -36,7 +36,7 @@ from valor_gpu.judge import (
     run_judge,
     score_schema,
 )
-from valor_gpu.judge.run import ProgressBar
+from valor_gpu.judge.progress import ProgressBar
 
 QUICK = Limits(concurrency=8, transport_retries=1, backoff=0.01, timeout=20.0, repairs=0)
 

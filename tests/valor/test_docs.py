@@ -32,11 +32,11 @@ def test_examples_print_what_the_page_shows() -> None:
 def test_differences_are_listed() -> None:
     table = PAGE.split("### Differences that remain")[1].split("Beside numbers")[0]
     listed = {tuple(re.split(r" *\| *", line)[1:3]) for line in table.splitlines() if line.startswith("| ")}
-    listed -= {("scene", "release"), ("---", "---")}
+    listed -= {("dataset", "release"), ("---", "---")}
     known = {*test_cases.DIFFERENCES, *test_cases.ONLY_OURS_RAISES, *test_cases.ONLY_THEIRS_RAISES}
     assert listed == known
 
 
-def test_numbers_of_scenes() -> None:
+def test_numbers_of_datasets() -> None:
     edge, core, lite = (len(contents["cases"]) for contents in (test_cases.EDGE, test_cases.CORE, test_cases.LITE))
-    assert f"in {edge} scenes and in {core + lite} cases" in PAGE
+    assert f"in {edge} datasets and in {core + lite} cases" in PAGE

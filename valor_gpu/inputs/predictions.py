@@ -88,9 +88,9 @@ def read_predictions(
         >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "a.jsonl"
-        ...     _ = path.write_text('{"truth": "cat", "guess": "dog"}\n{"truth": "dog", "guess": "dog"}')
-        ...     found = read_predictions(path, Columns("truth", pred="guess"))
-        >>> found.names, found.target.tolist(), found.labels.tolist()
+        ...     _ = path.write_text('{"target": "cat", "guess": "dog"}\n{"target": "dog", "guess": "dog"}')
+        ...     data = read_predictions(path, Columns("target", pred="guess"))
+        >>> data.names, data.target.tolist(), data.labels.tolist()
         (('cat', 'dog'), [0, 1], [1, 1])
     """
     file = InputFile(path)

@@ -40,7 +40,7 @@ def evaluate_classification(
     score_thresholds: Sequence[float] | None = None,
     hardmax: bool | None = None,
 ) -> Evaluation:
-    """Compares predictions of labels with the truth, each label key apart.
+    """Compares predictions of labels with ground truths, each label key apart.
 
     The prediction of a datum is the label of the largest score, of equal scores the first. A ground truth whose datum
     has no prediction counts as wrong. A label that a datum does not list has score 0 in ROC AUC. Definitions, edge
@@ -69,10 +69,10 @@ def evaluate_classification(
     Example:
         >>> from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction
         >>> image = Datum("image 1")
-        >>> truth = GroundTruth(image, [Annotation(labels=[Label("animal", "cat")])])
+        >>> groundtruth = GroundTruth(image, [Annotation(labels=[Label("animal", "cat")])])
         >>> scores = [Label("animal", "cat", 0.8), Label("animal", "dog", 0.2)]
-        >>> found = evaluate_classification([truth], [Prediction(image, [Annotation(labels=scores)])])
-        >>> found.metrics[0]
+        >>> prediction = Prediction(image, [Annotation(labels=scores)])
+        >>> evaluate_classification([groundtruth], [prediction]).metrics[0]
         {'parameters': {'label_key': 'animal'}, 'value': 1.0, 'type': 'Accuracy'}
     """
     start = time.perf_counter()
@@ -102,10 +102,11 @@ def evaluate_classification_slices(
         InputError: as there.
 
     Example:
-        >>> truth = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "y"]}
-        >>> found = {**truth, "label_value": ["x", "x"], "score": [1.0, 1.0]}
+        >>> gt_frame = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "y"]}
+        >>> pred_frame = {**gt_frame, "label_value": ["x", "x"], "score": [1.0, 1.0]}
         >>> from valor_gpu.valor.filters import Filter, datum_uid
-        >>> shown = evaluate_classification_slices(truth, found, {"all": None, "a": Filter(datum_uid == "a")})
+        >>> slices = {"all": None, "a": Filter(datum_uid == "a")}
+        >>> shown = evaluate_classification_slices(gt_frame, pred_frame, slices)
         >>> {name: evaluation.metrics[0]["value"] for name, evaluation in shown.items()}
         {'all': 0.5, 'a': 1.0}
     """
