@@ -217,8 +217,8 @@ def summarize(
 
     Example:
         >>> from valor_gpu.judge.protocol import Status
-        >>> found = summarize([[Judgement(4.0, Status.OK)], [Judgement(None, Status.TIMEOUT)]], 1, 5)
-        >>> found.mean, found.lower, found.upper, dict(found.n_failed)
+        >>> summary = summarize([[Judgement(4.0, Status.OK)], [Judgement(None, Status.TIMEOUT)]], 1, 5)
+        >>> summary.mean, summary.lower, summary.upper, dict(summary.n_failed)
         (4.0, 2.5, 4.5, {'timeout': 1})
     """
     clusters = check_clusters(clusters, len(rows))

@@ -126,9 +126,10 @@ def evaluate_text_generation(
     Example:
         >>> from valor_gpu.valor import Annotation, Datum, GroundTruth, Prediction
         >>> datum = Datum("q1", text="Where is the mill?")
-        >>> truth = GroundTruth(datum, [Annotation(text="The mill is in Rook.")])
-        >>> found = Prediction(datum, [Annotation(text="It is in Rook.")])
-        >>> evaluation = evaluate_text_generation([found], ["ROUGE", "Coherence"], [truth], judge=lambda messages: "4")
+        >>> groundtruth = GroundTruth(datum, [Annotation(text="The mill is in Rook.")])
+        >>> prediction = Prediction(datum, [Annotation(text="It is in Rook.")])
+        >>> metrics = ["ROUGE", "Coherence"]
+        >>> evaluation = evaluate_text_generation([prediction], metrics, [groundtruth], judge=lambda messages: "4")
         >>> for metric in evaluation.metrics:  # doctest: +ELLIPSIS
         ...     print(metric["type"], metric["status"], metric["value"])
         ROUGE success {'rouge1': 0.666..., 'rouge2': 0.571..., 'rougeL': 0.666..., 'rougeLsum': 0.666...}
