@@ -18,6 +18,7 @@ import pytest
 
 from valor_gpu.classification.accuracy import Accuracy
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
+from valor_gpu.report.files import write_file
 
 DATA = Path(__file__).parent.parent / "examples/data/digits_predictions.csv"
 DIGITS = ["--data", str(DATA), "--target", "digit", "--scores-prefix", "p_"]
@@ -322,3 +323,24 @@ def test_a_column_of_scores_is_no_prediction(capsys: pytest.CaptureFixture[str])
     assert main(["classify", "--data", str(DATA), "--target", "digit", "--pred", "p_0"]) == BAD_INPUT
     shown = capsys.readouterr()
     assert shown.out == "" and "column 'p_0' must hold classes but got '0." in shown.err
+
+
+def test_too_little_memory_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def grid(*_: object) -> None:
+        raise MemoryError("Unable to allocate 745. GiB")
+
+    monkeypatch.setattr(np, "linspace", grid)
+    path = tmp_path / "a.csv"
+    path.write_text("t,p_a,p_b\na,0.75,0.25\nb,0.25,0.75\n")
+    found = main(["classify", "--data", str(path), "--target", "t", "--scores-prefix", "p_", "--thresholds", "99999"])
+    assert found == FAILURE
+    assert capsys.readouterr().err.endswith("error: not enough memory: Unable to allocate 745. GiB\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    (tmp_path / "full.json").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*full\.json'"):
+        write_file(tmp_path / "full.json", b"x")

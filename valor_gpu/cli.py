@@ -60,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at exit
             return FAILURE
         return _complain(options.command, error, FAILURE)
+    except MemoryError as error:
+        return _complain(options.command, f"not enough memory: {error}".removesuffix(": "), FAILURE)
     except KeyboardInterrupt:
         return _complain(options.command, "interrupted", INTERRUPTED)
     return OK

@@ -33,6 +33,7 @@ from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_s
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
+_SHOWN = 8  # thresholds in a message
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -337,15 +338,19 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
         >>> threshold_grid(3, torch.float32)
         ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
     """
-    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and thresholds < 2):
-        raise InputError(f"thresholds must be an int of at least 2, or ascending numbers, but got {thresholds}")
+    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds < 2**31):
+        need = "an int of at least 2 (and below 2^31), or ascending numbers,"
+        raise InputError(f"thresholds must be {need} but got {thresholds}")
     if isinstance(thresholds, Tensor):
         thresholds = thresholds.detach().double().cpu().numpy()
     values = np.linspace(0.0, 1.0, thresholds) if isinstance(thresholds, int) else np.asarray(thresholds, np.float64)
     grid = torch.from_numpy(values).to(dtype).double()
     if grid.ndim != 1 or len(grid) == 0 or not bool(grid.isfinite().all()) or bool((grid.diff() <= 0).any()):
         name = str(dtype).removeprefix("torch.")
-        raise InputError(f"thresholds must be finite and ascend in {name} but got {values.tolist()}")
+        got = (
+            values.tolist() if values.size <= _SHOWN else f"{values.size:,}, from {values.min():g} to {values.max():g}"
+        )
+        raise InputError(f"thresholds must be finite and ascend in {name} but got {got}")
     return values.tolist(), grid
 
 

@@ -116,6 +116,14 @@ def write_file(path: Path, content: bytes) -> None:
 
     A regular file keeps its permissions, and its old content if writing fails.
     """
+    try:
+        _write(path, content)
+    except OSError as error:
+        error.filename = str(path)  # a full disk, for example, does not say which file it was
+        raise
+
+
+def _write(path: Path, content: bytes) -> None:
     if _is_fed(path):
         with open(path, "wb", buffering=0) as stream:
             _write_all(stream, content)
