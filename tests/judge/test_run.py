@@ -263,3 +263,14 @@ def test_parse_errors_of_any_kind_are_statuses() -> None:
     run = run_judge(["a", "b"], [metric], lambda messages: messages[0]["content"], limits=QUICK)
     assert run.judgements["q"][0][0].error == "never"
     assert "could not be parsed: JSONDecodeError: bad" in run.judgements["q"][1][0].error
+
+
+def test_rows_that_come_count_and_not_a_length_that_says_otherwise() -> None:
+    class Odd(list[str]):
+        def __len__(self) -> int:
+            return 2
+
+    metric = question_metric("q", lambda row: Question([{"role": "user", "content": row}], float), 0, 9)
+    for rows in (["1"], ["1", "2", "3"]):
+        run = run_judge(Odd(rows), [metric], lambda messages: messages[0]["content"])
+        assert run.scores("q") == [float(row) for row in rows] and run.summaries["q"].n == len(rows)

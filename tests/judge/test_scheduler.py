@@ -285,6 +285,10 @@ def test_stop_cancels_what_is_left() -> None:
         ({"timeout": 0}, "timeout must be above 0 seconds but got 0"),
         ({"transport_retries": -1}, "transport_retries must be an int of at least 0 but got -1"),
         ({"reasks": True}, "reasks must be an int of at least 0 but got True"),
+        ({"concurrency": 2.5}, "concurrency must be an int or None but got 2.5"),
+        ({"concurrency": float("inf")}, "concurrency must be an int or None but got inf"),
+        ({"requests_per_minute": "60"}, "requests_per_minute must be a number or None but got '60'"),
+        ({"timeout": None}, "timeout must be a number but got None"),
     ],
 )
 def test_limits_are_checked(options: dict[str, Any], message: str) -> None:

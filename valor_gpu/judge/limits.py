@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge.protocol import JudgeError, Status, Usage
 
 WINDOW = 60.0  # seconds
@@ -60,19 +60,22 @@ class Limits:
     reasks: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
+        for name in ("transport_retries", "repairs", "reasks"):
             value = getattr(self, name)
-            if value is not None and not value >= 1:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InputError(f"{name} must be an int of at least 0 but got {value!r}")
+        for name, value in vars(self).items():
+            kind, named = ((int,), "an int") if name == "concurrency" else ((int, float), "a number")
+            optional = name in ("concurrency", "requests_per_minute", "tokens_per_minute")
+            if (isinstance(value, bool) or not isinstance(value, kind)) and not (optional and value is None):
+                raise InputTypeError(f"{name} must be {named}{' or None' if optional else ''} but got {value!r}")
+            if optional and value is not None and not value >= 1:
                 raise InputError(f"{name} must be at least 1 or None but got {value!r}")
         for name in ("timeout", "longest_wait"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0 seconds but got {getattr(self, name)!r}")
         if not self.backoff >= 0:
             raise InputError(f"backoff must be at least 0 but got {self.backoff!r}")
-        for name in ("transport_retries", "repairs", "reasks"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InputError(f"{name} must be an int of at least 0 but got {value!r}")
 
     def wait_before(self, retry: int, error: JudgeError, rng: random.Random) -> float | None:
         """Seconds to wait before retry 1, 2, ...; None when the failure is not to be retried.

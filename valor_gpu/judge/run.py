@@ -153,9 +153,11 @@ class _Collected:
         if self._bar is not None:
             self._bar.close()
 
-    def run(self) -> JudgeRun:
-        """Results; rows without judgements are cancelled ones."""
-        count = self._count if self._count is not None else 1 + max(self._rows, default=-1)
+    def run(self, ended: bool = False) -> JudgeRun:
+        """Results; rows without judgements are cancelled ones, unless the rows have ended."""
+        # Of a collection that gives more or fewer rows than its length says, those that came count.
+        known = self._count is not None and not (ended and self._clusters is None)
+        count = self._count if known and self._count is not None else 1 + max(self._rows, default=-1)
         missing = [Judgement(None, Status.CANCELLED, error="the run was cancelled")] * self._repeats
         judgements = {
             metric.name: [list(self._rows[at][metric.name]) if at in self._rows else missing for at in range(count)]
@@ -243,7 +245,7 @@ def run_judge(
             raise collected.aborted(error) from error
         finally:
             collected.close()
-        return collected.run()
+        return collected.run(ended=True)
 
 
 async def run_judge_async(
@@ -303,4 +305,4 @@ async def run_judge_async(
             raise collected.aborted(error) from error
         finally:
             collected.close()
-        return collected.run()
+        return collected.run(ended=True)
