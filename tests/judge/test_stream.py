@@ -265,6 +265,28 @@ def test_ctrl_c_gives_back_what_was_judged(where: str) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_gets_past_a_parser_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("valor_gpu.judge.stream.PATIENCE", 0.1)
+    entered, leave = threading.Event(), threading.Event()
+
+    def parse(text: str) -> float:
+        if text == "2":
+            entered.set()
+            leave.wait(60)
+        return 1.0
+
+    metric = question_metric("q", lambda row: Question([{"role": "user", "content": str(row)}], parse))
+    interrupt_when(entered.is_set)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(JudgeInterrupted, match=r"^$") as caught:
+            run_judge(range(50), [metric], echo, limits=Limits(concurrency=1))
+    finally:
+        leave.set()
+    assert time.monotonic() - begun < 30 and caught.value.run.scores("q")[:2] == [1.0, 1.0]
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way() -> None:
     judge = Waiting(5)
     interrupt_when(lambda: judge.active >= 4)

@@ -54,6 +54,10 @@ class _LoopThread:
             with contextlib.suppress(KeyboardInterrupt, SystemExit):  # the task that raised it has reported it
                 self.loop.run_forever()
                 break
+        if left := asyncio.all_tasks(self.loop):  # of a parser or a judge that kept the loop from ending them in time
+            for task in left:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE))
         self.loop.close()
 
     def __enter__(self) -> _LoopThread:
