@@ -164,3 +164,8 @@ print([name for name in ("torch", "numpy", "matplotlib") if name in sys.modules]
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_counts_of_nothing_are_shown() -> None:
+    text = str(Result({}, Signature({"metric": "mAP"}), {"images": 0, "ignored": 0}))
+    assert text.splitlines()[0] == "images 0, ignored 0"

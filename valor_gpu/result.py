@@ -81,7 +81,8 @@ class Result:
         values: name to number, to array (anything with ``shape`` and ``tolist``), or to a mapping of these. NaN: the
             number does not exist on this data.
         signature: the choices that made the numbers.
-        counts: how many there were, for example, of images, ground truths, predictions, failures.
+        counts: how many there were, for example, of images, ground truths, predictions, failures; the text shows those
+            that are not 0.
         reasons: name to why that number is NaN. Nested names are joined by ``/``; the reason of a mapping
             holds for everything in it.
         plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
@@ -176,7 +177,9 @@ class Result:
         tall = max((len(text) for _, text, _ in rows), default=0)
         lines = [f"{name:<{wide}}  {text:>{tall}}  {note}".rstrip() for name, text, note in rows]
         if self.counts:
-            lines.append(", ".join(f"{name} {count}" for name, count in self.counts.items()))
+            # Counts of what is left out or doubtful are mostly 0; a count that is not shown is 0.
+            shown = {name: count for name, count in self.counts.items() if count} or self.counts
+            lines.append(", ".join(f"{name} {count}" for name, count in shown.items()))
         return "\n".join([*lines, str(self.signature)])
 
     def _note(self, name: str, value: Any) -> str:
