@@ -93,7 +93,7 @@ def test_table_is_aligned() -> None:
         "numpy            0.1250",
         "precision  array [1, 2]",
         "per_class      3 values",
-        "images 3, ignored 0",
+        "images 3",
         "metric:mAP|iou:0.5,0.75|crowd:yes|ids:none|version:1.0",
     ]
     assert str(Result({"big": 123456.789, "on": True}, Signature({"version": "1"}))).splitlines()[:2] == [
