@@ -338,8 +338,8 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
         >>> threshold_grid(3, torch.float32)
         ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
     """
-    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds < 2**31):
-        need = "an int of at least 2 (and below 2^31), or ascending numbers,"
+    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= 2**24):
+        need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
         raise InputError(f"thresholds must be {need} but got {thresholds}")
     if isinstance(thresholds, Tensor):
         thresholds = thresholds.detach().double().cpu().numpy()
