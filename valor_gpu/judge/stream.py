@@ -300,13 +300,13 @@ def stream_judge_async(
 
     Args:
         rows: a synchronous or asynchronous iterable. A synchronous one is pulled in the event loop and must not block.
-        metrics: see :func:`stream_judge`, as for all further arguments.
-        judge: as there.
-        limits: as there.
-        cache: as there.
-        repeats: as there.
-        seed: as there.
-        scheduler: as there.
+        metrics: numbers to compute of every row; their names must differ.
+        judge: a :class:`Judge`, or a callable from messages to text.
+        limits: how it may be asked, by all metrics together.
+        cache: keeps replies. A path, or an open one.
+        repeats: times that every question is asked, at least 1.
+        seed: of the random waits.
+        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``.
 
     Raises:
         InputError: arguments that cannot be used, or a scheduler that serves another run.

@@ -99,7 +99,7 @@ def evaluate_classification_slices(
         The evaluation of each slice by name.
 
     Raises:
-        InputError: as there.
+        InputError: the data, a filter or a choice cannot be used.
 
     Example:
         >>> gt_frame = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "y"]}

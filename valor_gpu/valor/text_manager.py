@@ -36,7 +36,7 @@ class ValorTextGenerationStreamingManager:
         metrics_to_return: of AnswerRelevance, Bias, Coherence, ContextRelevance, Faithfulness, Hallucination,
             SummaryCoherence, Toxicity: those that need no ground truth.
         llm_api_params: which judge, as :func:`~valor_gpu.valor.text_generation.evaluate_text_generation` takes it.
-        metric_params: choices by metric, as there.
+        metric_params: metric name to the choices of that metric, as a dict.
         joint_df: what :meth:`get_results` of an earlier manager, also of valor_core, gave, to go on from: a frame of
             pandas or the mapping of :meth:`columns`. Columns of the status and of the prediction's metadata may lack.
         judge: a judge or a callable instead of ``llm_api_params``.
