@@ -235,7 +235,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             "ignored_ground_truths": tally.ignored,
             "detections": tally.detections,
             "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
-            **tally.doubtful,
+            **tally.doubtful_boxes(),
         }  # fmt: skip
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}

@@ -6,7 +6,6 @@ Row layouts: docs/design/001-detection-records.md.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,7 +157,7 @@ class Tally:
         repeated: repeated images left out.
         truths: ground truths that count in no or some area range; ``ignored`` of them are crowds or ignored.
         detections: detections within or beyond the max-detection limits.
-        doubtful: counts of boxes that are mostly mistakes.
+        order: which images count, and what their boxes look like.
     """
 
     records: DetectionRecords
@@ -171,7 +170,7 @@ class Tally:
     truths: int
     ignored: int
     detections: int
-    doubtful: Mapping[str, int]
+    order: ImageOrder
 
     @classmethod
     def of(cls, records: DetectionRecords, rule: MatchRule, *, by_key: bool = True, agnostic: bool = False) -> Tally:
@@ -185,8 +184,12 @@ class Tally:
         ordered = order_records(records.detections, starts, lengths, classes, shape.limits, agnostic)
         positives = count_truths(truths, classes, shape.areas, agnostic)
         found, true, ignored = totals.tolist()
-        counts = (len(images.kept), images.repeated, true, ignored, found, images.doubtful_boxes(found, true))
+        counts = (len(images.kept), images.repeated, true, ignored, found, images)
         return cls(records, ordered, labels, positives, shape, *counts)
+
+    def doubtful_boxes(self) -> dict[str, int]:
+        """Counts boxes that are mostly mistakes, by kind; see :func:`count_doubtful_boxes`."""
+        return self.order.doubtful_boxes(self.detections, self.truths)
 
     def curves(self, recall_thresholds: Tensor, full: bool = False, ties: str = "given") -> Curves:
         """Precision, recall and scores arrays; see :func:`valor_gpu.ops.curves.precision_recall`."""

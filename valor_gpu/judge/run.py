@@ -156,8 +156,10 @@ class _Collected:
     def run(self, ended: bool = False) -> JudgeRun:
         """Results; rows without judgements are cancelled ones, unless the rows have ended."""
         # Of a collection that gives more or fewer rows than its length says, those that came count.
-        known = self._count is not None and not (ended and self._clusters is None)
-        count = self._count if known and self._count is not None else 1 + max(self._rows, default=-1)
+        if self._count is None or (ended and self._clusters is None):
+            count = 1 + max(self._rows, default=-1)
+        else:
+            count = self._count
         missing = [Judgement(None, Status.CANCELLED, error="the run was cancelled")] * self._repeats
         judgements = {
             metric.name: [list(self._rows[at][metric.name]) if at in self._rows else missing for at in range(count)]
