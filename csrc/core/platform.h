@@ -13,6 +13,11 @@
 #else
 #define VALOR_ROLLED
 #endif
+#if !defined(VALOR_SIM)  // there: parameters with the place of a call, to tell one call from another
+#define VALOR_HERE
+#define VALOR_AND_HERE
+#define VALOR_PASS_HERE
+#endif
 #define VALOR_API extern "C" __attribute__((visibility("default")))
 
 namespace valor {
@@ -35,27 +40,36 @@ struct Warp {
   static constexpr uint32_t kAll = 0xffffffffu;
   __device__ __forceinline__ int lane() const { return threadIdx.x & 31; }
   __device__ __forceinline__ int width() const { return 32; }
-  __device__ __forceinline__ void sync() const { __syncwarp(); }
-  __device__ __forceinline__ uint32_t ballot(bool yes) const { return __ballot_sync(kAll, yes); }
-  __device__ __forceinline__ double max(double value) const { return max_of(value); }
-  __device__ __forceinline__ int32_t max(int32_t value) const { return max_of(value); }
-  __device__ __forceinline__ uint32_t sum(uint32_t value) const { return sum_of(value); }
-  __device__ __forceinline__ uint64_t sum(uint64_t value) const {
-    return sum_of(static_cast<unsigned long long>(value));
+  __device__ __forceinline__ void sync(VALOR_HERE) const { __syncwarp(kAll VALOR_PASS_HERE); }
+  __device__ __forceinline__ uint32_t ballot(bool yes VALOR_AND_HERE) const {
+    return __ballot_sync(kAll, yes VALOR_PASS_HERE);
+  }
+  __device__ __forceinline__ double max(double value VALOR_AND_HERE) const {
+    return max_of(value VALOR_PASS_HERE);
+  }
+  __device__ __forceinline__ int32_t max(int32_t value VALOR_AND_HERE) const {
+    return max_of(value VALOR_PASS_HERE);
+  }
+  __device__ __forceinline__ uint32_t sum(uint32_t value VALOR_AND_HERE) const {
+    return sum_of(value VALOR_PASS_HERE);
+  }
+  __device__ __forceinline__ uint64_t sum(uint64_t value VALOR_AND_HERE) const {
+    return sum_of(static_cast<unsigned long long>(value) VALOR_PASS_HERE);
   }
 
  private:
   template <class T>
-  __device__ __forceinline__ T max_of(T value) const {
+  __device__ __forceinline__ T max_of(T value VALOR_AND_HERE) const {
     for (int offset = 16; offset; offset >>= 1) {
-      const T other = __shfl_xor_sync(kAll, value, offset);
+      const T other = __shfl_xor_sync(kAll, value, offset, 32 VALOR_PASS_HERE);
       value = other > value ? other : value;
     }
     return value;
   }
   template <class T>
-  __device__ __forceinline__ T sum_of(T value) const {
-    for (int offset = 16; offset; offset >>= 1) value += __shfl_xor_sync(kAll, value, offset);
+  __device__ __forceinline__ T sum_of(T value VALOR_AND_HERE) const {
+    for (int offset = 16; offset; offset >>= 1)
+      value += __shfl_xor_sync(kAll, value, offset, 32 VALOR_PASS_HERE);
     return value;
   }
 };

@@ -113,7 +113,7 @@ __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int
 
 // Blocks of 32 columns (slot, lane) of a class: counts become those of the tiles before.
 __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_constant__ CurveTask task) {
-  __shared__ int32_t sums[kScanWarps][32];
+  VALOR_SHARED(int32_t, sums, [kScanWarps][32]);
   const CurveShape& shape = task.run.shape;
   const int64_t k = blockIdx.x, tiles = task.tiles_of(k), share = (tiles + kScanWarps - 1) / kScanWarps;
   const int warp = static_cast<int>(threadIdx.y);

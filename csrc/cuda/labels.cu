@@ -216,7 +216,7 @@ struct PairSums {
 // One block for a block of rows and kThreads classes.
 template <class Sums>
 __global__ void __launch_bounds__(kThreads) weigh_kernel(const __grid_constant__ PairTask task) {
-  __shared__ Tile tile;
+  VALOR_SHARED(Tile, tile);
   const Warp warp;
   const int32_t first = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x / 32 * 32);
   const auto owned = [first](int32_t c) { return static_cast<uint32_t>(c - first) < 32u; };

@@ -4,11 +4,15 @@
 #include <stdint.h>
 
 // VALOR_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): a template-id with a comma needs
-// parentheses. VALOR_DYNAMIC_SHARED(Type, name) declares the block's shared_bytes, aligned to 16 bytes.
+// parentheses. VALOR_DYNAMIC_SHARED(Type, name) declares the block's shared_bytes, aligned to 16 bytes, and
+// VALOR_SHARED(Type, name, [dimensions]) one shared variable: csrc/sim adds their sizes up.
 #if defined(VALOR_SIM)
 
 #define VALOR_LAUNCH(kernel, ...) ::valor_sim::launch(#kernel, kernel, __VA_ARGS__)
 #define VALOR_DYNAMIC_SHARED(Type, name) Type* const name = static_cast<Type*>(::valor_sim::dynamic_shared())
+#define VALOR_SHARED(Type, name, ...)                                    \
+  static __attribute__((section("valor_shared"))) Type name __VA_ARGS__; \
+  ::valor_sim::Machine::instance().declare_shared(&name, sizeof name)
 
 #else
 
@@ -35,5 +39,6 @@ int32_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shar
 #define VALOR_DYNAMIC_SHARED(Type, name)                        \
   extern __shared__ __align__(16) unsigned char name##_bytes[]; \
   Type* const name = reinterpret_cast<Type*>(name##_bytes)
+#define VALOR_SHARED(Type, name, ...) __shared__ Type name __VA_ARGS__
 
 #endif

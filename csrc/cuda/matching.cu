@@ -316,9 +316,9 @@ class ImageWarp {
 };
 
 __global__ void __launch_bounds__(32, 16) match_boxes_kernel(const __grid_constant__ MatchTask task) {
-  __shared__ Rule rule;
-  __shared__ Segment segment;
-  __shared__ int64_t numbers[kNumbersByValue];
+  VALOR_SHARED(Rule, rule);
+  VALOR_SHARED(Segment, segment);
+  VALOR_SHARED(int64_t, numbers, [kNumbersByValue]);
   VALOR_DYNAMIC_SHARED(unsigned char, shared);
   const int64_t image = blockIdx.x;
   const int64_t* table = task.table ? task.table : task.segments;

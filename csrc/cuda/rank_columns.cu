@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads)
     keys_kernel(const __grid_constant__ RankTask task,
                 const __grid_constant__ SortedColumns<typename Order::Key> columns) {
   using Key = typename Order::Key;
-  __shared__ Key tile[32][33];
+  VALOR_SHARED(Key, tile, [32][33]);
   const int64_t row0 = static_cast<int64_t>(blockIdx.x) * 32, j0 = static_cast<int64_t>(blockIdx.y) * 32;
   const int x = threadIdx.x % 32;
   for (int y = threadIdx.x / 32; y < 32; y += kThreads / 32) {
@@ -152,7 +152,8 @@ class ColumnBlock {
 template <class Key, class Sum>
 __global__ void __launch_bounds__(kThreads)
     column_kernel(const __grid_constant__ RankTask task, const __grid_constant__ SortedColumns<Key> columns) {
-  __shared__ typename ColumnBlock<Key, Sum>::Shared shared;
+  using Shared = typename ColumnBlock<Key, Sum>::Shared;
+  VALOR_SHARED(Shared, shared);
   ColumnBlock<Key, Sum>(task, columns, shared).run();
 }
 

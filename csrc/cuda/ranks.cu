@@ -62,8 +62,9 @@ __global__ void __launch_bounds__(kThreads)
     place_kernel(const __grid_constant__ RankTask task,
                  const __grid_constant__ Positives<typename Order::Key> positives) {
   using Key = typename Order::Key;
-  __shared__ Key shared_keys[kRoom];
-  __shared__ uint32_t shared_at[kRoom], shared_equal[kRoom];
+  VALOR_SHARED(Key, shared_keys, [kRoom]);
+  VALOR_SHARED(uint32_t, shared_at, [kRoom]);
+  VALOR_SHARED(uint32_t, shared_equal, [kRoom]);
   const int64_t C = task.target.classes, c0 = static_cast<int64_t>(blockIdx.x) * kColumns;
   const int64_t begin = positives.first[c0];
   const int64_t total = positives.first[c0 + kColumns < C ? c0 + kColumns : C] - begin;
@@ -105,8 +106,9 @@ template <class Key>
 __global__ void __launch_bounds__(kThreads)
     places_auroc_and_ap_kernel(const __grid_constant__ RankTask task,
                                const __grid_constant__ Positives<Key> positives) {
-  __shared__ long long warps[kThreads / 32], wins_parts[kLanes];
-  __shared__ double parts[kLanes];
+  VALOR_SHARED(long long, warps, [kThreads / 32]);
+  VALOR_SHARED(long long, wins_parts, [kLanes]);
+  VALOR_SHARED(double, parts, [kLanes]);
   const int64_t c = blockIdx.x, begin = positives.first[c], count = positives.first[c + 1] - begin;
   const int64_t negatives = positives.first[task.target.classes] - count;
   const Key* keys = positives.keys + begin;

@@ -1,5 +1,6 @@
 // The part of CUDA C++ that csrc/cuda uses, for g++: compile a .cu with `-x c++ -include cuda_sim.h`.
-// Test-only. Shows: wrong results, reads of unset shared memory, divergent collectives, limits of a launch,
+// Test-only. Shows: wrong results, reads of unset shared memory, divergent collectives, limits of a launch
+// (grid, block, shared memory, parameters),
 // and with sanitizers out-of-bounds accesses. Does not show: the memory model, true concurrency, speed.
 #pragma once
 #include <type_traits>
@@ -13,7 +14,7 @@
 #define __host__
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __shared__ static __attribute__((section("valor_shared")))
+#define __shared__ declare_it_by_VALOR_SHARED
 #define __restrict__
 #define __launch_bounds__(...)
 
@@ -21,6 +22,9 @@ typedef void* cudaStream_t;
 
 // Where a collective is called: trailing default arguments that the caller leaves alone.
 #define VALOR_SIM_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define VALOR_HERE VALOR_SIM_HERE
+#define VALOR_AND_HERE , VALOR_SIM_HERE
+#define VALOR_PASS_HERE , file, line
 
 namespace valor_sim {
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -66,7 +67,8 @@ struct Lane {
 };
 
 struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  Failure(int32_t status, const std::string& what) : std::runtime_error(what), status(status) {}
+  int32_t status;
 };
 
 class Machine {
@@ -76,7 +78,8 @@ class Machine {
     return machine;
   }
 
-  int32_t launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> body) {
+  int32_t launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
+                 std::function<void()> body) {
     std::lock_guard<std::mutex> lock(mutex_);
     error_.clear();
     name_ = name;
@@ -84,16 +87,21 @@ class Machine {
       return reject(kInvalidConfiguration, "grid or block is outside the device's limits");
     if (shared_bytes > kSharedBytes)
       return reject(kInvalidValue, "more than 48 KiB of dynamic shared memory");
+    if (parameter_bytes > kParameterBytes)
+      return reject(kInvalidValue, std::to_string(parameter_bytes) +
+                                       " bytes of parameters, of which there is room for " +
+                                       std::to_string(kParameterBytes));
     gridDim = grid;
     blockDim = block;
     body_ = std::move(body);
     shared_bytes_ = shared_bytes;
+    statics_.clear();
     try {
       seed();
       for (uint64_t index : order_of(grid.count())) run_block(grid.at(index));
     } catch (const Failure& failure) {
       lanes_.clear();  // they stopped in the middle of the kernel
-      return reject(kLaunchFailure, failure.what());
+      return reject(failure.status, failure.what());
     }
     return kSuccess;
   }
@@ -119,14 +127,29 @@ class Machine {
     wait(*current_, Lane::kAtBlock);
   }
 
-  [[noreturn]] void fail(Lane& lane, const std::string& what) {
+  // Called where a kernel declares a shared variable. A device would refuse the launch; here only the
+  // declarations that a thread reaches are known.
+  void declare_shared(const void* variable, size_t bytes) {
+    statics_[variable] = bytes;
+    size_t total = 0;
+    for (const auto& each : statics_) total += (each.second + 15) / 16 * 16;
+    if (total + shared_bytes_ > kSharedBytes)
+      fail(current(),
+           "finds " + std::to_string(total) + " bytes of static and " + std::to_string(shared_bytes_) +
+               " of dynamic shared memory, together more than 48 KiB",
+           kInvalidValue);
+  }
+
+  [[noreturn]] void fail(Lane& lane, const std::string& what, int32_t status = kLaunchFailure) {
     pending_ = thread_text(lane) + " " + what;
+    pending_status_ = status;
     lane.fibre.suspend();
     abort();  // the scheduler drops the lanes of a failed launch
   }
 
  private:
   static constexpr size_t kSharedBytes = 48 << 10;  // without cudaFuncAttributeMaxDynamicSharedMemorySize
+  static constexpr size_t kParameterBytes = 4096;   // for every toolkit and driver; CUDA 12.1 raises it
   static constexpr unsigned char kGarbage = 0xa5;
 
   static bool fits(const dim3& grid, const dim3& block) {
@@ -193,7 +216,7 @@ class Machine {
         current_ = &lane;
         threadIdx = blockDim.at(index);
         lane.fibre.resume();
-        if (!pending_.empty()) throw Failure(std::exchange(pending_, std::string()));
+        if (!pending_.empty()) throw Failure(pending_status_, std::exchange(pending_, std::string()));
       }
       waiting |= lane.state != Lane::kDone;
     }
@@ -214,7 +237,7 @@ class Machine {
       live += lanes_[i]->state != Lane::kDone;
     }
     if (ready > 0 || live == 0) return;
-    if (at_barrier < live || !same_place()) throw Failure(stuck_text());
+    if (at_barrier < live || !same_place()) throw Failure(kLaunchFailure, stuck_text());
     for (int i = 0; i < count_; ++i)
       if (lanes_[i]->state == Lane::kAtBlock) lanes_[i]->state = Lane::kReady;
   }
@@ -283,16 +306,29 @@ class Machine {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<unsigned char[]> shared_;
   size_t shared_bytes_ = 0;
+  std::map<const void*, size_t> statics_;  // shared variables that this launch has declared
+  int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;
   bool shuffled_ = false;
   std::mt19937_64 random_;
 };
 
+// Parameters follow one another, each aligned as its type.
+template <class... Parameters>
+constexpr size_t parameter_bytes() {
+  size_t bytes = 0;
+  ((bytes =
+        (bytes + alignof(Parameters) - 1) / alignof(Parameters) * alignof(Parameters) + sizeof(Parameters)),
+   ...);
+  return bytes;
+}
+
 template <class... Parameters, class... Arguments>
 int32_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                void*, Arguments... arguments) {
-  return Machine::instance().launch(name, grid, block, shared_bytes, [=] { kernel(arguments...); });
+  return Machine::instance().launch(name, grid, block, shared_bytes, parameter_bytes<Parameters...>(),
+                                    [=] { kernel(arguments...); });
 }
 
 inline void* dynamic_shared() { return Machine::instance().dynamic_shared(); }

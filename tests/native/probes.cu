@@ -31,7 +31,7 @@ __global__ void halves_kernel(int* out) {
 template <bool kBarrier>
 __global__ void block_sum_kernel(const int* in, int* out) {
   VALOR_DYNAMIC_SHARED(int, values);
-  __shared__ int total;
+  VALOR_SHARED(int, total);
   if (threadIdx.x == 0) total = 0;
   values[threadIdx.x] = in[blockIdx.x * blockDim.x + threadIdx.x];
   if (kBarrier) __syncthreads();
@@ -43,7 +43,7 @@ __global__ void block_sum_kernel(const int* in, int* out) {
 }
 
 __global__ void unset_shared_kernel(int* out) {
-  __shared__ int value;
+  VALOR_SHARED(int, value);
   out[blockIdx.x] = value;
   value = 1;
 }
@@ -69,6 +69,65 @@ __global__ void divergent_warp_kernel() {
     __syncthreads();
   else
     __syncwarp();
+}
+
+// Half of a warp in one branch and half in another: each makes the same collective at a line of its own.
+__global__ void divergent_call_kernel(int32_t which) {
+  const Warp warp;
+  const bool low = threadIdx.x < 16;
+  if (which == 0) {
+    if (low)
+      warp.sync();
+    else
+      warp.sync();
+  } else if (which == 1) {
+    if (low)
+      warp.ballot(true);
+    else
+      warp.ballot(true);
+  } else if (which == 2) {
+    if (low)
+      warp.max(1.0);
+    else
+      warp.max(1.0);
+  } else if (which == 3) {
+    if (low)
+      warp.max(int32_t{1});
+    else
+      warp.max(int32_t{1});
+  } else if (which == 4) {
+    if (low)
+      warp.sum(uint32_t{1});
+    else
+      warp.sum(uint32_t{1});
+  } else {
+    if (low)
+      warp.sum(uint64_t{1});
+    else
+      warp.sum(uint64_t{1});
+  }
+}
+
+// 2 KiB of its own, and 1 KiB more where `more`.
+__global__ void static_shared_kernel(int* out, int32_t more) {
+  VALOR_SHARED(int, values, [512]);
+  values[threadIdx.x] = 1;
+  if (more) {
+    VALOR_SHARED(int, others, [256]);
+    others[threadIdx.x] = 1;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) out[0] = values[0];
+}
+
+template <int kWords>
+struct Parameters {
+  int64_t words[kWords];
+};
+
+template <int kWords>
+__global__ void parameters_kernel(const __grid_constant__ Parameters<kWords> parameters, int32_t* out) {
+  out[0] = static_cast<int32_t>(parameters.words[kWords - 1]);
 }
 
 __global__ void absent_lane_kernel(int* out) {
@@ -104,6 +163,16 @@ VALOR_API int32_t probe_divergent_barrier() {
   return VALOR_LAUNCH(divergent_barrier_kernel, 1, 64, 0, nullptr);
 }
 VALOR_API int32_t probe_divergent_warp() { return VALOR_LAUNCH(divergent_warp_kernel, 1, 32, 0, nullptr); }
+VALOR_API int32_t probe_divergent_call(int32_t which) {
+  return VALOR_LAUNCH(divergent_call_kernel, 1, 32, 0, nullptr, which);
+}
+VALOR_API int32_t probe_static_shared(int* out, int64_t dynamic, int32_t more) {
+  return VALOR_LAUNCH(static_shared_kernel, 1, 32, static_cast<size_t>(dynamic), nullptr, out, more);
+}
+VALOR_API int32_t probe_parameters(int32_t* out, int32_t words) {
+  if (words == 511) return VALOR_LAUNCH(parameters_kernel<511>, 1, 1, 0, nullptr, Parameters<511>{}, out);
+  return VALOR_LAUNCH(parameters_kernel<512>, 1, 1, 0, nullptr, Parameters<512>{}, out);
+}
 VALOR_API int32_t probe_absent_lane(int* out) {
   return VALOR_LAUNCH(absent_lane_kernel, 1, 16, 0, nullptr, out);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,26 @@ def test_mistakes_are_reported_with_their_place(seed: str, probe: str, said: str
 def test_a_launch_outside_the_limits_of_a_device_fails(threads: int, shared: int, status: int, said: str) -> None:
     got, error = call("probe_limits", threads, ctypes.c_int64(shared))
     assert got == status and said in error
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_two_calls_of_one_warp_method_are_told_apart(seed: str, which: int) -> None:
+    status, error = call("probe_divergent_call", which)
+    assert status == 719 and "wait for others that never come" in error
+    assert len(set(re.findall(r"probes.cu:(\d+)", error))) == 2
+
+
+def test_static_and_dynamic_shared_memory_have_one_limit(seed: str) -> None:
+    out = np.zeros(1, np.int32)
+    assert call("probe_static_shared", out, ctypes.c_int64(46 * 1024), 0) == (0, "") and out[0] == 1
+    assert call("probe_static_shared", out, ctypes.c_int64(45 * 1024), 1) == (0, "")
+    for dynamic, more in ((46 * 1024 + 1, 0), (45 * 1024 + 1, 1)):
+        status, error = call("probe_static_shared", out, ctypes.c_int64(dynamic), more)
+        assert status == 1 and f"{dynamic} of dynamic shared memory, together more than 48 KiB" in error
+
+
+def test_parameters_of_a_kernel_have_a_limit() -> None:
+    out = np.ones(1, np.int32)
+    assert call("probe_parameters", out, 511) == (0, "") and out[0] == 0
+    status, error = call("probe_parameters", out, 512)
+    assert status == 1 and "4104 bytes of parameters, of which there is room for 4096" in error

@@ -22,6 +22,9 @@ BACKENDS = [
 ]
 """Parameters for a fixture: the C++ kernel, the CUDA kernel under csrc/sim, the CUDA or Triton kernel on a device."""
 
+SIM_SEEDS = ["1", "2", "3"]
+"""Values of VALOR_SIM_SEED: orders of blocks and lanes in which each kernel must give the same bits."""
+
 
 def kernel(backend: str, name: str, cuda_kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The op ``name`` as ``backend`` computes it.

@@ -11,7 +11,7 @@ import torch
 from pycocotools import mask as coco_mask
 from torch import Tensor
 
-from tests.ops.backends import BACKENDS, kernel
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, boxes
 from valor_gpu.ops.boxes import box_iou
@@ -91,6 +91,13 @@ def test_many_segments_are_split_over_threads() -> None:
     sizes = [(int(n), int(m)) for n, m in np.random.default_rng(3).integers(0, 30, (900, 2))]
     args = arguments(sizes, (torch.float64,) * 2, "xyxy", crowds=True)
     check(kernel("cpu", "box_iou", boxes._box_iou_cuda), args)
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    args = arguments([(0, 3), (40, 33), (1, 1)], (torch.float16, torch.float64), "xyxy", crowds=True)
+    check(kernel("simulated", "box_iou", boxes._box_iou_cuda), args)
 
 
 def test_inputs_may_be_strided(op: Op) -> None:

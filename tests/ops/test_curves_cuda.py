@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.native.sim import simulated_kernel
-from tests.ops.backends import BACKENDS, kernel
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_curves import SETTINGS, case
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _curves_cuda
@@ -111,7 +111,7 @@ def test_limits_of_every_number(op: Op, limits: int) -> None:
         run(op, RecordShape(3, 2, limits), [300, 20], full, "given")
 
 
-@pytest.mark.parametrize("seed", ["1", "2", "3"])
+@pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_the_order_of_threads_changes_nothing(op: Op, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     run(op, RecordShape(5, 2, 2), [40, 600, 0, 3], True, "lowest")

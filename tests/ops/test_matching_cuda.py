@@ -12,7 +12,7 @@ import torch
 
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.native.sim import simulated_kernel
-from tests.ops.backends import BACKENDS
+from tests.ops.backends import BACKENDS, SIM_SEEDS
 from tests.ops.test_matching import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _matching_cuda, matching
@@ -42,7 +42,7 @@ def op(request: pytest.FixtureRequest) -> Op:
     return lambda batch, rule: kernel(*arguments(batch, rule))
 
 
-@pytest.fixture(params=["", "1", "2"])
+@pytest.fixture(params=["", *SIM_SEEDS])
 def order_of_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("VALOR_SIM_SEED", request.param)
     yield

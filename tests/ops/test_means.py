@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.native.sim import simulated_kernel
-from tests.ops.backends import BACKENDS
+from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, means
 from valor_gpu.ops.curves import Curves
@@ -83,7 +83,7 @@ def test_a_threshold_that_is_listed_twice(run: Means) -> None:
     check(run, random_curves(4, 11, 13), [Pick("precision", 0, 0, [2, 0, 2])])
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_the_order_of_threads_changes_nothing(run: Means, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     check(run, random_curves(5, 21, 33), all_picks(5))

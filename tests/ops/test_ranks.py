@@ -14,7 +14,7 @@ from torch import Tensor
 from testing import examples_ranks as made
 from testing.parity import differences
 from tests.fuzz import seeds
-from tests.ops.backends import BACKENDS, kernel
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _ranks_cuda, ranks
 from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
@@ -171,7 +171,7 @@ def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     simulated = kernel("simulated", "auroc_and_ap", _ranks_cuda.auroc_and_ap)

@@ -14,7 +14,7 @@ from torch import Tensor
 from testing import examples_histogram as made
 from testing.parity import differences
 from tests.fuzz import seeds
-from tests.ops.backends import BACKENDS, kernel
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
@@ -168,6 +168,15 @@ def test_views_are_read_in_their_order(op: Op) -> None:
     ):
         arguments = (*given, grid, made.IGNORED, weight)
         assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    simulated = kernel("simulated", "score_histogram", _score_histogram_cuda)
+    for name in ("31 x 3", "33 x 10, labels", "33 x 10, labels, weights"):
+        expected = _library.reference("score_histogram")(*EXAMPLES[name])
+        assert differences(simulated(*EXAMPLES[name]), expected) == ""
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
