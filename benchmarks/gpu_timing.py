@@ -37,10 +37,11 @@ from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords, Tally
-from valor_gpu.detection.summary import CocoSummary
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends
 from valor_gpu.ops.matching import CHECK_SCORES, HASHED, USER_INPUT, MatchRule, match_boxes
+from valor_gpu.ops.means import present_means
+from valor_gpu.reduce.coco_summary import summary_picks
 
 Timing = dict[str, Any]
 COPY_BYTES = 1 << 30
@@ -172,9 +173,8 @@ def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]
     tally = Tally.of(records, rule)
     yield "curves", lambda: tally.curves(grid)
     curves = tally.curves(grid)
-    names = tuple(AREA_RANGES)
-    limits = metric.max_detection_thresholds
-    yield "numbers", lambda: CocoSummary(curves, metric.iou_thresholds, limits, names).scalars()
+    picks = list(summary_picks(metric.iou_thresholds, metric.max_detection_thresholds, tuple(AREA_RANGES)).values())
+    yield "numbers", lambda: present_means(curves, picks).cpu()
 
 
 def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:

@@ -47,7 +47,7 @@ int32_t label_at(const uint8_t* bytes) {
 
 // Writes at most `capacity` labels and always how many there are; totals: detections, ground truths, ignored
 // ones.
-VALOR_API int32_t valor_census_cpu(const uint8_t* detections, int64_t num_detections, int64_t detection_bytes,
+VALOR_API int32_t valor_label_counts_cpu(const uint8_t* detections, int64_t num_detections, int64_t detection_bytes,
                                    const uint8_t* truths, int64_t num_truths, int64_t truth_bytes,
                                    int64_t num_areas, int64_t capacity, int64_t* labels, int64_t* num_labels,
                                    int64_t* totals) {

@@ -304,7 +304,7 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
 }
 
 // Adds up counts [K, A], zero at first, of the area bits of ground-truth rows whose label is wanted.
-VALOR_API int32_t valor_count_truths_cpu(const uint8_t* truths, int64_t rows, int64_t row_bytes,
+VALOR_API int32_t valor_count_ground_truths_cpu(const uint8_t* truths, int64_t rows, int64_t row_bytes,
                                          const int64_t* labels, int64_t num_classes, int64_t num_areas,
                                          int64_t agnostic, int64_t* counts) {
   return valor::guarded([&] {

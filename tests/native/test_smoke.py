@@ -12,8 +12,9 @@ import torch
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library, matching
+from valor_gpu.ops.accumulate_types import RecordShape
 from valor_gpu.ops.census import census
-from valor_gpu.ops.curves import RecordShape, count_truths, order_records, precision_recall
+from valor_gpu.ops.curves import count_truths, order_records, precision_recall
 
 pytestmark = pytest.mark.smoke
 

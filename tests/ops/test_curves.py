@@ -12,16 +12,8 @@ from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.curves import (
-    TIE_ORDERS,
-    Curves,
-    Ordered,
-    RecordShape,
-    count_truths,
-    order_records,
-    precision_recall,
-    record_scores,
-)
+from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
+from valor_gpu.ops.curves import count_truths, order_records, precision_recall, record_scores
 from valor_gpu.ops.matching import AGNOSTIC, Matched, MatchRule, match_boxes
 
 FAR = [[0, 1e10], [5e8, 1e9]]

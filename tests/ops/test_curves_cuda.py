@@ -15,7 +15,8 @@ from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_curves import SETTINGS, case
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _curves_cuda
-from valor_gpu.ops.curves import TIE_ORDERS, Curves, Ordered, RecordShape, order_records
+from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
+from valor_gpu.ops.curves import order_records
 
 Op = Callable[..., Curves]
 GRID = torch.from_numpy(np.linspace(0, 1, 101))
@@ -50,7 +51,7 @@ def random_records(
 ) -> tuple[Tensor, Ordered, Tensor]:
     """Records of classes of the given sizes whose bits are random, their order, and positives ``[K, A]``."""
     rng = np.random.default_rng(seed)
-    lanes, total = shape.lanes, sum(sizes)
+    lanes, total = shape.settings, sum(sizes)
     rows = np.zeros((total, 13 + 2 * ((lanes + 7) // 8)), np.uint8)
     scores = np.round(rng.random(total), decimals)
     scores[rng.random(total) < 0.02] = -0.0

@@ -13,8 +13,8 @@ from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, means
-from valor_gpu.ops.curves import Curves
-from valor_gpu.ops.means import Pick, present_means
+from valor_gpu.ops.accumulate_types import Curves, Pick
+from valor_gpu.ops.means import present_means
 
 Means = Callable[[Curves, list[Pick]], Tensor]
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Cell, Positions, Selection
 from valor_gpu.errors import InputError
-from valor_gpu.ops.curves import Ordered, RecordShape, count_truths, order_records, precision_recall
+from valor_gpu.ops.accumulate_types import Ordered, RecordShape
+from valor_gpu.ops.curves import count_truths, order_records, precision_recall
 
 Array = NDArray[np.float64]
 

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.detection.precision_recall_plot import plot_precision_recall
-from valor_gpu.detection.summary import CocoSummary, absent_reasons
-from valor_gpu.ops.curves import Curves
+from valor_gpu.ops.accumulate_types import Curves
+from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ def category_ids(ground_truth: Any, params: Any) -> dict[str, int]:
 def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
     """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
     last = arrays.last_precision if isinstance(arrays, EvalDict) else None
-    precision = torch.from_numpy(arrays["precision"] if last is None else last)
-    curves = Curves(precision, torch.from_numpy(arrays["recall"]), torch.empty(0))
+    curves = Curves(arrays["precision"] if last is None else last, arrays["recall"], None)
     return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 

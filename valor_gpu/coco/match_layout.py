@@ -16,7 +16,7 @@ from valor_gpu.coco.params import Params, half_open
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, missing_field
 from valor_gpu.inputs.coco import Annotations, Dataset
-from valor_gpu.ops.curves import RecordShape
+from valor_gpu.ops.accumulate_types import RecordShape
 from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.matching import (

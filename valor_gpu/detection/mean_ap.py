@@ -16,7 +16,6 @@ from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_io
 from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, Tally
-from valor_gpu.detection.summary import CocoSummary, absent_reasons
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
@@ -31,6 +30,8 @@ from valor_gpu.ops.matching import (
     MatchRule,
     match_boxes,
 )
+from valor_gpu.ops.means import present_means
+from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
 from valor_gpu.result import Result, Signature, grid_choice
 
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
@@ -188,7 +189,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
 
     def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> CocoSummary:
         curves = tally.curves(torch.tensor(self.rec_thresholds, dtype=torch.float64), full, ties)
-        return CocoSummary(curves, self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES))
+        axes = self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES)
+        means = present_means(curves, list(summary_picks(*axes).values())).cpu().numpy()
+        return CocoSummary(curves, *axes, means)
 
     def _class_tally(self, state: DetectionRecords, tally: Tally) -> Tally:
         """The tally whose classes are the labels."""
@@ -208,7 +211,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             values["map_per_class"] = _peer(one_each.average_precision())
             values[per_class] = _peer(one_each.average_recall())
         if self.extended_summary and isinstance(state, ExtendedRecords):
-            values.update(precision=summary.full.precision, recall=summary.full.recall, scores=summary.full.scores)
+            values.update(
+                precision=summary.curves.precision, recall=summary.curves.recall, scores=summary.curves.scores
+            )
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
             values["ious"] = cell_ious(state, classes.labels.tolist(), limit, pooled)  # type: ignore[assignment]
         values["classes"] = classes.labels.int().cpu()

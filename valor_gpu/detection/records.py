@@ -15,15 +15,9 @@ from torch import Tensor
 
 from valor_gpu.detection.record_checks import RecordChoices, check_detections, check_ground_truths, check_images
 from valor_gpu.errors import InputError
+from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.census import census
-from valor_gpu.ops.curves import (
-    Curves,
-    Ordered,
-    RecordShape,
-    count_truths,
-    order_records,
-    precision_recall,
-)
+from valor_gpu.ops.curves import count_truths, order_records, precision_recall
 from valor_gpu.ops.matching import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 from valor_gpu.state import State, joined

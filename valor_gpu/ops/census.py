@@ -7,13 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu import native
+from valor_gpu.ops._accumulate_cpu import label_counts
 from valor_gpu.ops._launch import cpp
 from valor_gpu.ops._library import by_reference, register
 from valor_gpu.ops.curves import detection_labels, record_labels
 from valor_gpu.ops.matching import PADDING_BUCKET
-
-_ROOM = 4096  # labels; a second call follows where there are more
 
 
 class Census(NamedTuple):
@@ -46,18 +44,7 @@ def _census_reference(detections: Tensor, truths: Tensor, areas: int) -> Census:
 
 
 def _census_cpu(detections: Tensor, truths: Tensor, areas: int) -> Census:
-    detections, truths = detections.contiguous(), truths.contiguous()
-    totals, count = torch.empty(3, dtype=torch.int64), torch.empty((), dtype=torch.int64)
-    room = _ROOM
-    while True:
-        labels = torch.empty(room, dtype=torch.int64)
-        native.function("valor_cpu", "valor_census_cpu", "pqqpqqqqppp")(
-            detections.data_ptr(), *detections.shape, truths.data_ptr(), *truths.shape, areas, room,
-            labels.data_ptr(), count.data_ptr(), totals.data_ptr(),
-        )  # fmt: skip
-        if int(count) <= room:
-            return Census(labels[: int(count)].clone(), totals)
-        room = int(count)
+    return Census(*map(torch.from_numpy, label_counts(detections.numpy(), truths.numpy(), areas)))
 
 
 def _census_fake(detections: Tensor, truths: Tensor, areas: int) -> Census:

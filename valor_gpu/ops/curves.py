@@ -6,54 +6,17 @@ docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from valor_gpu import native
 from valor_gpu.checks import check_choice
-from valor_gpu.errors import InputError
-from valor_gpu.ops import _curves_cuda
+from valor_gpu.ops import _accumulate_cpu, _curves_cuda
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
 from valor_gpu.ops.dtypes import to_device
 
-TIE_ORDERS = ("given", "highest", "lowest")
 _SPACING = 2.220446049250313e-16  # numpy.spacing(1)
-
-
-@dataclass(frozen=True)
-class RecordShape:
-    """What the bits of a record stand for: T IoU thresholds, A area ranges, M max-detection limits."""
-
-    thresholds: int
-    areas: int
-    limits: int
-
-    @property
-    def lanes(self) -> int:
-        """T x A, lane ``l = a * T + t``."""
-        return self.thresholds * self.areas
-
-
-class Ordered(NamedTuple):
-    """Row numbers: class k is ``order[offsets[k]:offsets[k + 1]]``, int64 ``order [N]`` and ``offsets [K + 1]``."""
-
-    order: Tensor
-    offsets: Tensor
-
-
-class Curves(NamedTuple):
-    """float64 ``precision [T, R, K, A, C]``, ``recall [T, K, A, M]``, ``scores`` as precision; -1: nothing counts.
-
-    C is M for full curves, and 1 (the last limit) with empty scores otherwise.
-    """
-
-    precision: Tensor
-    recall: Tensor
-    scores: Tensor
 
 
 def order_records(
@@ -72,9 +35,7 @@ def order_records(
     Raises:
         InputError: an image has rows that are not in ``detections``.
     """
-    rows = len(detections)
-    if bool(((starts < 0) | (lengths < 0) | (starts > rows - lengths)).any()):
-        raise InputError(f"starts and lengths must name rows from 0 to {rows - 1} but one image has others")
+    _accumulate_cpu.check_rows_of_images(len(detections), starts, lengths)
     return Ordered(*_ORDER(detections, starts, lengths, labels, limits, agnostic))
 
 
@@ -241,41 +202,25 @@ def _curves_reference(
 def _order_cpu(
     detections: Tensor, starts: Tensor, lengths: Tensor, labels: Tensor, limits: int, agnostic: bool
 ) -> Ordered:
-    order = torch.empty(int(lengths.sum()), dtype=torch.int64)
-    offsets = torch.empty(len(labels) + 1, dtype=torch.int64)
-    detections, starts, lengths, labels = (x.contiguous() for x in (detections, starts, lengths, labels))
-    native.function("valor_cpu", "valor_order_records_cpu", "pqqppqpqqppq")(
-        detections.data_ptr(), detections.shape[1], limits, starts.data_ptr(), lengths.data_ptr(), len(starts),
-        labels.data_ptr(), len(labels), agnostic, order.data_ptr(), offsets.data_ptr(), torch.get_num_threads(),
-    )  # fmt: skip
-    return Ordered(order[: int(offsets[-1])], offsets)
+    found = _accumulate_cpu.order_records(
+        detections.numpy(), starts.numpy(), lengths.numpy(), labels.numpy(), limits, agnostic, torch.get_num_threads()
+    )
+    return Ordered(*map(torch.from_numpy, found))
 
 
 def _curves_cpu(
     detections: Tensor, order: Tensor, offsets: Tensor, positives: Tensor, recall_thresholds: Tensor,
     sizes: list[int], full: bool, ties: int,
 ) -> Curves:  # fmt: skip
-    out = _empty_curves(detections, positives, len(recall_thresholds), sizes, full)
-    grid, places = torch.sort(recall_thresholds, stable=True)
-    shape = torch.tensor([*sizes, len(grid), positives.shape[0]])
-    detections, order, positives = detections.contiguous(), order.contiguous(), positives.contiguous()
-    native.function("valor_cpu", "valor_precision_recall_cpu", "pppppppqqpppq")(
-        detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(), shape.data_ptr(),
-        grid.data_ptr(), places.data_ptr(), full, ties, out.precision.data_ptr(), out.recall.data_ptr(),
-        out.scores.data_ptr(), torch.get_num_threads(),
+    found = _accumulate_cpu.precision_recall(
+        detections.numpy(), Ordered(order.numpy(), offsets.numpy()), positives.numpy(), recall_thresholds.numpy(),
+        RecordShape(*sizes), full, TIE_ORDERS[ties], torch.get_num_threads(),
     )  # fmt: skip
-    return out
+    return Curves(*map(torch.from_numpy, found))
 
 
 def _count_cpu(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:
-    counts = torch.zeros((labels.shape[0], areas), dtype=torch.int64)
-    truths, labels = truths.contiguous(), labels.contiguous()
-    if labels.shape[0]:
-        native.function("valor_cpu", "valor_count_truths_cpu", "pqqpqqqp")(
-            truths.data_ptr(), truths.shape[0], truths.shape[1], labels.data_ptr(), labels.shape[0], areas, agnostic,
-            counts.data_ptr(),
-        )  # fmt: skip
-    return counts
+    return torch.from_numpy(_accumulate_cpu.count_ground_truths(truths.numpy(), labels.numpy(), areas, agnostic))
 
 
 def _count_fake(truths: Tensor, labels: Tensor, areas: int, agnostic: bool) -> Tensor:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.checks import check_choice, check_same_device
+from valor_gpu.checks import check_same_device
+from valor_gpu.ops._accumulate_cpu import means_of_table
 from valor_gpu.ops._launch import cuda, launching
 from valor_gpu.ops._library import by_reference, register
-from valor_gpu.ops.curves import Curves
+from valor_gpu.ops.accumulate_types import Curves, Pick, PickTable, RecordShape
 from valor_gpu.ops.dtypes import to_device
-
-_ARRAYS = ("precision", "recall")
-
-
-class Pick(NamedTuple):
-    """What one mean is taken over: an array, places of its area range and limit, places of its IoU thresholds."""
-
-    array: str
-    area: int
-    limit: int
-    thresholds: Sequence[int]
 
 
 def present_means(curves: Curves, picks: Sequence[Pick]) -> Tensor:
@@ -50,27 +38,16 @@ def present_means(curves: Curves, picks: Sequence[Pick]) -> Tensor:
         >>> present_means(Curves(recall[None], recall, recall), [Pick("recall", 0, -1, [0])])
         tensor([0.3750], dtype=torch.float64)
     """
-    rows: list[list[int]] = []
-    places: list[int] = []
-    for pick in picks:
-        check_choice("picks array", pick.array, _ARRAYS)
-        of_recall = _ARRAYS.index(pick.array)
-        shape = (curves.precision, curves.recall)[of_recall].shape
-        rows.append([of_recall, pick.area % shape[-2], pick.limit % shape[-1], len(places), len(pick.thresholds)])
-        places += [t % shape[0] for t in pick.thresholds]
-    table = torch.tensor(rows, dtype=torch.int64).reshape(-1, 5)
-    means: Tensor = _OP(curves.precision, curves.recall, table, torch.tensor(places, dtype=torch.int64))
+    thresholds, _, areas, limits = curves.recall.shape
+    table = PickTable.of(picks, RecordShape(thresholds, areas, limits), curves.precision.shape[-1])
+    means: Tensor = _OP(curves.precision, curves.recall, *map(torch.from_numpy, table))
     return means
 
 
 def _means_reference(precision: Tensor, recall: Tensor, picks: Tensor, thresholds: Tensor) -> Tensor:
-    means = []
-    for of_recall, area, limit, first, count in picks.tolist():
-        rows = thresholds[first : first + count].tolist()
-        values = (recall if of_recall else precision)[..., area, limit].cpu().numpy()[rows]
-        present = values[values > -1]
-        means.append(float(np.mean(present)) if present.size else np.nan)
-    return torch.tensor(means, dtype=torch.float64, device=precision.device)
+    curves = Curves(precision.cpu().numpy(), recall.cpu().numpy(), None)
+    means = means_of_table(curves, PickTable(picks.numpy(), thresholds.numpy()))
+    return torch.from_numpy(means).to(precision.device)
 
 
 def _means_fake(precision: Tensor, recall: Tensor, picks: Tensor, thresholds: Tensor) -> Tensor:

@@ -1,0 +1,200 @@
+"""What accumulation takes and gives. No torch import: arrays are numpy arrays, or tensors on any device.
+
+Row layouts: docs/design/001-detection-records.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_choice
+
+TIE_ORDERS = ("given", "highest", "lowest")
+"""Orders of tied scores: as given, true positives first (highest precision) or last. TieOrder in csrc/core/curves.h."""
+
+CURVE_ARRAYS = ("precision", "recall")
+
+
+@dataclass(frozen=True)
+class RecordShape:
+    """What the bits of a record stand for: T IoU thresholds, A area ranges, M max-detection limits."""
+
+    thresholds: int
+    areas: int
+    limits: int
+
+    @property
+    def settings(self) -> int:
+        """T x A, setting ``s = a * T + t``."""
+        return self.thresholds * self.areas
+
+
+class LabelCounts(NamedTuple):
+    """Ascending ``labels`` int64 ``[K]``; ``totals`` int64 ``[3]`` on the host: detections, ground truths, ignored."""
+
+    labels: Any
+    totals: Any
+
+
+class Ordered(NamedTuple):
+    """Row numbers: class k is ``order[offsets[k]:offsets[k + 1]]``, int64 ``order [N]`` and ``offsets [K + 1]``."""
+
+    order: Any
+    offsets: Any
+
+
+class Curves(NamedTuple):
+    """float64 ``precision [T, R, K, A, C]``, ``recall [T, K, A, M]``, ``scores`` as precision; -1: nothing counts.
+
+    C is M for full curves, and 1 (the last limit) with empty scores otherwise.
+    """
+
+    precision: Any
+    recall: Any
+    scores: Any
+
+
+class Pick(NamedTuple):
+    """What one mean is taken over: an array, indices of its area range and limit, indices of its IoU thresholds."""
+
+    array: str
+    area: int
+    limit: int
+    thresholds: Sequence[int]
+
+
+class PickTable(NamedTuple):
+    """Picks as numbers.
+
+    Attributes:
+        rows: int64 ``[P, 5]``: 0 for precision and 1 for recall, area, limit, start and count in ``thresholds``.
+        thresholds: int64: the threshold indices of all picks, one after another.
+    """
+
+    rows: NDArray[np.int64]
+    thresholds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, picks: Iterable[Pick], shape: RecordShape, curves: int) -> PickTable:
+        """The table of ``picks``, where indices may be negative.
+
+        Args:
+            picks: what to take means over.
+            shape: T, A and M of the arrays.
+            curves: C, the limits of precision.
+
+        Raises:
+            InputError: an array other than ``precision`` and ``recall``.
+        """
+        rows: list[list[int]] = []
+        thresholds: list[int] = []
+        for pick in picks:
+            check_choice("picks array", pick.array, CURVE_ARRAYS)
+            array = CURVE_ARRAYS.index(pick.array)
+            limit = pick.limit % (shape.limits if array else curves)
+            rows.append([array, pick.area % shape.areas, limit, len(thresholds), len(pick.thresholds)])
+            thresholds += [t % shape.thresholds for t in pick.thresholds]
+        return cls(np.array(rows, np.int64).reshape(-1, 5), np.array(thresholds, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class AccumulateChoices:
+    """The choices of an accumulation.
+
+    Attributes:
+        shape: T, A and M of the records.
+        recall_thresholds: float64 ``[R]``, any order.
+        picks: what to take means over.
+        by_key: images are ordered by id (or content hash), not by arrival, which breaks ties of scores.
+        agnostic: all classes are pooled into one.
+        full: all M limits and the scores, not precision at the last limit alone.
+        ties: orders of tied scores, of :data:`TIE_ORDERS`; the arrays are those of the first, means come for each.
+        labels: int64 ``[K]`` ascending labels wanted; None: all that detections and ground truths have.
+        images: int64 rows of the images table that are wanted, in the order that breaks ties of scores (``by_key`` then
+            has no meaning and no image is looked for twice); None: all, without the copies of an image.
+    """
+
+    shape: RecordShape
+    recall_thresholds: NDArray[np.float64]
+    picks: tuple[Pick, ...] = ()
+    by_key: bool = True
+    agnostic: bool = False
+    full: bool = False
+    ties: tuple[str, ...] = ("given",)
+    labels: NDArray[np.int64] | None = None
+    images: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ties:
+            check_choice("ties", None, TIE_ORDERS)
+        for order in self.ties:
+            check_choice("ties", order, TIE_ORDERS)
+
+    @property
+    def curves(self) -> int:
+        """C, the limits of the precision array."""
+        return self.shape.limits if self.full else 1
+
+    def pick_table(self) -> PickTable:
+        """The picks as numbers."""
+        return PickTable.of(self.picks, self.shape, self.curves)
+
+
+class Totals(NamedTuple):
+    """What the images that count hold.
+
+    Attributes:
+        images: images that count.
+        repeated: images left out because their id and ground truth came before.
+        detections: detections within or beyond the max-detection limits, without padding rows.
+        ground_truths: ground truths that count in no or some area range, without padding rows.
+        ignored: ground truths that are crowds or ignored.
+        within_limits: detections of the wanted classes within the last max-detection limit.
+        negative_detections: detections whose width or height is negative.
+        negative_ground_truths: ground truths whose width or height is negative.
+        detections_reach: largest absolute x, y, width or height of a detection, float32; 0 without one.
+        ground_truths_reach: the same of ground truths.
+    """
+
+    images: int
+    repeated: int
+    detections: int
+    ground_truths: int
+    ignored: int
+    within_limits: int
+    negative_detections: int
+    negative_ground_truths: int
+    detections_reach: float
+    ground_truths_reach: float
+
+    @classmethod
+    def of(cls, words: Any) -> Totals:
+        """From int64 ``[9]`` on the host: eight counts, then two float32 (detections in the low half)."""
+        table = np.asarray(words)
+        return cls(*table[:8].tolist(), *table[8:].view(np.float32).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """Accumulated detections: all that the numbers of an evaluation are read from.
+
+    Attributes:
+        labels: int64 ``[K']`` ascending labels, wanted or found. K is K', or at most 1 where classes are pooled.
+        positives: int64 ``[K, A]`` ground truths that count.
+        totals: counts of images and rows.
+        ordered: detections by class and score.
+        curves: precision, recall and scores for the first order of ties.
+        means: float64 ``[orders of ties, P]``: the mean of each pick, NaN where nothing counts.
+    """
+
+    labels: Any
+    positives: Any
+    totals: Totals
+    ordered: Ordered
+    curves: Curves
+    means: Any
