@@ -25,7 +25,6 @@ from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
 from valor_gpu.ops._library import NAMESPACE, Op
-from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ops.matching import (
     AGNOSTIC,
     CHECK_SCORES,
@@ -36,6 +35,7 @@ from valor_gpu.ops.matching import (
     Matched,
     MatchRule,
 )
+from valor_gpu.ops.native_types import BOX_FORMATS
 
 Arguments = tuple[Any, ...]
 SIZES = (0, 1, 31, 33, 1000)

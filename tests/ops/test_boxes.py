@@ -15,7 +15,7 @@ from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, boxes
 from valor_gpu.ops.boxes import box_iou
-from valor_gpu.ops.dtypes import BOX_FORMATS
+from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
-from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.ops.accumulate_types import Curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
+from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:

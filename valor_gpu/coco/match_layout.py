@@ -17,7 +17,6 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, missing_field
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.accumulate_types import RecordShape
-from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.matching import (
     CHECK_SCORES,
@@ -30,6 +29,7 @@ from valor_gpu.ops.matching import (
     MatchRule,
     match_boxes,
 )
+from valor_gpu.ops.native_types import BOX_FORMATS
 
 _XYWH = BOX_FORMATS.index("xywh")
 _MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not tell of them

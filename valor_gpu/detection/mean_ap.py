@@ -13,13 +13,11 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
-from valor_gpu.detection.precision_recall_plot import plot_precision_recall
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, Tally
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
-from valor_gpu.ops.dtypes import BOX_FORMATS
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.matching import (
     AGNOSTIC,
@@ -31,7 +29,9 @@ from valor_gpu.ops.matching import (
     match_boxes,
 )
 from valor_gpu.ops.means import present_means
+from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
+from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}

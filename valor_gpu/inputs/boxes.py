@@ -12,8 +12,9 @@ from torch import Tensor
 from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops.boxes import to_xywh
-from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, INT_TYPES, to_device
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
 from valor_gpu.ops.matching import DetectionBatch
+from valor_gpu.ops.native_types import BOX_FORMATS
 
 Item = Mapping[str, Any]
 _INT64 = torch.iinfo(torch.int64)

@@ -14,7 +14,8 @@ from valor_gpu.checks import check_choice, check_dtype, check_same_device, check
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
-from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, to_device
+from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
+from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 
 

@@ -1,12 +1,9 @@
-"""Dtypes and box formats that kernels read, with the codes by which C++ knows them, and copies to a device."""
+"""Dtypes of tensors that kernels read, with the codes by which C++ knows them, and copies to a device."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
-"""A format's position is its code, BoxFormat in csrc/core/boxes.h."""
 
 FLOAT_TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 """FloatType in csrc/core/load.h."""

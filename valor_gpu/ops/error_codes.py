@@ -2,20 +2,20 @@
 
 Kernels return the smallest code they meet, int64 ``[]``. A code of a table of values is
 ``(row << 32 | column) << 4 | kind``, a code of a batch of images ``(image << 28 | row) << 4 | kind``, so that the
-smallest is the first in reading order. csrc/core/error_codes.h packs the same way.
+smallest is the first in reading order. csrc/core/error_codes.h packs the same way. Imports torch only to make codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from valor_gpu.errors import InputError
 
-NO_ERROR = torch.iinfo(torch.int64).max
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NO_ERROR = 2**63 - 1
 """Code of a run without an error, larger than every other code."""
 
 TARGET, NAN_SCORE, WEIGHT, PREDICTION = 1, 2, 3, 4
@@ -27,7 +27,7 @@ ROUNDED_SCORES = 5
 LAST_ROW = (1 << 27) - 1
 """Row that stands for itself and for all rows after it."""
 
-_Code = TypeVar("_Code", int, Tensor)
+_Code = TypeVar("_Code", int, "Tensor")
 
 _KIND_BITS, _COLUMN_BITS, _BOX_BITS = 4, 32, 28
 _BOX_ERRORS = {
@@ -111,11 +111,11 @@ def pack_box(image: int, row: int, kind: int) -> int:
     return (image << _BOX_BITS | row) << _KIND_BITS | kind
 
 
-def raise_error(code: int | Tensor, describe: Callable[[int], str]) -> None:
+def raise_error(code: Any, describe: Callable[[int], str]) -> None:
     """Raises :class:`InputError` with the message of ``code``; does nothing when it is ``NO_ERROR``.
 
     Args:
-        code: an error code; a tensor on CUDA is waited for.
+        code: an error code: a number, or an int64 ``[]`` array or tensor; a tensor on CUDA is waited for.
         describe: gives the message of a code.
     """
     if (number := int(code)) != NO_ERROR:
@@ -140,6 +140,8 @@ def raise_or_defer(error: Tensor, describe: Callable[[int], str]) -> Tensor | No
 
 def first_error(masks: Sequence[tuple[Tensor, int]]) -> Tensor:
     """Returns the smallest code, int64 ``[]``, of bool masks ``[N]`` or ``[N, C]`` and their kinds."""
+    import torch
+
     codes = [torch.full((1,), NO_ERROR, device=masks[0][0].device)]
     for mask, kind in masks:
         columns = mask if mask.ndim == 2 else mask[:, None]

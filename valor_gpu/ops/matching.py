@@ -114,7 +114,7 @@ class DetectionBatch:
         flags: empty, or ``[D_i]`` uint8: ``FREE``.
         image_ids: empty, or one int64 ``[I]`` CPU tensor, or I one-element int64 tensors.
         counts: int64 ``[I]`` valid rows of padded detections, on the device; likewise ``true_counts``.
-        box_format: code of the format, see ``ops.dtypes.BOX_FORMATS``; likewise ``true_box_format``.
+        box_format: code of the format, see ``ops.native_types.BOX_FORMATS``; likewise ``true_box_format``.
     """
 
     boxes: list[Tensor]
