@@ -158,7 +158,7 @@ def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
     import torch
 
     from valor_gpu.detection.records import Tally
-    from valor_gpu.ops.matching import MatchRule
+    from valor_gpu.ops.match_batch import MatchRule
 
     areas = list(module.AREA_RANGES.values())
     rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds)

@@ -62,7 +62,7 @@ def as_lists(scene: Scene, batch: int, dtype: torch.dtype = torch.float32, keyed
     ]
     target: list[dict[str, Any]] = [
         {"boxes": boxes.to(dtype), "labels": labels, "iscrowd": crowds, "area": areas}
-        for boxes, labels, crowds, areas in zip(scene.true_boxes, scene.true_labels, scene.crowds, scene.areas)
+        for boxes, labels, crowds, areas in zip(scene.gt_boxes, scene.gt_labels, scene.crowds, scene.areas)
     ]
     if keyed:
         for key, item in enumerate(target):

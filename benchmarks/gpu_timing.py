@@ -39,7 +39,8 @@ from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords, Tally
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends
-from valor_gpu.ops.matching import CHECK_SCORES, HASHED, USER_INPUT, MatchRule, match_boxes
+from valor_gpu.ops.assign import assign
+from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
 from valor_gpu.ops.means import present_means
 from valor_gpu.reduce.coco_summary import summary_picks
 
@@ -167,8 +168,8 @@ def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]
     grid = torch.tensor(metric.rec_thresholds, dtype=torch.float64)
     yield "read the input", lambda: detection_batch(*sides, "xyxy")
     batch = detection_batch(*sides, "xyxy")
-    yield "match", lambda: match_boxes(batch, rule)
-    records = DetectionRecords.of(match_boxes(batch, rule))
+    yield "match", lambda: assign(batch, rule)
+    records = DetectionRecords.of(assign(batch, rule))
     yield "order and count", lambda: Tally.of(records, rule)
     tally = Tally.of(records, rule)
     yield "curves", lambda: tally.curves(grid)

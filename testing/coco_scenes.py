@@ -20,11 +20,11 @@ FIRST_ID, ID_STEP = 3, 7
 def dataset(scene: Scene, first_annotation: int = 1) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """COCO ground truth and results of a scene; image i has id 3 + 7 i, label k is category 3 k + 1."""
     images = [{"id": FIRST_ID + ID_STEP * i, "width": 300, "height": 300} for i in range(len(scene.labels))]
-    names = {int(label) for labels in (*scene.labels, *scene.true_labels) for label in labels}
+    names = {int(label) for labels in (*scene.labels, *scene.gt_labels) for label in labels}
     truths: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for image, i in zip(images, range(len(scene.labels))):
-        columns = (scene.true_boxes[i], scene.true_labels[i], scene.crowds[i], scene.areas[i])
+        columns = (scene.gt_boxes[i], scene.gt_labels[i], scene.crowds[i], scene.areas[i])
         for box, label, crowd, area in zip(*(column.tolist() for column in columns)):
             truths.append({"id": first_annotation + len(truths), "image_id": image["id"], "category_id": 3 * label + 1,
                            "bbox": box, "area": area, "iscrowd": crowd})  # fmt: skip
@@ -56,7 +56,7 @@ def scored_scene(seed: int, **options: Any) -> Scene:
     rng = np.random.default_rng(seed)
     while True:
         scene = random_scene(rng, **options)
-        if sum(map(len, scene.labels)) and sum(map(len, scene.true_labels)):
+        if sum(map(len, scene.labels)) and sum(map(len, scene.gt_labels)):
             return scene
 
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from testing import formats
 from testing.datasets import BoxDataset
 from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.curves import count_truths, order_records
-from valor_gpu.ops.matching import PADDING_BUCKET, USER_INPUT, DetectionBatch, Matched, MatchRule, match_boxes
+from valor_gpu.ops.match_batch import PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
 
 Arguments = tuple[Any, ...]
 SMALL = (2, 3, 2)  # T, A, M
@@ -159,12 +160,12 @@ def matched(scene: BoxDataset) -> tuple[Matched, Tensor]:
     """The records of a dataset under COCO's choices, and the rows of each image (int64 ``[I]``)."""
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
-    batch = DetectionBatch(
-        [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
-        torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd],
+    batch = MatchBatch(
+        torch.from_numpy(np.stack([found, truth])), [whole.boxes], [whole.scores], [whole.labels],
+        gt_boxes=[whole.gt_boxes], gt_labels=[whole.gt_labels], gt_flags=[whole.crowd],
     )  # fmt: skip
     rule = MatchRule.make(np.linspace(0.5, 0.95, 10).tolist(), list(AREA_RANGES.values()), [1, 10, 100], USER_INPUT)
-    return match_boxes(batch, rule), batch.lengths[0]
+    return assign(batch, rule), batch.lengths[0]
 
 
 def order_load(scene: BoxDataset) -> Arguments:
@@ -178,7 +179,7 @@ def curve_load(scene: BoxDataset) -> Arguments:
     rows, lengths = matched(scene)
     names = torch.from_numpy(scene.category_ids)
     ordered = order_records(rows.detections, lengths.cumsum(0) - lengths, lengths, names, COCO[2])
-    positives = count_truths(rows.truths, names, COCO[1])
+    positives = count_truths(rows.ground_truths, names, COCO[1])
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     return rows.detections, *ordered, positives, grid, list(COCO), False, 0
 
@@ -186,12 +187,12 @@ def curve_load(scene: BoxDataset) -> Arguments:
 def census_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``census`` for all rows of ``scene``."""
     rows = matched(scene)[0]
-    return rows.detections, rows.truths, COCO[1]
+    return rows.detections, rows.ground_truths, COCO[1]
 
 
 def count_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``count_truths`` for all ground truths of ``scene``."""
-    return matched(scene)[0].truths, torch.from_numpy(scene.category_ids), COCO[1], False
+    return matched(scene)[0].ground_truths, torch.from_numpy(scene.category_ids), COCO[1], False
 
 
 def means_load(scene: BoxDataset) -> Arguments:

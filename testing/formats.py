@@ -150,8 +150,8 @@ class Columns(NamedTuple):
     boxes: torch.Tensor
     scores: torch.Tensor
     labels: torch.Tensor
-    true_boxes: torch.Tensor
-    true_labels: torch.Tensor
+    gt_boxes: torch.Tensor
+    gt_labels: torch.Tensor
     crowd: torch.Tensor
     image_ids: torch.Tensor
 
@@ -184,7 +184,7 @@ def image_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tupl
         truth = slice(gt_ends[i], gt_ends[i + 1])
         own = {"boxes": whole.boxes[found], "scores": whole.scores[found], "labels": whole.labels[found]}
         preds.append({name: rows.clone() for name, rows in own.items()})
-        own = {"boxes": whole.true_boxes[truth], "labels": whole.true_labels[truth], "iscrowd": whole.crowd[truth]}
+        own = {"boxes": whole.gt_boxes[truth], "labels": whole.gt_labels[truth], "iscrowd": whole.crowd[truth]}
         own["image_id"] = whole.image_ids[i : i + 1]
         target.append({name: rows.clone() for name, rows in own.items()})
     return preds, target
@@ -205,7 +205,7 @@ def padded_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tup
         return out
 
     found = {"boxes": whole.boxes, "scores": whole.scores, "labels": whole.labels}
-    truth = {"boxes": whole.true_boxes, "labels": whole.true_labels, "iscrowd": whole.crowd}
+    truth = {"boxes": whole.gt_boxes, "labels": whole.gt_labels, "iscrowd": whole.crowd}
     preds = {name: pad(rows, dt_ends) for name, rows in found.items()}
     target = {name: pad(rows, gt_ends) for name, rows in truth.items()}
     preds["counts"], target["counts"] = (torch.from_numpy(np.diff(ends)).to(device) for ends in (dt_ends, gt_ends))

@@ -25,15 +25,16 @@ from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
 from valor_gpu.ops._library import NAMESPACE, Op
-from valor_gpu.ops.matching import (
+from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
     HASHED,
     USER_INPUT,
     WANT_MATCHES,
-    DetectionBatch,
+    MatchBatch,
     Matched,
     MatchRule,
+    to_arguments,
 )
 from valor_gpu.ops.native_types import BOX_FORMATS
 
@@ -159,40 +160,35 @@ def _iou_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
     ends = [np.cumsum([0, *counts]) for counts in (found, truth, found * truth)]
-    return whole.boxes, whole.true_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
+    return whole.boxes, whole.gt_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
 
 
-# -------------------------------------------------------------------------------------------------------- match_boxes
+# -------------------------------------------------------------------------------------------------------- assign
 
 _USUAL = HASHED | CHECK_SCORES | USER_INPUT
 _MATCH_RULES: dict[str, tuple[Any, Any, list[int], int]] = {
     "as evaluated": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], USER_INPUT),
     "with hashes and matches": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | WANT_MATCHES),
     "class-agnostic": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | AGNOSTIC),
-    "one lane": ([0.5], [[0, 1e10]], [100], _USUAL),
-    "148 lanes, unsorted": (np.linspace(0.9, 0.1, 37), COCO_AREAS, [1, 3], _USUAL | WANT_MATCHES),
+    "one setting": ([0.5], [[0, 1e10]], [100], _USUAL),
+    "148 settings, unsorted": (np.linspace(0.9, 0.1, 37), COCO_AREAS, [1, 3], _USUAL | WANT_MATCHES),
 }
 
 
-def _match_arguments(batch: DetectionBatch, rule: str = "with hashes and matches") -> Arguments:
-    made = MatchRule.make(*_MATCH_RULES[rule])
-    names = ("boxes", "scores", "labels", "areas", "flags", "true_boxes", "true_labels", "true_flags", "true_areas")
-    lists = (getattr(batch, name) for name in names)
-    keys = (batch.image_ids, batch.counts, batch.true_counts, batch.lengths)
-    grids = (made.thresholds, made.area_ranges, made.limits)
-    return (*lists, *keys, *grids, [batch.box_format, batch.true_box_format], made.options)
+def _match_arguments(batch: MatchBatch, rule: str = "with hashes and matches") -> Arguments:
+    return to_arguments(batch, MatchRule.make(*_MATCH_RULES[rule]), torch.from_numpy)
 
 
-def _flat(batch: DetectionBatch) -> DetectionBatch:
+def _flat(batch: MatchBatch) -> MatchBatch:
     """The batch as one tensor for all images."""
-    empty = {"boxes": torch.zeros(0, 4, dtype=torch.float64), "true_boxes": torch.zeros(0, 4, dtype=torch.float64)}
-    empty |= {name: torch.zeros(0, dtype=torch.float64) for name in ("scores", "true_areas")}
-    empty |= {name: torch.zeros(0, dtype=torch.int64) for name in ("labels", "true_labels", "true_flags")}
+    empty = {"boxes": torch.zeros(0, 4, dtype=torch.float64), "gt_boxes": torch.zeros(0, 4, dtype=torch.float64)}
+    empty |= {name: torch.zeros(0, dtype=torch.float64) for name in ("scores", "gt_areas")}
+    empty |= {name: torch.zeros(0, dtype=torch.int64) for name in ("labels", "gt_labels", "gt_flags")}
     whole = {name: [torch.cat([like, *getattr(batch, name)])] for name, like in empty.items()}
-    return DetectionBatch(**{**vars(batch), **whole})
+    return MatchBatch(**{**vars(batch), **whole})
 
 
-def _padded(batch: DetectionBatch, room: int) -> DetectionBatch:
+def _padded(batch: MatchBatch, room: int) -> MatchBatch:
     """The batch as flattened padded tensors with ``room`` rows per image more than its longest, and counts."""
     flat, sizes = _flat(batch), batch.lengths
     wide = [int(size.max()) + room for size in sizes]
@@ -205,26 +201,26 @@ def _padded(batch: DetectionBatch, room: int) -> DetectionBatch:
         return [out.flatten(0, 1)]
 
     lists = {name: pad(name, 0) for name in ("boxes", "scores", "labels")}
-    lists |= {name: pad(name, 1) for name in ("true_boxes", "true_labels", "true_flags", "true_areas")}
+    lists |= {name: pad(name, 1) for name in ("gt_boxes", "gt_labels", "gt_flags", "gt_areas")}
     lengths = torch.tensor([[size] * sizes.shape[1] for size in wide])
-    counts = {"counts": sizes[0].clone(), "true_counts": sizes[1].clone(), "lengths": lengths}
-    return DetectionBatch(**{**vars(batch), **lists, **counts})
+    counts = {"counts": sizes[0].clone(), "gt_counts": sizes[1].clone(), "lengths": lengths}
+    return MatchBatch(**{**vars(batch), **lists, **counts})
 
 
-def _crowded(rng: np.random.Generator, found: int, truths: int) -> DetectionBatch:
+def _crowded(rng: np.random.Generator, found: int, truths: int) -> MatchBatch:
     """One image of one class whose boxes and scores come from a few values: ties everywhere."""
     sizes = ((found, 4), (truths, 4))
-    boxes, true_boxes = (torch.from_numpy(rng.integers([0, 0, 30, 30], [9, 9, 39, 39], size) / 1.0) for size in sizes)
+    boxes, gt_boxes = (torch.from_numpy(rng.integers([0, 0, 30, 30], [9, 9, 39, 39], size) / 1.0) for size in sizes)
     zeros = [torch.zeros(count, dtype=torch.int64) for count in (found, truths)]
-    return DetectionBatch(
-        [boxes], [torch.from_numpy(rng.integers(1, 5, found) / 4)], [zeros[0]], [true_boxes], [zeros[1]],
-        torch.tensor([[found], [truths]]), true_flags=[(torch.arange(truths) % 7 == 0).long()],
-        box_format=1, true_box_format=1,
+    return MatchBatch(
+        torch.tensor([[found], [truths]]), [boxes], [torch.from_numpy(rng.integers(1, 5, found) / 4)], [zeros[0]],
+        gt_boxes=[gt_boxes], gt_labels=[zeros[1]], gt_flags=[(torch.arange(truths) % 7 == 0).long()],
+        box_format=1, gt_box_format=1,
     )  # fmt: skip
 
 
 def _match_examples(quick: bool) -> Iterator[Example]:
-    def scene(images: int, **choices: Any) -> DetectionBatch:
+    def scene(images: int, **choices: Any) -> MatchBatch:
         return random_scene(np.random.default_rng([images, len(choices)]), images=images, **choices).batch()
 
     for rule in _MATCH_RULES:
@@ -235,9 +231,9 @@ def _match_examples(quick: bool) -> Iterator[Example]:
     yield Example("one image", _match_arguments(scene(1)))
     yield Example("flat", _match_arguments(_flat(scene(5, most=9))))
     yield Example("padded", _match_arguments(_padded(scene(5, most=9), room=3)))
-    keyed = DetectionBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([5, -1, 1 << 40])]})
+    keyed = MatchBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([5, -1, 1 << 40])]})
     yield Example("ids on the host", _match_arguments(keyed), host=frozenset({"image_ids"}))
-    keyed = DetectionBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([key]) for key in (5, 0, 7)]})
+    keyed = MatchBatch(**{**vars(scene(3)), "image_ids": [torch.tensor([key]) for key in (5, 0, 7)]})
     yield Example("ids on the device", _match_arguments(keyed))
     wrong = scene(3, most=9)
     wrong.scores[-1][...] = torch.nan
@@ -246,7 +242,7 @@ def _match_examples(quick: bool) -> Iterator[Example]:
     yield from () if quick else _large_match_examples(scene)
 
 
-def _large_match_examples(scene: Callable[..., DetectionBatch]) -> Iterator[Example]:
+def _large_match_examples(scene: Callable[..., MatchBatch]) -> Iterator[Example]:
     for images in SIZES[2:]:
         yield Example(f"{images} images", _match_arguments(scene(images)), native_only=images == SIZES[-1])
         flat = _match_arguments(_flat(scene(images)), "as evaluated")
@@ -259,9 +255,9 @@ def _large_match_examples(scene: Callable[..., DetectionBatch]) -> Iterator[Exam
 def _match_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
     truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
-    batch = DetectionBatch(
-        [whole.boxes], [whole.scores], [whole.labels], [whole.true_boxes], [whole.true_labels],
-        torch.from_numpy(np.stack([found, truth])), true_flags=[whole.crowd], image_ids=[whole.image_ids],
+    batch = MatchBatch(
+        torch.from_numpy(np.stack([found, truth])), [whole.boxes], [whole.scores], [whole.labels],
+        gt_boxes=[whole.gt_boxes], gt_labels=[whole.gt_labels], gt_flags=[whole.crowd], image_ids=[whole.image_ids],
     )  # fmt: skip
     return _match_arguments(batch, "as evaluated")
 
@@ -297,7 +293,7 @@ ROWS = {
     for row in (
         Row("box_iou", _iou_examples, _iou_load, frozenset({"offsets"})),
         Row(
-            *("match_boxes", _match_examples, _match_load),
+            *("assign", _match_examples, _match_load),
             host=frozenset({"lengths", "thresholds", "area_ranges", "limits"}),
         ),
         Row("census", _named(hand_made.census_examples), hand_made.census_load),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from valor_gpu.ops.matching import DetectionBatch
+from valor_gpu.ops.match_batch import MatchBatch
 
 COCO_AREAS = [[0, 1e10], [0, 1024], [1024, 9216], [9216, 1e10]]
 COCO_THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -20,19 +20,19 @@ class Scene:
     boxes: list[torch.Tensor]
     scores: list[torch.Tensor]
     labels: list[torch.Tensor]
-    true_boxes: list[torch.Tensor]
-    true_labels: list[torch.Tensor]
+    gt_boxes: list[torch.Tensor]
+    gt_labels: list[torch.Tensor]
     crowds: list[torch.Tensor]
     areas: list[torch.Tensor]
 
-    def batch(self, **changes: object) -> DetectionBatch:
-        lengths = torch.tensor([[len(x) for x in self.labels], [len(x) for x in self.true_labels]])
+    def batch(self, **changes: object) -> MatchBatch:
+        lengths = torch.tensor([[len(x) for x in self.labels], [len(x) for x in self.gt_labels]])
         fields = dict(
-            boxes=self.boxes, scores=self.scores, labels=self.labels, true_boxes=self.true_boxes,
-            true_labels=self.true_labels, lengths=lengths.reshape(2, -1), true_flags=self.crowds,
-            true_areas=self.areas, box_format=1, true_box_format=1,
+            boxes=self.boxes, scores=self.scores, labels=self.labels, gt_boxes=self.gt_boxes,
+            gt_labels=self.gt_labels, lengths=lengths.reshape(2, -1), gt_flags=self.crowds,
+            gt_areas=self.areas, box_format=1, gt_box_format=1,
         )  # fmt: skip
-        return DetectionBatch(**{**fields, **changes})  # type: ignore[arg-type]
+        return MatchBatch(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def _boxes(rng: np.random.Generator, count: int, grid: float) -> np.ndarray:
@@ -71,8 +71,8 @@ def random_scene(
         scene.boxes.append(torch.tensor(boxes).to(dtype))
         scene.scores.append(torch.tensor(scores).to(dtype))
         scene.labels.append(torch.tensor(names))
-        scene.true_boxes.append(torch.tensor(truths).to(dtype))
-        scene.true_labels.append(torch.tensor(labels))
+        scene.gt_boxes.append(torch.tensor(truths).to(dtype))
+        scene.gt_labels.append(torch.tensor(labels))
         scene.crowds.append(torch.tensor((rng.random(num) < 0.12).astype(np.int64)))
         scene.areas.append(torch.tensor(area))
     return scene

@@ -106,7 +106,7 @@ def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
     preds = [
         dict(boxes=b, scores=(s * 4).round() / 4, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)
     ]
-    truths = zip(scene.true_boxes, scene.true_labels, scene.crowds, scene.areas)
+    truths = zip(scene.gt_boxes, scene.gt_labels, scene.crowds, scene.areas)
     target = [dict(boxes=b, labels=k, iscrowd=c, area=a) for b, k, c, a in truths]
     if ids:
         target = [dict(item, image_id=1000 * seed + i) for i, item in enumerate(target)]

@@ -425,7 +425,7 @@ def test_doctor_tells_which_kernel_serves_and_why(capsys: pytest.CaptureFixture[
     assert facts["valor_gpu"] == __version__
     assert facts["packages"]["numpy"] == np.__version__
     ops = {op["name"]: op for op in facts["ops"]}
-    assert set(ops) >= {"box_iou", "match_boxes", "order_records", "pack_masks", "precision_recall"}
+    assert set(ops) >= {"box_iou", "assign", "order_records", "pack_masks", "precision_recall"}
     assert ops.pop("present_means")["cpu"]["reason"].startswith("numpy")
     kernel = "C++" if native.available("valor_cpu") else "reference"
     assert all(op["cpu"] == {"kernel": kernel, "reason": native.reason("valor_cpu")} for op in ops.values())

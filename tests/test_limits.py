@@ -11,8 +11,10 @@ from torch import Tensor
 from valor_gpu.classification import Accuracy, ConfusionMatrix, MatthewsCorrCoef
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops import matching, score_histogram
+from valor_gpu.ops import match_batch, score_histogram
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.labels import top_classes
+from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 from valor_gpu.text import rouge_scores, tokens
 
 
@@ -68,14 +70,19 @@ def test_images_beyond_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     def match(*sizes: list[int]) -> Any:
         labels = [wide(sum(rows), dtype=torch.int64) for rows in sizes]
         boxes = [wide(sum(rows), 4) for rows in sizes]
-        batch = matching.DetectionBatch(
-            [boxes[0]], [wide(sum(sizes[0]))], [labels[0]], [boxes[1]], [labels[1]], torch.tensor(sizes)
+        batch = MatchBatch(
+            torch.tensor(sizes),
+            [boxes[0]],
+            [wide(sum(sizes[0]))],
+            [labels[0]],
+            gt_boxes=[boxes[1]],
+            gt_labels=[labels[1]],
         )
-        return matching.match_boxes(batch, matching.MatchRule.make([0.5], [[0.0, 1e10]], [100]))
+        return assign(batch, MatchRule.make([0.5], [[0.0, 1e10]], [100]))
 
     with pytest.raises(InputError, match="at most 2147483647 detections and ground truths but one has"):
         match([3, 2**31], [1, 0])
-    monkeypatch.setattr(matching, "MAX_ROWS", 3)
+    monkeypatch.setattr(match_batch, "MAX_ROWS", 3)
     assert len(match([2, 2], [1, 1]).images) == 2
     with pytest.raises(InputError, match="at most 3 detections and ground truths but one has 4"):
         match([2, 3], [1, 1])

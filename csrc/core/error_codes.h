@@ -23,12 +23,19 @@ enum BoxError : int64_t {
   kBox = 1,
   kScore = 2,
   kLabel = 3,
-  kTrueBox = 4,
-  kTrueLabel = 5,
-  kTrueArea = 6,
-  kTrueFlag = 7,
+  kGtBox = 4,
+  kGtLabel = 5,
+  kGtArea = 6,
+  kGtFlag = 7,
   kCount = 8,
-  kTrueCount = 9,
+  kGtCount = 9,
+  // Stored pairs, by detection row.
+  kPairOffsets = 10,      // the room does not lie in the pairs, or ends before it begins
+  kPairCount = 11,        // more pairs than there is room for, or fewer than 0
+  kPairGroundTruth = 12,  // not a ground truth of the image
+  kPairSimilarity = 13,   // NaN
+  kPairOrder = 14,        // not by similarity descending, later ground truth first
+  kPairClass = 15,        // a ground truth of another class
 };
 
 constexpr int kKindBits = 4, kColumnBits = 32, kBoxBits = 28;

@@ -24,7 +24,7 @@ VALOR_HD uint64_t hash_detection(int64_t row, const Box& box, double score, int6
                   fold(bits_of(score), static_cast<uint64_t>(label)));
 }
 
-VALOR_HD uint64_t hash_truth(const Box& box, int64_t label, int64_t flags, double area) {
+VALOR_HD uint64_t hash_ground_truth(const Box& box, int64_t label, int64_t flags, double area) {
   return hash_box(0x51afd7ed558ccd6dull, box,
                   fold(bits_of(area), static_cast<uint64_t>(label) << 3 | (flags & 7)));
 }
@@ -53,7 +53,47 @@ struct BoxExtent {
   }
 };
 
+// Rows of stored pairs: `content` is the hash of the geometry.
+VALOR_HD uint64_t hash_content(uint64_t seed, uint64_t content, uint64_t tail) {
+  return mix(fold(fold(seed, content), tail));
+}
+
+VALOR_HD uint64_t hash_detection(int64_t row, uint64_t content, double score, int64_t label) {
+  return hash_content(mix(static_cast<uint64_t>(row) + 1), content,
+                      fold(bits_of(score), static_cast<uint64_t>(label)));
+}
+
+VALOR_HD uint64_t hash_ground_truth(uint64_t content, int64_t label, int64_t flags, double area) {
+  return hash_content(0x51afd7ed558ccd6dull, content,
+                      fold(bits_of(area), static_cast<uint64_t>(label) << 3 | (flags & 7)));
+}
+
 VALOR_HD bool fits_int32(int64_t value) { return value >= INT32_MIN && value <= INT32_MAX; }
+
+VALOR_HD double load_score(const Rule& rule, const Segment& segment, int64_t row) {
+  return load_float64(reinterpret_cast<const void*>(segment.scores), row,
+                      static_cast<FloatType>(rule.scores_type));
+}
+
+VALOR_HD int64_t load_label(const Rule& rule, const Segment& segment, int64_t row) {
+  return load_int(reinterpret_cast<const void*>(segment.labels), row, static_cast<IntType>(rule.labels_type));
+}
+
+// What is wrong with a row, whatever its geometry.
+VALOR_HD int64_t detection_error(const Rule& rule, double score, int64_t label) {
+  const bool bad_score = (rule.options & kCheckScores) && score != score;
+  return bad_score ? kScore : !fits_int32(label) ? kLabel : kGoodRow;
+}
+
+VALOR_HD uint8_t detection_flags(const Segment& segment, int64_t row) {
+  return segment.flags ? reinterpret_cast<const uint8_t*>(segment.flags)[row] : 0;
+}
+
+VALOR_HD bool frees(const Segment& segment, int64_t row) { return detection_flags(segment, row) & kFree; }
+
+VALOR_HD double detection_area(const Segment& segment, const Box& box, int64_t row) {
+  return segment.areas ? reinterpret_cast<const double*>(segment.areas)[row] : box.w * box.h;
+}
 
 struct LoadedDetection {
   Box box;
@@ -64,59 +104,57 @@ struct LoadedDetection {
 
 VALOR_HD LoadedDetection load_detection(const Rule& rule, const Segment& segment, int64_t row) {
   LoadedDetection d;
-  d.box = load_box(reinterpret_cast<const void*>(segment.boxes), row, static_cast<FloatType>(rule.box_type),
+  d.box = load_box(reinterpret_cast<const void*>(segment.boxes), row, static_cast<FloatType>(rule.boxes_type),
                    static_cast<BoxFormat>(rule.box_format));
-  d.score = load_float64(reinterpret_cast<const void*>(segment.scores), row,
-                         static_cast<FloatType>(rule.score_type));
-  d.label =
-      load_int(reinterpret_cast<const void*>(segment.labels), row, static_cast<IntType>(rule.label_type));
-  const bool bad_score = (rule.options & kCheckScores) && d.score != d.score;
-  d.error = !finite(d.box) ? kBox : bad_score ? kScore : !fits_int32(d.label) ? kLabel : kGoodRow;
+  d.score = load_score(rule, segment, row);
+  d.label = load_label(rule, segment, row);
+  d.error = !finite(d.box) ? kBox : detection_error(rule, d.score, d.label);
   return d;
 }
 
-struct LoadedTruth {
-  Box box;
+// The columns of a ground truth that no geometry decides.
+struct GroundTruthRow {
   int64_t label, flags;
   double area;
   int64_t error;
 };
 
 // User input (kUserInput) has crowd flags of 0 or 1 and, as in torchmetrics, an area that is not positive
-// stands for the area of the box, and an infinite one is an error; without that check flags are TruthFlag
-// words and areas are taken as they are.
-VALOR_HD LoadedTruth load_truth(const Rule& rule, const Segment& segment, int64_t row) {
-  LoadedTruth t;
-  t.box = load_box(reinterpret_cast<const void*>(segment.true_boxes), row,
-                   static_cast<FloatType>(rule.true_box_type), static_cast<BoxFormat>(rule.true_box_format));
-  t.label = load_int(reinterpret_cast<const void*>(segment.true_labels), row,
-                     static_cast<IntType>(rule.true_label_type));
-  t.flags = segment.true_flags ? load_int(reinterpret_cast<const void*>(segment.true_flags), row,
-                                          static_cast<IntType>(rule.true_flag_type))
-                               : 0;
-  t.area = t.box.w * t.box.h;
+// stands for `own_area`, that of the geometry, and an infinite one is an error; without that check flags are
+// GroundTruthFlag words and areas are taken as they are.
+VALOR_HD GroundTruthRow load_row(const Rule& rule, const Segment& segment, int64_t row, double own_area) {
+  GroundTruthRow t;
+  t.label = load_int(reinterpret_cast<const void*>(segment.gt_labels), row,
+                     static_cast<IntType>(rule.gt_labels_type));
+  t.flags = segment.gt_flags ? load_int(reinterpret_cast<const void*>(segment.gt_flags), row,
+                                        static_cast<IntType>(rule.gt_flags_type))
+                             : 0;
+  t.area = own_area;
   bool bad_area = false;
-  if (segment.true_areas) {
-    const double given = load_float64(reinterpret_cast<const void*>(segment.true_areas), row,
-                                      static_cast<FloatType>(rule.true_area_type));
+  if (segment.gt_areas) {
+    const double given = load_float64(reinterpret_cast<const void*>(segment.gt_areas), row,
+                                      static_cast<FloatType>(rule.gt_areas_type));
     bad_area = given != given || ((rule.options & kUserInput) && given - given != 0.0);
     if (given > 0.0 || !(rule.options & kUserInput)) t.area = given;
   }
   const bool bad_flag = (rule.options & kUserInput) && (t.flags < 0 || t.flags > 1);
-  t.error = !finite(t.box)         ? kTrueBox
-            : !fits_int32(t.label) ? kTrueLabel
-            : bad_area             ? kTrueArea
-            : bad_flag             ? kTrueFlag
-                                   : kGoodRow;
+  t.error = !fits_int32(t.label) ? kGtLabel : bad_area ? kGtArea : bad_flag ? kGtFlag : kGoodRow;
   return t;
 }
 
-VALOR_HD double detection_area(const Segment& segment, const Box& box, int64_t row) {
-  return segment.areas ? reinterpret_cast<const double*>(segment.areas)[row] : box.w * box.h;
-}
+struct LoadedGroundTruth {
+  Box box;
+  int64_t label, flags;
+  double area;
+  int64_t error;
+};
 
-VALOR_HD bool frees(const Segment& segment, int64_t row) {
-  return segment.flags && (reinterpret_cast<const uint8_t*>(segment.flags)[row] & kFree);
+VALOR_HD LoadedGroundTruth load_ground_truth(const Rule& rule, const Segment& segment, int64_t row) {
+  const Box box =
+      load_box(reinterpret_cast<const void*>(segment.gt_boxes), row,
+               static_cast<FloatType>(rule.gt_boxes_type), static_cast<BoxFormat>(rule.gt_box_format));
+  const GroundTruthRow t = load_row(rule, segment, row, box.w * box.h);
+  return {box, t.label, t.flags, t.area, finite(box) ? t.error : int64_t{kGtBox}};
 }
 
 }  // namespace valor

@@ -49,32 +49,33 @@ class Scratch {
   static_assert(kDetectionBytes == 16 && kTruthBytes == 72,
                 "valor_gpu/ops/_matching_cuda.py allocates these");
 
-  VALOR_HD static int64_t bytes(int64_t detections, int64_t truths) {
-    return detections * kDetectionBytes + truths * kTruthBytes;
+  VALOR_HD static int64_t bytes(int64_t detections, int64_t ground_truths) {
+    return detections * kDetectionBytes + ground_truths * kTruthBytes;
   }
-  VALOR_HD Scratch(unsigned char* base, int32_t detections, int32_t truths)
-      : base_(base), detections_(detections), truths_(truths) {}
+  VALOR_HD Scratch(unsigned char* base, int32_t detections, int32_t ground_truths)
+      : base_(base), detections_(detections), ground_truths_(ground_truths) {}
 
   // [D] by cell and rank; then only those that reach a ground truth.
   VALOR_HD Ranked* detections() const { return reinterpret_cast<Ranked*>(base_); }
   // [G] ground truths by cell, in input order; the fields of Cell, and each one's label and row.
   VALOR_HD Box* boxes() const { return reinterpret_cast<Box*>(detections() + detections_); }
-  VALOR_HD double* ious() const { return reinterpret_cast<double*>(boxes() + truths_); }
-  VALOR_HD uint64_t* counts() const { return reinterpret_cast<uint64_t*>(ious() + truths_); }
-  VALOR_HD uint64_t* taken() const { return counts() + truths_; }
-  VALOR_HD int32_t* labels() const { return reinterpret_cast<int32_t*>(taken() + truths_); }
-  VALOR_HD int32_t* names() const { return labels() + truths_; }
-  VALOR_HD uint8_t* flags() const { return reinterpret_cast<uint8_t*>(names() + truths_); }
+  VALOR_HD double* ious() const { return reinterpret_cast<double*>(boxes() + ground_truths_); }
+  VALOR_HD uint64_t* counts() const { return reinterpret_cast<uint64_t*>(ious() + ground_truths_); }
+  VALOR_HD uint64_t* taken() const { return counts() + ground_truths_; }
+  VALOR_HD int32_t* labels() const { return reinterpret_cast<int32_t*>(taken() + ground_truths_); }
+  VALOR_HD int32_t* names() const { return labels() + ground_truths_; }
+  VALOR_HD uint8_t* flags() const { return reinterpret_cast<uint8_t*>(names() + ground_truths_); }
 
  private:
   unsigned char* base_;
-  int32_t detections_, truths_;
+  int32_t detections_, ground_truths_;
 };
 
 // Shared memory of an image: Scratch, then its rows of the detections table, placed as in that table
 // modulo 16.
-VALOR_HD int64_t shared_bytes_of(const Rule& rule, int64_t detections, int64_t truths) {
-  return (Scratch::bytes(detections, truths) + 15) / 16 * 16 + 16 + detections * rule.detection_bytes();
+VALOR_HD int64_t shared_bytes_of(const Rule& rule, int64_t detections, int64_t ground_truths) {
+  return (Scratch::bytes(detections, ground_truths) + 15) / 16 * 16 + 16 +
+         detections * rule.detection_bytes();
 }
 
 class ImageWarp {
@@ -82,7 +83,7 @@ class ImageWarp {
   __device__ __forceinline__ ImageWarp(const MatchTask& task, const Rule& rule, const Segment& segment,
                                        unsigned char* shared)
       : task_(task), rule_(rule), segment_(segment), s_(scratch(shared)), rows_(table_rows()) {
-    const int64_t D = segment.detections, G = segment.truths;
+    const int64_t D = segment.detections, G = segment.ground_truths;
     if (in_shared())
       rows_ = shared + (Scratch::bytes(D, G) + 15) / 16 * 16 + (reinterpret_cast<intptr_t>(rows_) & 15);
   }
@@ -92,26 +93,26 @@ class ImageWarp {
     for (int32_t i = detections_ + warp_.lane(); i < segment_.detections; i += 32)
       write_padding(rule_, row(i));
     if (warp_.lane() == 0)
-      write_image(rule_, segment_, task_.out.images + image * kImageColumns, truth_hash_, record_hash_,
-                  detection_extent_, truth_extent_);
+      write_image(rule_, segment_, task_.out.images + image * kImageColumns, ground_truth_hash_, record_hash_,
+                  detection_extent_, ground_truth_extent_);
     order();
     lowest_ = lowest_threshold(rule_);
     const Chunk chunk = Chunk::at(rule_, 0);
     gather(chunk);
     find_candidates(chunk);
     match(chunk);
-    for (int64_t first = 64; first < rule_.lanes(); first += 64) match_again(Chunk::at(rule_, first));
+    for (int64_t first = 64; first < rule_.settings(); first += 64) match_again(Chunk::at(rule_, first));
     if (in_shared()) copy_bytes(warp_, table_rows(), rows_, segment_.detections * rule_.detection_bytes());
   }
 
  private:
   __device__ __forceinline__ bool in_shared() const {
-    return shared_bytes_of(rule_, segment_.detections, segment_.truths) <= task_.shared_bytes;
+    return shared_bytes_of(rule_, segment_.detections, segment_.ground_truths) <= task_.shared_bytes;
   }
   __device__ __forceinline__ Scratch scratch(unsigned char* shared) const {
-    const int64_t before = Scratch::bytes(segment_.first_detection, segment_.first_truth);
+    const int64_t before = Scratch::bytes(segment_.first_detection, segment_.first_ground_truth);
     return Scratch(in_shared() ? shared : task_.workspace + before, static_cast<int32_t>(segment_.detections),
-                   static_cast<int32_t>(segment_.truths));
+                   static_cast<int32_t>(segment_.ground_truths));
   }
   __device__ __forceinline__ uint8_t* table_rows() const {
     return task_.out.detection(rule_, segment_.first_detection);
@@ -120,19 +121,19 @@ class ImageWarp {
 
   // False when a row cannot be matched: the image then counts as empty.
   __device__ __forceinline__ bool load(int64_t image) {
-    int64_t detections, truths, error = count_rows(segment_, image, detections, truths);
+    int64_t detections, ground_truths, error = count_rows(segment_, image, detections, ground_truths);
     detections_ = static_cast<int32_t>(detections);
-    truths_ = static_cast<int32_t>(truths);
+    ground_truths_ = static_cast<int32_t>(ground_truths);
     if (error == kNoError) {
-      const int64_t first = load_detections(image), second = load_truths(image);
+      const int64_t first = load_detections(image), second = load_ground_truths(image);
       error = first < second ? first : second;
     }
     if (error != kNoError)
       atomicMin(reinterpret_cast<long long*>(task_.error), static_cast<long long>(error));
     record_hash_ = warp_.sum(record_hash_);
-    truth_hash_ = warp_.sum(truth_hash_);
+    ground_truth_hash_ = warp_.sum(ground_truth_hash_);
     join(detection_extent_);
-    join(truth_extent_);
+    join(ground_truth_extent_);
     return warp_.ballot(error != kNoError) == 0;
   }
 
@@ -142,11 +143,12 @@ class ImageWarp {
   }
 
   __device__ __forceinline__ void clear() {
-    detections_ = truths_ = 0;
-    record_hash_ = truth_hash_ = 0;
-    detection_extent_ = truth_extent_ = BoxExtent{};
-    for (int32_t j = warp_.lane(); j < segment_.truths; j += 32)
-      write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), 0, 0, 0.0, false);
+    detections_ = ground_truths_ = 0;
+    record_hash_ = ground_truth_hash_ = 0;
+    detection_extent_ = ground_truth_extent_ = BoxExtent{};
+    for (int32_t j = warp_.lane(); j < segment_.ground_truths; j += 32)
+      write_ground_truth(rule_, task_.out.ground_truth(rule_, segment_.first_ground_truth + j), 0, 0, 0.0,
+                         false);
   }
 
   // The first error of this lane's rows; likewise below.
@@ -162,16 +164,17 @@ class ImageWarp {
     return error;
   }
 
-  __device__ __forceinline__ int64_t load_truths(int64_t image) {
+  __device__ __forceinline__ int64_t load_ground_truths(int64_t image) {
     int64_t error = kNoError;
-    for (int32_t j = warp_.lane(); j < segment_.truths; j += 32) {
-      const LoadedTruth t = j < truths_ ? load_truth(rule_, segment_, j) : LoadedTruth{};
+    for (int32_t j = warp_.lane(); j < segment_.ground_truths; j += 32) {
+      const LoadedGroundTruth t =
+          j < ground_truths_ ? load_ground_truth(rule_, segment_, j) : LoadedGroundTruth{};
       if (t.error && error == kNoError) error = box_error(image, j, t.error);
-      write_truth(rule_, task_.out.truth(rule_, segment_.first_truth + j), t.label, t.flags, t.area,
-                  j < truths_);
-      if (j >= truths_) continue;
-      truth_extent_.add(t.box);
-      if (rule_.options & kHashed) truth_hash_ += hash_truth(t.box, t.label, t.flags, t.area);
+      write_ground_truth(rule_, task_.out.ground_truth(rule_, segment_.first_ground_truth + j), t.label,
+                         t.flags, t.area, j < ground_truths_);
+      if (j >= ground_truths_) continue;
+      ground_truth_extent_.add(t.box);
+      if (rule_.options & kHashed) ground_truth_hash_ += hash_ground_truth(t.box, t.label, t.flags, t.area);
       s_.taken()[j] = truth_key(cell_label(t.label), j);
     }
     return error;
@@ -189,8 +192,8 @@ class ImageWarp {
 
   __device__ __forceinline__ void order() {
     sort_network(warp_, s_.detections(), static_cast<uint32_t>(detections_));
-    sort_network(warp_, s_.taken(), static_cast<uint32_t>(truths_));
-    for (int32_t at = warp_.lane(); at < truths_; at += 32) {
+    sort_network(warp_, s_.taken(), static_cast<uint32_t>(ground_truths_));
+    for (int32_t at = warp_.lane(); at < ground_truths_; at += 32) {
       s_.labels()[at] = static_cast<int32_t>(static_cast<uint32_t>(s_.taken()[at] >> 32) ^ 0x80000000u);
       s_.names()[at] = static_cast<int32_t>(s_.taken()[at]);
     }
@@ -198,11 +201,11 @@ class ImageWarp {
   }
 
   __device__ __forceinline__ void gather(const Chunk& chunk) {
-    for (int32_t at = warp_.lane(); at < truths_; at += 32) {
-      const LoadedTruth t = load_truth(rule_, segment_, s_.names()[at]);
+    for (int32_t at = warp_.lane(); at < ground_truths_; at += 32) {
+      const LoadedGroundTruth t = load_ground_truth(rule_, segment_, s_.names()[at]);
       s_.boxes()[at] = t.box;
       s_.flags()[at] = static_cast<uint8_t>(t.flags);
-      s_.counts()[at] = counting_lanes(rule_, chunk, t.flags, t.area);
+      s_.counts()[at] = counting_settings(rule_, chunk, t.flags, t.area);
       s_.taken()[at] = 0;
     }
     warp_.sync();
@@ -241,7 +244,7 @@ class ImageWarp {
     const bool within = rank < rule_.max_detections();
     write_unmatched(chunk, item.row, d.box, within);
     if (!within) return false;
-    for (int32_t j = first_truth(item.label); j < truths_ && s_.labels()[j] == item.label; ++j)
+    for (int32_t j = first_ground_truth(item.label); j < ground_truths_ && s_.labels()[j] == item.label; ++j)
       if (box_iou<true>(d.box, s_.boxes()[j], s_.flags()[j] & kCrowd) >= lowest_) return true;
     return false;
   }
@@ -249,20 +252,21 @@ class ImageWarp {
   __device__ __forceinline__ void write_unmatched(const Chunk& chunk, int32_t i, const Box& box,
                                                   bool within) {
     const double area = detection_area(segment_, box, i);
-    write_lanes(rule_, row(i), chunk, Outcome{0, within ? chunk.outside(rule_, area) : 0});
+    write_settings(rule_, row(i), chunk, Outcome{0, within ? chunk.outside(rule_, area) : 0});
   }
 
-  __device__ __forceinline__ int32_t first_truth(int32_t label) const {
-    return partition_point(truths_, [=](int32_t at) { return s_.labels()[at] < label; });
+  __device__ __forceinline__ int32_t first_ground_truth(int32_t label) const {
+    return partition_point(ground_truths_, [=](int32_t at) { return s_.labels()[at] < label; });
   }
 
   // A lane a cell of ground truths; a cell wider than the warp takes the whole warp.
   __device__ __forceinline__ void match(const Chunk& chunk) {
-    for (int32_t base = 0; base < truths_; base += 32) {
+    for (int32_t base = 0; base < ground_truths_; base += 32) {
       const int32_t begin = base + warp_.lane();
       int32_t size = 0;
-      if (begin < truths_ && (begin == 0 || s_.labels()[begin - 1] != s_.labels()[begin]))
-        while (size <= kWideCell && begin + size < truths_ && s_.labels()[begin + size] == s_.labels()[begin])
+      if (begin < ground_truths_ && (begin == 0 || s_.labels()[begin - 1] != s_.labels()[begin]))
+        while (size <= kWideCell && begin + size < ground_truths_ &&
+               s_.labels()[begin + size] == s_.labels()[begin])
           ++size;
       if (size > 0 && size <= kWideCell) match_cell(Serial(), chunk, begin, size);
       for (uint32_t wide = warp_.ballot(size > kWideCell); wide; wide &= wide - 1)
@@ -274,7 +278,7 @@ class ImageWarp {
   __device__ __forceinline__ void match_wide_cell(const Chunk& chunk, int32_t begin) {
     const int32_t label = s_.labels()[begin];
     const int32_t size =
-        partition_point(truths_ - begin, [=](int32_t at) { return s_.labels()[begin + at] <= label; });
+        partition_point(ground_truths_ - begin, [=](int32_t at) { return s_.labels()[begin + at] <= label; });
     match_cell(warp_, chunk, begin, size);
   }
 
@@ -291,7 +295,7 @@ class ImageWarp {
       const Outcome outcome = match_detection(
           group, rule_, chunk, cell, box, detection_area(segment_, box, i), frees(segment_, i), lowest_,
           task_.out.match(rule_, segment_.first_detection + i, chunk.first), s_.names() + begin);
-      if (group.lane() == 0) write_lanes(rule_, row(i), chunk, outcome);
+      if (group.lane() == 0) write_settings(rule_, row(i), chunk, outcome);
     }
   }
 
@@ -309,9 +313,9 @@ class ImageWarp {
   const Segment& segment_;
   const Scratch s_;
   uint8_t* rows_;  // where rows are put together: in shared memory, or in the table
-  int32_t detections_ = 0, truths_ = 0, candidates_ = 0;
-  uint64_t record_hash_ = 0, truth_hash_ = 0;
-  BoxExtent detection_extent_, truth_extent_;
+  int32_t detections_ = 0, ground_truths_ = 0, candidates_ = 0;
+  uint64_t record_hash_ = 0, ground_truth_hash_ = 0;
+  BoxExtent detection_extent_, ground_truth_extent_;
   double lowest_ = 0.0;
 };
 
@@ -359,12 +363,13 @@ bool measure(MatchTask& task, const int64_t* segments, int64_t workspace_bytes) 
   bool enough = true;
   for (int64_t i = 0; i < task.images; ++i) {
     const Segment s = Segment::at(segments, task.images, i);
-    if (s.detections > INT32_MAX || s.truths > INT32_MAX) return false;
-    const int64_t shared = shared_bytes_of(task.rule, s.detections, s.truths);
+    if (s.detections > INT32_MAX || s.ground_truths > INT32_MAX) return false;
+    const int64_t shared = shared_bytes_of(task.rule, s.detections, s.ground_truths);
     if (shared <= kMostShared)
       task.shared_bytes = shared > task.shared_bytes ? shared : task.shared_bytes;
     else
-      enough &= Scratch::bytes(s.first_detection + s.detections, s.first_truth + s.truths) <= workspace_bytes;
+      enough &= Scratch::bytes(s.first_detection + s.detections, s.first_ground_truth + s.ground_truths) <=
+                workspace_bytes;
   }
   return enough;
 }
@@ -378,14 +383,16 @@ bool measure(MatchTask& task, const int64_t* segments, int64_t workspace_bytes) 
 // a detection and 72 a ground truth.
 VALOR_API int32_t valor_match_boxes_cuda(const int64_t* segments, const int64_t* device_segments,
                                          int64_t num_images, const void* rule_words,
-                                         const int64_t* device_numbers, uint8_t* detections, uint8_t* truths,
-                                         int64_t* images, int32_t* matches, int64_t* error, void* workspace,
-                                         int64_t workspace_bytes, void* stream) {
+                                         const int64_t* device_numbers, uint8_t* detections,
+                                         uint8_t* ground_truths, int64_t* images, int32_t* matches,
+                                         int64_t* error, void* workspace, int64_t workspace_bytes,
+                                         void* stream) {
   using namespace valor;
   if (num_images == 0) return 0;
   MatchTask task = {};
-  task.rule = *static_cast<const Rule*>(rule_words);
-  task.out = Output{detections, truths, images, (task.rule.options & kWantMatches) ? matches : nullptr};
+  task.rule = Rule::of(rule_words);
+  task.out =
+      Output{detections, ground_truths, images, (task.rule.options & kWantMatches) ? matches : nullptr};
   task.error = error;
   task.workspace = static_cast<unsigned char*>(workspace);
   task.images = num_images;

@@ -43,7 +43,7 @@ def random_objects(seed: int, classes: int = 4, first_id: int = 1, **sizes: int)
     ids = (rng.permutation(len(scene.boxes)) * 7 + 3).tolist()
     annotations, results = [], []
     for i, image in enumerate(ids):
-        columns = (scene.true_boxes, scene.true_labels, scene.areas, scene.crowds)
+        columns = (scene.gt_boxes, scene.gt_labels, scene.areas, scene.crowds)
         for box, label, area, crowd in zip(*(column[i].tolist() for column in columns)):
             annotations.append(
                 {"id": len(annotations) + first_id, "image_id": image, "category_id": label * 3 + 1, "bbox": box}

@@ -25,7 +25,7 @@ GRIDS = dict(iou_thresholds=np.linspace(0.5, 0.95, 10).tolist(), rec_thresholds=
 def inputs(scene: Scene, ids: bool = False, dtype: torch.dtype | None = None) -> Batch:
     """A scene as users hand it over; image i has id 3 + 7 i."""
     preds = [dict(boxes=b, scores=s, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)]
-    columns = zip(scene.true_boxes, scene.true_labels, scene.crowds, scene.areas)
+    columns = zip(scene.gt_boxes, scene.gt_labels, scene.crowds, scene.areas)
     target = [dict(boxes=b, labels=k, iscrowd=c, area=a) for b, k, c, a in columns]
     if dtype is not None:
         preds = [dict(p, boxes=p["boxes"].to(dtype), scores=p["scores"].to(dtype)) for p in preds]
@@ -80,7 +80,7 @@ def test_arrival_order_equals_torchmetrics(average: str, class_metrics: bool, ex
 def test_box_formats_equal_torchmetrics(box_format: str) -> None:
     ours, theirs = MeanAveragePrecision(box_format, tie_order="arrival", **GRIDS), TorchmetricsMAP(box_format, **GRIDS)
     scene = random_scene(np.random.default_rng(3), images=12, dtype=torch.float32)
-    for boxes in (*scene.boxes, *scene.true_boxes):
+    for boxes in (*scene.boxes, *scene.gt_boxes):
         if box_format == "xyxy":
             boxes[:, 2:] += boxes[:, :2]
     batch = inputs(scene, dtype=torch.float32)
@@ -190,7 +190,7 @@ def test_state_takes_at_most_24_bytes_a_detection() -> None:
 def test_repeated_images_count_once_whatever_the_copy() -> None:
     scene = scored_scene(12, images=6)
     preds, target = inputs(scene, ids=True)
-    k = max(range(6), key=lambda i: min(len(scene.scores[i]), len(scene.true_labels[i])))
+    k = max(range(6), key=lambda i: min(len(scene.scores[i]), len(scene.gt_labels[i])))
     assert len(preds[k]["scores"]) > 1
     other = dict(preds[k], scores=preds[k]["scores"].flip(0))
 

@@ -8,8 +8,9 @@ import torch
 
 from testing.scenes import COCO_AREAS, random_scene
 from valor_gpu.ops._library import reference
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.census import census
-from valor_gpu.ops.matching import MatchRule, match_boxes
+from valor_gpu.ops.match_batch import MatchRule
 
 
 def _tables(labels: list[int], padding: list[bool], truths: list[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,11 +47,11 @@ def test_what_is_counted() -> None:
 
 def test_matched_scene() -> None:
     scene = random_scene(np.random.default_rng(2), images=40)
-    matched = match_boxes(scene.batch(), MatchRule.make([0.5], COCO_AREAS, [2]))
-    labels, totals = census(matched.detections, matched.truths, len(COCO_AREAS))
-    assert labels.tolist() == torch.unique(torch.cat([*scene.labels, *scene.true_labels])).tolist()
+    matched = assign(scene.batch(), MatchRule.make([0.5], COCO_AREAS, [2]))
+    labels, totals = census(matched.detections, matched.ground_truths, len(COCO_AREAS))
+    assert labels.tolist() == torch.unique(torch.cat([*scene.labels, *scene.gt_labels])).tolist()
     crowds = int(torch.cat(scene.crowds).sum())
-    assert totals.tolist() == [sum(map(len, scene.labels)), sum(map(len, scene.true_labels)), crowds]
+    assert totals.tolist() == [sum(map(len, scene.labels)), sum(map(len, scene.gt_labels)), crowds]
 
 
 def test_opcheck() -> None:

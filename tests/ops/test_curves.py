@@ -13,8 +13,9 @@ from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.curves import count_truths, order_records, precision_recall, record_scores
-from valor_gpu.ops.matching import AGNOSTIC, Matched, MatchRule, match_boxes
+from valor_gpu.ops.match_batch import AGNOSTIC, Matched, MatchRule
 
 FAR = [[0, 1e10], [5e8, 1e9]]
 SETTINGS = {
@@ -55,7 +56,7 @@ class Case:
 
     def positives(self) -> torch.Tensor:
         labels = self.labels[:1] if self.agnostic else self.labels
-        return count_truths(self.matched.truths, labels, self.shape.areas, self.agnostic)
+        return count_truths(self.matched.ground_truths, labels, self.shape.areas, self.agnostic)
 
 
 def case(name: str, seed: int) -> Case:
@@ -73,20 +74,20 @@ def case(name: str, seed: int) -> Case:
     p = evaluator.params
     agnostic = not p.useCats
     rule = MatchRule.make(p.iouThrs, p.areaRng, p.maxDets, AGNOSTIC if agnostic else 0)
-    batch = scene.batch(true_flags=flags(scene, first))
+    batch = scene.batch(gt_flags=flags(scene, first))
     labels = torch.tensor(sorted({(c["id"] - 1) // 3 for c in truth["categories"]}))
     shape = RecordShape(len(p.iouThrs), len(p.areaRng), len(p.maxDets))
     recalls = torch.tensor(np.asarray(p.recThrs, np.float64))
-    return Case(match_boxes(batch, rule), batch.lengths[0], labels, recalls, shape, evaluator.eval, agnostic)
+    return Case(assign(batch, rule), batch.lengths[0], labels, recalls, shape, evaluator.eval, agnostic)
 
 
 def sorted_by_label(scene):
     own = [torch.sort(x, stable=True).indices for x in scene.labels]
-    true = [torch.sort(x, stable=True).indices for x in scene.true_labels]
+    true = [torch.sort(x, stable=True).indices for x in scene.gt_labels]
     pick = lambda rows, order: [r[o] for r, o in zip(rows, order)]  # noqa: E731
     return type(scene)(
-        pick(scene.boxes, own), pick(scene.scores, own), pick(scene.labels, own), pick(scene.true_boxes, true),
-        pick(scene.true_labels, true), pick(scene.crowds, true), pick(scene.areas, true),
+        pick(scene.boxes, own), pick(scene.scores, own), pick(scene.labels, own), pick(scene.gt_boxes, true),
+        pick(scene.gt_labels, true), pick(scene.crowds, true), pick(scene.areas, true),
     )  # fmt: skip
 
 
@@ -183,7 +184,7 @@ def test_opcheck() -> None:
 @pytest.mark.parametrize("labels", [[], [1], [0, 1, 2, 3], [-5, 2, 2**40]])
 @pytest.mark.parametrize("areas", [1, 4])
 def test_counts_equal_reference(labels: list[int], areas: int, agnostic: bool) -> None:
-    truths = case("default", 8).matched.truths
+    truths = case("default", 8).matched.ground_truths
     names = torch.tensor(labels, dtype=torch.int64)
     ours = count_truths(truths, names, areas, agnostic)
     assert torch.equal(ours, reference("count_truths")(truths, names, areas, agnostic))

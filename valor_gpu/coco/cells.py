@@ -15,7 +15,7 @@ from valor_gpu.coco.one_cell import ZERO_SHOWN
 from valor_gpu.coco.params import Params
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ops.curves import lane_bits
-from valor_gpu.ops.matching import CROWD, IGNORED, WANT_MATCHES
+from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
 from valor_gpu.ragged import Ragged
 
 Cell = dict[str, Any]

@@ -17,18 +17,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, missing_field
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.accumulate_types import RecordShape
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.error_codes import describe_box, raise_error
-from valor_gpu.ops.matching import (
-    CHECK_SCORES,
-    CROWD,
-    FREE,
-    ID_ZERO,
-    IGNORED,
-    DetectionBatch,
-    Matched,
-    MatchRule,
-    match_boxes,
-)
+from valor_gpu.ops.match_batch import CHECK_SCORES, CROWD, FREE, ID_ZERO, IGNORED, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 _XYWH = BOX_FORMATS.index("xywh")
@@ -136,7 +127,7 @@ def _check_present(
 
 
 def gt_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
-    """uint8 ``[G]``: sums of the truth flags of ``valor_gpu.ops.matching``."""
+    """uint8 ``[G]``: sums of the flags of ``valor_gpu.ops.match_batch``."""
     crowd = side.take("iscrowd").astype(np.uint8) * np.uint8(CROWD)
     more = (side.take("id") == 0, ID_ZERO) if strict else (side.take("ignore"), IGNORED)
     flags: NDArray[np.uint8] = crowd | more[0].astype(np.uint8) * np.uint8(more[1])
@@ -150,7 +141,7 @@ def gt_areas(side: Side) -> NDArray[np.float64]:
     return np.where(lacking, 0.0, area) if lacking.any() else area
 
 
-def batch_of(layout: Layout, strict: bool, device: torch.device) -> DetectionBatch:
+def batch_of(layout: Layout, strict: bool, device: torch.device) -> MatchBatch:
     """The layout as tensors on ``device``: views of the columns on the CPU, one copy of each elsewhere."""
     ground_truths, detections = layout.ground_truths, layout.detections
 
@@ -158,19 +149,19 @@ def batch_of(layout: Layout, strict: bool, device: torch.device) -> DetectionBat
         return [torch.from_numpy(array).to(device)]
 
     free = detections.take("id") <= 0 if strict and len(detections) else np.zeros(0, bool)
-    return DetectionBatch(
+    return MatchBatch(
         boxes=tensor(detections.take("bbox")),
         scores=tensor(detections.take("score")),
         labels=tensor(detections.labels),
-        true_boxes=tensor(ground_truths.take("bbox")),
-        true_labels=tensor(ground_truths.labels),
+        gt_boxes=tensor(ground_truths.take("bbox")),
+        gt_labels=tensor(ground_truths.labels),
         lengths=torch.from_numpy(np.stack((detections.lengths, ground_truths.lengths))),
-        true_flags=tensor(gt_flags(ground_truths, strict)),
-        true_areas=tensor(gt_areas(ground_truths)),
+        gt_flags=tensor(gt_flags(ground_truths, strict)),
+        gt_areas=tensor(gt_areas(ground_truths)),
         areas=tensor(detections.take("area")),
         flags=tensor(free.astype(np.uint8) * np.uint8(FREE)) if free.any() else [],
         box_format=_XYWH,
-        true_box_format=_XYWH,
+        gt_box_format=_XYWH,
     )
 
 
@@ -183,7 +174,7 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
     try:
         if not strict and np.isinf(gt_areas(layout.ground_truths)).any():
             raise InputError("ground truth areas must be finite")  # named below
-        matched = match_boxes(batch_of(layout, strict, device), rule)
+        matched = assign(batch_of(layout, strict, device), rule)
         raise_error(matched.error, describe_box)
     except InputError as error:
         raise _named_error(layout, strict) or error from None
@@ -215,7 +206,7 @@ def evaluate_records(layout: Layout, params: Params, strict: bool, device: torch
     matched = match_layout(layout, rule, strict, device)
     return EvaluationRecords(
         matched.detections,
-        matched.truths,
+        matched.ground_truths,
         torch.from_numpy(layout.image_positions()),
         torch.from_numpy(np.stack((layout.detections.lengths, layout.ground_truths.lengths))),
         len(params.catIds) if params.useCats else 1,

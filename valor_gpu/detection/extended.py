@@ -11,7 +11,7 @@ from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.curves import detection_labels, record_labels, record_scores
-from valor_gpu.ops.matching import PADDING_BUCKET, DetectionBatch, Matched, MatchRule
+from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
 from valor_gpu.state import check_rows, joined
 
 Cell = tuple[int, int]
@@ -66,7 +66,7 @@ def no_records(rule: MatchRule, boxes: bool, rematched: bool) -> DetectionRecord
     )
 
 
-def batch_records(matched: Matched, batch: DetectionBatch, boxes: bool, rematched: Matched | None) -> DetectionRecords:
+def batch_records(matched: Matched, batch: MatchBatch, boxes: bool, rematched: Matched | None) -> DetectionRecords:
     """The state of one batch, of the kind that :func:`no_records` gives for the same choices."""
     plain = DetectionRecords.of(matched)
     if not (boxes or rematched):
@@ -76,8 +76,8 @@ def batch_records(matched: Matched, batch: DetectionBatch, boxes: bool, rematche
     gt_boxes = dt_boxes.new_empty((0, 5))
     if boxes:
         dt_boxes = _joined_boxes(batch.boxes, batch.box_format)
-        crowd = torch.cat([t.reshape(-1) for t in batch.true_flags]).double() if batch.true_flags else None
-        xywh = _joined_boxes(batch.true_boxes, batch.true_box_format)
+        crowd = torch.cat([t.reshape(-1) for t in batch.gt_flags]).double() if batch.gt_flags else None
+        xywh = _joined_boxes(batch.gt_boxes, batch.gt_box_format)
         gt_boxes = torch.cat((xywh, (xywh.new_zeros(len(xywh)) if crowd is None else crowd)[:, None]), 1)
     by_class = plain.detections[:0] if rematched is None else rematched.detections
     return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)

@@ -18,16 +18,9 @@ from valor_gpu.detection.records import DetectionRecords, Tally
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.matching import (
-    AGNOSTIC,
-    CHECK_SCORES,
-    HASHED,
-    PADDING_BUCKET,
-    USER_INPUT,
-    MatchRule,
-    match_boxes,
-)
+from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, MatchRule
 from valor_gpu.ops.means import present_means
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
@@ -157,8 +150,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         batch = detection_batch(preds, target, self.box_format)
         if batch.lengths.shape[1] == 0:
             return
-        matched = match_boxes(batch, self._rule)
-        rematched = match_boxes(batch, self._class_rule) if self._rematches else None
+        matched = assign(batch, self._rule)
+        rematched = assign(batch, self._class_rule) if self._rematches else None
         error = matched.error if matched.error.is_cuda else None
         self._add(batch_records(matched, batch, self.extended_summary, rematched), error)
 

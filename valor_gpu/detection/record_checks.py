@@ -9,7 +9,7 @@ from torch import Tensor
 
 from valor_gpu.errors import InputError
 from valor_gpu.ops.curves import record_scores
-from valor_gpu.ops.matching import PADDING_BUCKET, MatchRule
+from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchRule
 from valor_gpu.state import check_elements
 
 _HAS_ID, _DETECTIONS, _GROUND_TRUTHS, _NEGATIVE, _REACH = 1, 4, 5, slice(6, 7), slice(7, 8)
@@ -67,7 +67,7 @@ def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:
     limit, limits = rows[:, 12], rule.limits.shape[0]
     known = (limit <= limits) | (limit == PADDING_BUCKET)
     check_elements(name, rows, known, f"hold a limit from 0 to {limits}, or {PADDING_BUCKET}, in byte 12")
-    settings, size = rule.thresholds.shape[0] * rule.area_ranges.shape[0], rule.lane_bytes
+    settings, size = rule.thresholds.shape[0] * rule.area_ranges.shape[0], rule.setting_bytes
     spare = 0xFF & ~((1 << (settings - 8 * (size - 1))) - 1)
     clean = ((rows[:, 12 + size] | rows[:, 12 + 2 * size]) & spare) == 0
     check_elements(name, rows, clean, f"have no bits beyond the {settings} settings")

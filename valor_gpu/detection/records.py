@@ -18,11 +18,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.census import census
 from valor_gpu.ops.curves import count_truths, order_records, precision_recall
-from valor_gpu.ops.matching import IMAGE_COLUMNS, Matched, MatchRule
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 from valor_gpu.state import State, joined
 
-_ID, _HAS_ID, _TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _TRUTHS = range(6)
+_ID, _HAS_ID, _GROUND_TRUTH_HASH, _RECORD_HASH, _DETECTIONS, _GROUND_TRUTHS = range(6)
 _NEGATIVE, _REACH = slice(6, 7), slice(7, 8)  # two words of 32 bits: of the detections, of the ground truths
 
 
@@ -51,14 +51,14 @@ class DetectionRecords(State):
         """The records of no image under ``rule``."""
         return cls(
             torch.empty((0, rule.detection_bytes), dtype=torch.uint8),
-            torch.empty((0, rule.truth_bytes), dtype=torch.uint8),
+            torch.empty((0, rule.ground_truth_bytes), dtype=torch.uint8),
             torch.empty((0, len(IMAGE_COLUMNS)), dtype=torch.int64),
         )
 
     @classmethod
     def of(cls, matched: Matched) -> DetectionRecords:
         """The records that matching left."""
-        return cls(matched.detections, matched.truths, matched.images)
+        return cls(matched.detections, matched.ground_truths, matched.images)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
     again = np.flatnonzero(table[order[1:], _ID] == table[order[:-1], _ID]) + 1
     for index in again:
         first, second = order[index - 1], order[index]
-        if table[first, _TRUTH_HASH] != table[second, _TRUTH_HASH]:
+        if table[first, _GROUND_TRUTH_HASH] != table[second, _GROUND_TRUTH_HASH]:
             raise InputError(
                 f"target: image_id {table[first, _ID]} must name one image but came with two different ground truths"
             )
@@ -171,7 +171,7 @@ class Tally:
         """Order the records of ``records`` and count its ground truths."""
         shape = RecordShape(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
         images = ImageOrder.of(records.images, by_key)
-        truths = images.select(records.ground_truths, _TRUTHS)
+        truths = images.select(records.ground_truths, _GROUND_TRUTHS)
         labels, totals = census(images.select(records.detections, _DETECTIONS), truths, shape.areas)
         classes = labels[:1] if agnostic else labels
         starts, lengths = images.rows(_DETECTIONS)

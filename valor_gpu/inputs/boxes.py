@@ -1,4 +1,4 @@
-"""Detections and ground truths as users hold them, to one :class:`DetectionBatch`: every box format ends here."""
+"""Detections and ground truths as users hold them, to one :class:`MatchBatch`: every box format ends here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
-from valor_gpu.ops.matching import DetectionBatch
+from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 Item = Mapping[str, Any]
@@ -28,7 +28,7 @@ _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
 }
 
 
-def detection_batch(preds: Any, target: Any, box_format: str) -> DetectionBatch:
+def detection_batch(preds: Any, target: Any, box_format: str) -> MatchBatch:
     """Reads a batch given as two lists of dicts (one per image), or as two dicts of padded tensors.
 
     Lists: ``preds[i]`` holds ``boxes [D, 4]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``boxes [G, 4]``,
@@ -49,7 +49,7 @@ def detection_batch(preds: Any, target: Any, box_format: str) -> DetectionBatch:
     return _from_lists(preds, target, box_format)
 
 
-def _from_lists(preds: Any, target: Any, box_format: str) -> DetectionBatch:
+def _from_lists(preds: Any, target: Any, box_format: str) -> MatchBatch:
     for name, value in (("preds", preds), ("target", target)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
@@ -167,7 +167,7 @@ def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     return [torch.tensor([int(value) for value in ids])]
 
 
-def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
+def _from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
     columns: dict[tuple[str, str], list[Tensor]] = {}
     for side, item, keys in _required(preds, target):
         for key in keys:
@@ -195,9 +195,9 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> DetectionBatch:
     device = columns["preds", "labels"][0].device
     changes = {
         name: None if count is None else count if count.is_cuda else to_device(count, device)
-        for name, count in zip(("counts", "true_counts"), counts)
+        for name, count in zip(("counts", "gt_counts"), counts)
     }
-    return DetectionBatch(**{**vars(batch), **changes})
+    return MatchBatch(**{**vars(batch), **changes})
 
 
 def _counts(item: Item, side: str, images: int) -> Tensor | None:
@@ -229,7 +229,7 @@ def _cut_padding(
     padded: list[int],
     target: Item,
     box_format: str,
-) -> DetectionBatch:
+) -> MatchBatch:
     """On the CPU the counts are at hand, so that no padding row needs a record."""
     images = columns["preds", "labels"][0].shape[0]
     kept, lengths = {}, []
@@ -252,24 +252,24 @@ def _batch(
     lengths: Tensor,
     image_ids: list[Tensor],
     box_format: str,
-) -> DetectionBatch:
+) -> MatchBatch:
     boxes, code = _boxes(columns["preds", "boxes"], "preds", box_format)
-    true_boxes, true_code = _boxes(columns["target", "boxes"], "target", box_format)
+    gt_boxes, true_code = _boxes(columns["target", "boxes"], "target", box_format)
     area = _uniform(optional.get("area", []), "target", "area")
     if area and area[0].dtype not in FLOAT_TYPES:
         area = [t.double() for t in area]
-    return DetectionBatch(
+    return MatchBatch(
+        lengths,
         boxes,
         _uniform(columns["preds", "scores"], "preds", "scores"),
         _uniform(columns["preds", "labels"], "preds", "labels"),
-        true_boxes,
-        _uniform(columns["target", "labels"], "target", "labels"),
-        lengths,
-        true_flags=_uniform(optional.get("iscrowd", []), "target", "iscrowd"),
-        true_areas=area,
+        gt_boxes=gt_boxes,
+        gt_labels=_uniform(columns["target", "labels"], "target", "labels"),
+        gt_flags=_uniform(optional.get("iscrowd", []), "target", "iscrowd"),
+        gt_areas=area,
         image_ids=image_ids,
         box_format=code,
-        true_box_format=true_code,
+        gt_box_format=true_code,
     )
 
 

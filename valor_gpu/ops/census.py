@@ -11,7 +11,7 @@ from valor_gpu.ops._accumulate_cpu import label_counts
 from valor_gpu.ops._launch import cpp
 from valor_gpu.ops._library import by_reference, register
 from valor_gpu.ops.curves import detection_labels, record_labels
-from valor_gpu.ops.matching import PADDING_BUCKET
+from valor_gpu.ops.match_batch import PADDING_BUCKET
 
 
 class Census(NamedTuple):

@@ -1,4 +1,4 @@
-"""match_boxes on CUDA: under the simulator and on a device, equal to the C++ kernel by bytes."""
+"""assign on CUDA: under the simulator and on a device, equal to the C++ kernel by bytes."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ import numpy as np
 import pytest
 import torch
 
+import valor_gpu.ops.assign as op_module
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
-from tests.ops.test_matching import PROBLEMS, RULES, SQUARE, arguments, one_image
+from tests.ops.test_assign import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _matching_cuda, matching
-from valor_gpu.ops.error_codes import describe_box, raise_error
-from valor_gpu.ops.matching import FREE, HASHED, NO_ERROR, WANT_MATCHES, DetectionBatch, Matched, MatchRule
+from valor_gpu.ops import _assign_cuda, _library
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
+from valor_gpu.ops.match_batch import FREE, HASHED, WANT_MATCHES, MatchBatch, Matched, MatchRule
 
-COLUMNS = ("boxes", "scores", "labels", "true_boxes", "true_labels", "true_flags", "true_areas")
-Op = Callable[[DetectionBatch, MatchRule], Matched]
+COLUMNS = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
+Op = Callable[[MatchBatch, MatchRule], Matched]
 
 
-def on_device(batch: DetectionBatch, rule: MatchRule) -> Matched:
+def on_device(batch: MatchBatch, rule: MatchRule) -> Matched:
     def move(value: Any) -> Any:
         return [t.cuda() for t in value] if isinstance(value, list) else value.cuda()
 
     names = [*COLUMNS, "areas", "flags", *(["image_ids"] if len(batch.image_ids) > 1 else [])]
-    names += [name for name in ("counts", "true_counts") if getattr(batch, name) is not None]
+    names += [name for name in ("counts", "gt_counts") if getattr(batch, name) is not None]
     there = replace(batch, **{name: move(getattr(batch, name)) for name in names})
-    out = torch.ops.valor_gpu.match_boxes.default(*arguments(there, rule))
+    out = torch.ops.valor_gpu.assign.default(*arguments(there, rule))
     return Matched(*(tensor.cpu() for tensor in out))
 
 
@@ -38,7 +39,7 @@ def on_device(batch: DetectionBatch, rule: MatchRule) -> Matched:
 def op(request: pytest.FixtureRequest) -> Op:
     if request.param != "simulated":
         return on_device
-    kernel = simulated_kernel(matching._match_boxes_cuda)
+    kernel = simulated_kernel(op_module._assign_on_cuda)
     return lambda batch, rule: kernel(*arguments(batch, rule))
 
 
@@ -48,10 +49,10 @@ def order_of_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     yield
 
 
-def cpu(batch: DetectionBatch, rule: MatchRule) -> Matched:
-    served = next(op for op in _library.backends() if op.name == "match_boxes")
+def cpu(batch: MatchBatch, rule: MatchRule) -> Matched:
+    served = next(op for op in _library.backends() if op.name == "assign")
     assert served.cpu.kind == "C++", served.cpu.reason
-    return Matched(*torch.ops.valor_gpu.match_boxes.default(*arguments(batch, rule)))
+    return Matched(*torch.ops.valor_gpu.assign.default(*arguments(batch, rule)))
 
 
 def assert_same(got: Matched, expected: Matched) -> Matched:
@@ -60,7 +61,7 @@ def assert_same(got: Matched, expected: Matched) -> Matched:
     return got
 
 
-def check(op: Op, batch: DetectionBatch, rule: MatchRule) -> Matched:
+def check(op: Op, batch: MatchBatch, rule: MatchRule) -> Matched:
     return assert_same(op(batch, rule), cpu(batch, rule))
 
 
@@ -77,8 +78,8 @@ def sized_scene(sizes: list[tuple[int, int]], classes: int = 3, seed: int = 0) -
         scene.boxes.append(torch.tensor(boxes))
         scene.scores.append(torch.tensor(np.round(rng.random(found), 2)))
         scene.labels.append(torch.tensor(rng.integers(0, classes, found)))
-        scene.true_boxes.append(torch.tensor(truths))
-        scene.true_labels.append(torch.tensor(rng.integers(0, classes, num)))
+        scene.gt_boxes.append(torch.tensor(truths))
+        scene.gt_labels.append(torch.tensor(rng.integers(0, classes, num)))
         scene.crowds.append(torch.tensor((rng.random(num) < 0.1).astype(np.int64)))
         scene.areas.append(torch.tensor(truths[:, 2] * truths[:, 3]))
     return scene
@@ -92,7 +93,7 @@ def test_equals_the_cpu_kernel(op: Op, name: str, images: int) -> None:
     check(op, scene.batch(), MatchRule.make(*RULES[name]))
 
 
-@pytest.mark.parametrize("name", ["coco", "agnostic", "many_lanes"])
+@pytest.mark.parametrize("name", ["coco", "agnostic", "many_settings"])
 def test_the_order_of_lanes_changes_nothing(op: Op, name: str, order_of_lanes: None) -> None:
     scene = sized_scene([(40, 9), (0, 3), (70, 50), (3, 0), (33, 33)], classes=2)
     check(op, scene.batch(), MatchRule.make(*RULES[name]))
@@ -105,7 +106,7 @@ def test_images_and_cells_of_every_size(op: Op, classes: int) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("name", ["coco", "agnostic", "many_lanes"])
+@pytest.mark.parametrize("name", ["coco", "agnostic", "many_settings"])
 def test_images_too_large_for_shared_memory(op: Op, name: str) -> None:
     scene = sized_scene([(20, 5), (700, 90), (3, 400), (500, 0), (10, 10)])
     found = check(op, scene.batch(), MatchRule.make(*RULES[name]))
@@ -130,7 +131,7 @@ def test_numbers_that_parameters_have_no_room_for(op: Op, areas: list[list[float
 @pytest.mark.parametrize("box_format", [0, 1, 2])
 def test_dtypes_and_formats(op: Op, dtype: torch.dtype, box_format: int) -> None:
     scene = random_scene(np.random.default_rng(box_format), dtype=dtype)
-    batch = scene.batch(box_format=box_format, true_box_format=(box_format + 1) % 3)
+    batch = scene.batch(box_format=box_format, gt_box_format=(box_format + 1) % 3)
     check(op, batch, MatchRule.make(*RULES["coco"]))
 
 
@@ -139,13 +140,13 @@ def test_label_and_flag_dtypes(op: Op, dtype: torch.dtype) -> None:
     scene = random_scene(np.random.default_rng(5))
     changes = {name: [x.to(dtype) for x in getattr(scene.batch(), name)] for name in COLUMNS if "label" in name}
     flags = [x.to(torch.bool if dtype == torch.uint8 else dtype) for x in scene.crowds]
-    check(op, scene.batch(true_flags=flags, **changes), MatchRule.make(*RULES["coco"]))
+    check(op, scene.batch(gt_flags=flags, **changes), MatchRule.make(*RULES["coco"]))
 
 
 def test_labels_at_the_ends_of_int32(op: Op) -> None:
     scene = random_scene(np.random.default_rng(11))
     far = torch.tensor([-(2**31), 2**31 - 1, -1, 0])
-    batch = scene.batch(labels=[far[x] for x in scene.labels], true_labels=[far[x] for x in scene.true_labels])
+    batch = scene.batch(labels=[far[x] for x in scene.labels], gt_labels=[far[x] for x in scene.gt_labels])
     check(op, batch, MatchRule.make(*RULES["coco"]))
 
 
@@ -176,11 +177,11 @@ def test_padded_batches(op: Op, images: int) -> None:
     wide = (counts.amax(1) + 2).tolist()
     columns = {}
     for name in COLUMNS:
-        size = wide[name.startswith("true_")]
+        size = wide[name.startswith("gt_")]
         rows = [torch.cat((x, x.new_full((size - len(x), *x.shape[1:]), 7))) for x in getattr(batch, name)]
         columns[name] = [torch.cat(rows)]
     lengths = torch.tensor([[size] * images for size in wide])
-    padded = replace(batch, **columns, lengths=lengths, counts=counts[0], true_counts=counts[1])
+    padded = replace(batch, **columns, lengths=lengths, counts=counts[0], gt_counts=counts[1])
     out = check(op, padded, MatchRule.make(*RULES["coco"]))
     assert (out.detections[:, 12] == 255).sum() == images * wide[0] - counts[0].sum()
 
@@ -188,10 +189,10 @@ def test_padded_batches(op: Op, images: int) -> None:
 def test_flags_and_areas_that_only_coco_gives(op: Op) -> None:
     scene = sized_scene([(60, 20), (10, 40), (200, 3)], classes=2)
     rng = np.random.default_rng(1)
-    sizes = [[len(x) for x in side] for side in (scene.labels, scene.true_labels)]
+    sizes = [[len(x) for x in side] for side in (scene.labels, scene.gt_labels)]
     batch = scene.batch(
-        true_flags=[torch.tensor(rng.integers(0, 8, m)) for m in sizes[1]],
-        true_areas=[torch.tensor(rng.choice([-5.0, 0.0, 1024.0, 9216.0, 50.5], m)) for m in sizes[1]],
+        gt_flags=[torch.tensor(rng.integers(0, 8, m)) for m in sizes[1]],
+        gt_areas=[torch.tensor(rng.choice([-5.0, 0.0, 1024.0, 9216.0, 50.5], m)) for m in sizes[1]],
         areas=[torch.tensor(rng.choice([0.0, 1024.0, 9216.0, 1e5], n)) for n in sizes[0]],
         flags=[torch.tensor((rng.random(n) < 0.3) * FREE, dtype=torch.uint8) for n in sizes[0]],
     )
@@ -205,8 +206,8 @@ def test_nan_and_infinite_scores_where_allowed(op: Op) -> None:
     check(op, replace(batch, scores=scores), MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], WANT_MATCHES))
 
 
-def reference(batch: DetectionBatch, rule: MatchRule) -> Matched:
-    return Matched(*_library.reference("match_boxes")(*arguments(batch, rule)))
+def reference(batch: MatchBatch, rule: MatchRule) -> Matched:
+    return Matched(*_library.reference("assign")(*arguments(batch, rule)))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -222,7 +223,7 @@ def test_the_first_error_of_a_batch_is_reported(op: Op, order_of_lanes: None) ->
     batch = sized_scene([(50, 40), (50, 40), (50, 40), (50, 40)]).batch()
     for image, row in ((3, 1), (2, 45), (2, 37)):
         batch.boxes[image][row, 2] = float("inf")
-    batch.true_areas[2][35] = float("nan")
+    batch.gt_areas[2][35] = float("nan")
     batch.scores[2][35] = float("nan")
     rule = MatchRule.make(*RULES["coco"])
     found = assert_same(op(batch, rule), reference(batch, rule))
@@ -235,14 +236,14 @@ def test_nothing_found_leaves_the_error_code(op: Op) -> None:
     assert int(op(random_scene(np.random.default_rng(2)).batch(), MatchRule.make(*RULES["coco"])).error) == NO_ERROR
 
 
-@pytest.mark.parametrize(("name", "at"), [("scores", 1), ("true_flags", 0), ("counts", 0), ("image_ids", 1)])
+@pytest.mark.parametrize(("name", "at"), [("scores", 1), ("gt_flags", 0), ("counts", 0), ("image_ids", 1)])
 def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
     batch = random_scene(np.random.default_rng(2), images=2).batch(image_ids=list(torch.arange(2)))
     elsewhere: Any = batch.lengths[0].to("meta")
     if name != "counts":
         elsewhere = list(getattr(batch, name))
         elsewhere[at] = elsewhere[at].to("meta")
-    kernel = simulated_kernel(matching._match_boxes_cuda)
+    kernel = simulated_kernel(op_module._assign_on_cuda)
     with pytest.raises(InputError, match=rf"{name}\[{at}\] must be on cpu like boxes\[0\] but is on meta"):
         kernel(*arguments(replace(batch, **{name: elsewhere}), MatchRule.make(*RULES["coco"])))
 
@@ -251,11 +252,11 @@ def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
     ("constant", "value"), [("_IMAGES_BY_VALUE", 99), ("_NUMBERS_BY_VALUE", 999), ("_DETECTION_BYTES", 1)]
 )
 def test_the_kernel_refuses_what_it_has_no_room_for(monkeypatch: pytest.MonkeyPatch, constant: str, value: int) -> None:
-    monkeypatch.setattr(_matching_cuda, constant, value)
+    monkeypatch.setattr(_assign_cuda, constant, value)
     batch = sized_scene([(1000, 1)] + [(1, 1)] * 16).batch()
     rule = MatchRule.make(np.linspace(0.05, 0.95, 70).tolist(), COCO_AREAS, [100])
     with pytest.raises(AssertionError, match="valor_match_boxes_cuda failed with status 1"):
-        simulated_kernel(matching._match_boxes_cuda)(*arguments(batch, rule))
+        simulated_kernel(op_module._assign_on_cuda)(*arguments(batch, rule))
 
 
 @pytest.mark.gpu
@@ -270,7 +271,7 @@ def test_nothing_waits_for_the_device(images: int) -> None:
     for mode in ("default", "error"):  # the first call may load the library
         torch.cuda.set_sync_debug_mode(mode)
         try:
-            out = matching.match_boxes(moved, rule)
+            out = op_module.assign(moved, rule)
         finally:
             torch.cuda.set_sync_debug_mode("default")
     expected = cpu(replace(batch, image_ids=[ids]), rule)

@@ -1,4 +1,4 @@
-"""Plain-torch definition of ``match_boxes``: one image, one lane, one detection at a time."""
+"""Plain-torch definition of ``assign``: one image, one setting, one detection at a time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ import torch
 from torch import Tensor
 
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
-
-_CROWD, _IGNORED, _ID_ZERO, _FREE = 1, 2, 4, 1
-_AGNOSTIC, _HASHED, _CHECK_SCORES, _USER_INPUT, _WANT_MATCHES = 1, 2, 4, 8, 16
+from valor_gpu.ops.match_batch import (
+    AGNOSTIC,
+    CHECK_SCORES,
+    CROWD,
+    FREE,
+    HASHED,
+    ID_ZERO,
+    IGNORED,
+    UNMATCHED_IGNORED,
+    USER_INPUT,
+    WANT_MATCHES,
+    MatchBatch,
+    Matched,
+    MatchRule,
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +35,8 @@ class _Rule:
     options: int
 
     @property
-    def lanes(self) -> list[tuple[int, int]]:
-        """(area range, threshold) of every lane."""
+    def settings(self) -> list[tuple[int, int]]:
+        """(area range, threshold) of every setting."""
         return [(a, t) for a in range(len(self.areas)) for t in range(len(self.thresholds))]
 
     def outside(self, area: float, a: int) -> bool:
@@ -40,10 +52,10 @@ class _Image:
     labels: Tensor
     areas: Tensor
     flags: Tensor
-    true_boxes: Tensor
-    true_labels: Tensor
-    true_flags: Tensor
-    true_areas: Tensor
+    gt_boxes: Tensor
+    gt_labels: Tensor
+    gt_flags: Tensor
+    gt_areas: Tensor
 
     def empty(self) -> _Image:
         return _Image(*(getattr(self, f.name)[:0] for f in fields(self)))
@@ -107,9 +119,9 @@ def _hash_boxes(seed: Tensor, boxes: Tensor, tail: Tensor) -> Tensor:
 
 def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
     """(hash of the ground truths, free of their order; hash of the detections)."""
-    seed = torch.full_like(image.true_labels, 0x51AFD7ED558CCD6D)
-    tail = _fold(_bits(image.true_areas), image.true_labels << 3 | (image.true_flags & 7))
-    truths = _hash_boxes(seed, image.true_boxes, tail)
+    seed = torch.full_like(image.gt_labels, 0x51AFD7ED558CCD6D)
+    tail = _fold(_bits(image.gt_areas), image.gt_labels << 3 | (image.gt_flags & 7))
+    truths = _hash_boxes(seed, image.gt_boxes, tail)
     rows = torch.arange(1, len(image.labels) + 1, device=image.labels.device)
     records = _hash_boxes(_mix(rows), image.boxes, _fold(_bits(image.scores), image.labels))
     return truths, records
@@ -133,15 +145,15 @@ def _pair(low: Tensor, high: Tensor) -> Tensor:
 def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
     """(row, code) of the first bad row, detections before ground truths on a tie; ``NO_ERROR`` if there is none."""
     int32 = torch.iinfo(torch.int32)
-    wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.true_labels)]
+    wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.gt_labels)]
     bad = [
         (1, ~image.boxes.isfinite().all(1)),
-        (2, image.scores.isnan() & bool(options & _CHECK_SCORES)),
+        (2, image.scores.isnan() & bool(options & CHECK_SCORES)),
         (3, wide[0]),
-        (4, ~image.true_boxes.isfinite().all(1)),
+        (4, ~image.gt_boxes.isfinite().all(1)),
         (5, wide[1]),
         (6, torch.zeros_like(wide[1]) if raw_area is None else _bad_areas(raw_area, options)),
-        (7, ((image.true_flags < 0) | (image.true_flags > 1)) & bool(options & _USER_INPUT)),
+        (7, ((image.gt_flags < 0) | (image.gt_flags > 1)) & bool(options & USER_INPUT)),
     ]
     found = [pack_box(0, int(mask.nonzero()[0]), code) for code, mask in bad if bool(mask.any())]
     return min(found, default=NO_ERROR)
@@ -149,7 +161,7 @@ def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
 
 def _bad_areas(area: Tensor, options: int) -> Tensor:
     """Whether areas are NaN or, from a user, infinite."""
-    return ~area.isfinite() if options & _USER_INPUT else area.isnan()
+    return ~area.isfinite() if options & USER_INPUT else area.isnan()
 
 
 def _descending(scores: list[float]) -> list[int]:
@@ -159,26 +171,27 @@ def _descending(scores: list[float]) -> list[int]:
     )
 
 
-def _match_lane(
-    rule: _Rule, image: _Image, ious: list[list[float]], kept: list[int], lane: tuple[int, int]
+def _match_setting(
+    rule: _Rule, image: _Image, ious: list[list[float]], kept: list[int], setting: tuple[int, int]
 ) -> dict[int, tuple[bool, bool, int]]:
-    """(matched, ignored, ground truth) of each kept detection in one lane."""
-    a, t = lane
-    flags, labels = image.true_flags.tolist(), image.true_labels.tolist()
-    ignored = [bool(f & (_CROWD | _IGNORED)) or rule.outside(s, a) for f, s in zip(flags, image.true_areas.tolist())]
+    """(matched, ignored, ground truth) of each kept detection in one setting."""
+    a, t = setting
+    flags, labels = image.gt_flags.tolist(), image.gt_labels.tolist()
+    ignored = [bool(f & (CROWD | IGNORED)) or rule.outside(s, a) for f, s in zip(flags, image.gt_areas.tolist())]
     frees, areas, names = image.flags.tolist(), image.areas.tolist(), image.labels.tolist()
     taken = [False] * len(flags)
     out = {}
     for d in kept:
         free = [
             g for g in range(len(flags))
-            if (rule.options & _AGNOSTIC or labels[g] == names[d])
-            and (not taken[g] or flags[g] & _CROWD) and ious[d][g] >= rule.thresholds[t]
+            if (rule.options & AGNOSTIC or labels[g] == names[d])
+            and (not taken[g] or flags[g] & CROWD) and ious[d][g] >= rule.thresholds[t]
         ]  # fmt: skip
         best = max(free, key=lambda g: (not ignored[g], ious[d][g], g), default=-1)
-        matched = best >= 0 and not flags[best] & _ID_ZERO
-        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and rule.outside(areas[d], a)), best)
-        if best >= 0 and not frees[d] & _FREE:
+        matched = best >= 0 and not flags[best] & ID_ZERO
+        out_of_range = rule.outside(areas[d], a) or bool(frees[d] & UNMATCHED_IGNORED)
+        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and out_of_range), best)
+        if best >= 0 and not frees[d] & FREE:
             taken[best] = True
     return out
 
@@ -200,32 +213,32 @@ def _ranks(image: _Image, agnostic: bool) -> dict[int, int]:
 
 def _detection_rows(rule: _Rule, image: _Image, device: torch.device) -> tuple[Tensor, Tensor]:
     """uint8 rows and int32 matches of one image."""
-    ranks = _ranks(image, bool(rule.options & _AGNOSTIC))
+    ranks = _ranks(image, bool(rule.options & AGNOSTIC))
     kept = [d for d, rank in ranks.items() if rank < rule.limits[-1]]
-    crowd = [bool(f & _CROWD) for f in image.true_flags.tolist()]
-    truths = image.true_boxes.tolist()
+    crowd = [bool(f & CROWD) for f in image.gt_flags.tolist()]
+    truths = image.gt_boxes.tolist()
     ious = [[_iou(d, g, c) for g, c in zip(truths, crowd)] for d in image.boxes.tolist()]
-    lanes = [_match_lane(rule, image, ious, kept, lane) for lane in rule.lanes]
+    settings = [_match_setting(rule, image, ious, kept, setting) for setting in rule.settings]
     none = (False, False, -1)
     rows, matches = [], []
     for d, (score, label) in enumerate(zip(_bits(image.scores).tolist(), image.labels.tolist())):
-        found = [lane.get(d, none) for lane in lanes]
+        found = [found_in.get(d, none) for found_in in settings]
         bucket = sum(ranks[d] >= limit for limit in rule.limits)
         head = [*score.to_bytes(8, "little", signed=True), *label.to_bytes(4, "little", signed=True), bucket]
         rows.append([*head, *_pack([f[0] for f in found]), *_pack([f[1] for f in found])])
         matches.append([f[2] for f in found])
-    width = 13 + 2 * ((len(rule.lanes) + 7) // 8)
+    width = 13 + 2 * ((len(rule.settings) + 7) // 8)
     return (
         torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, width),
-        torch.tensor(matches, dtype=torch.int32, device=device).reshape(-1, len(rule.lanes)),
+        torch.tensor(matches, dtype=torch.int32, device=device).reshape(-1, len(rule.settings)),
     )
 
 
 def _truth_rows(rule: _Rule, image: _Image, device: torch.device) -> Tensor:
     rows = []
-    columns = (image.true_labels, image.true_flags, image.true_areas)
+    columns = (image.gt_labels, image.gt_flags, image.gt_areas)
     for label, flag, area in zip(*(column.tolist() for column in columns)):
-        ignored = bool(flag & (_CROWD | _IGNORED))
+        ignored = bool(flag & (CROWD | IGNORED))
         counts = [not ignored and not rule.outside(area, a) for a in range(len(rule.areas))]
         rows.append([*label.to_bytes(4, "little", signed=True), *_pack([*counts, True, ignored])])
     return torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, 4 + (len(rule.areas) + 9) // 8)
@@ -233,9 +246,9 @@ def _truth_rows(rule: _Rule, image: _Image, device: torch.device) -> Tensor:
 
 def _no_rows(rule: _Rule, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Detections, truths, images and matches of no image."""
-    sizes = (13 + 2 * ((len(rule.lanes) + 7) // 8), 4 + (len(rule.areas) + 9) // 8)
+    sizes = (13 + 2 * ((len(rule.settings) + 7) // 8), 4 + (len(rule.areas) + 9) // 8)
     rows, truths = (torch.empty((0, size), dtype=torch.uint8, device=device) for size in sizes)
-    matches = torch.empty((0, len(rule.lanes)), dtype=torch.int32, device=device)
+    matches = torch.empty((0, len(rule.settings)), dtype=torch.int32, device=device)
     return rows, truths, torch.empty(0, dtype=torch.int64, device=device), matches
 
 
@@ -251,25 +264,26 @@ def _true_areas(boxes: Tensor, given: Tensor | None, options: int) -> Tensor:
     area = boxes[:, 2] * boxes[:, 3]
     if given is None:
         return area
-    keep = (given > 0) | (not options & _USER_INPUT)
+    keep = (given > 0) | (not options & USER_INPUT)
     return torch.where(keep, given.double(), area)
 
 
-def match_boxes(
-    boxes: list[Tensor], scores: list[Tensor], labels: list[Tensor], areas: list[Tensor], flags: list[Tensor],
-    true_boxes: list[Tensor], true_labels: list[Tensor], true_flags: list[Tensor], true_areas: list[Tensor],
-    image_ids: list[Tensor], counts: Tensor | None, true_counts: Tensor | None, lengths: Tensor,
-    thresholds: Tensor, area_ranges: Tensor, limits: Tensor, formats: list[int], options: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Reference of the op; see :func:`valor_gpu.ops.matching.match_boxes` for the definition."""
-    rule = _Rule(thresholds.tolist(), area_ranges.tolist(), limits.tolist(), formats, options)
-    sizes: Sequence[list[int]] = lengths.tolist()
-    columns = [_cut(boxes, sizes[0], 4), _cut(scores, sizes[0]), _cut(labels, sizes[0])]
-    truths = [_cut(true_boxes, sizes[1], 4), _cut(true_labels, sizes[1])]
+def assign(batch: MatchBatch, choices: MatchRule) -> Matched:
+    """Reference of the op; see :func:`valor_gpu.ops.assign.assign` for the definition."""
+    formats = [batch.box_format, batch.gt_box_format]
+    rule = _Rule(
+        choices.thresholds.tolist(), choices.area_ranges.tolist(), choices.limits.tolist(), formats, choices.options
+    )
+    sizes: Sequence[list[int]] = batch.lengths.tolist()
+    scores, labels, image_ids = list(batch.scores), list(batch.labels), list(batch.image_ids)
+    counts, gt_counts, options = batch.counts, batch.gt_counts, choices.options
+    columns = [_cut(list(batch.boxes), sizes[0], 4), _cut(scores, sizes[0]), _cut(labels, sizes[0])]
+    truths = [_cut(list(batch.gt_boxes), sizes[1], 4), _cut(list(batch.gt_labels), sizes[1])]
     optional = [
-        _cut(x, sizes[side]) if x else None for x, side in ((areas, 0), (flags, 0), (true_flags, 1), (true_areas, 1))
+        _cut(list(x), sizes[side]) if len(x) else None
+        for x, side in ((batch.areas, 0), (batch.flags, 0), (batch.gt_flags, 1), (batch.gt_areas, 1))
     ]
-    valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, true_counts))]
+    valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, gt_counts))]
     device, error = labels[0].device, NO_ERROR
     parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     for i in range(len(sizes[0])):
@@ -300,19 +314,19 @@ def match_boxes(
         ))  # fmt: skip
     parts.append(_no_rows(rule, device))
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
-    matches = out[3] if options & _WANT_MATCHES else out[3][:0]
-    return out[0], out[1], out[2].reshape(-1, 8), matches, torch.tensor(error, device=device)
+    matches = out[3] if options & WANT_MATCHES else out[3][:0]
+    return Matched(out[0], out[1], out[2].reshape(-1, 8), matches, torch.tensor(error, device=device))
 
 
 def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:
     """int64 ``[8]``: the row of the images table."""
     zero = torch.zeros((), dtype=torch.int64, device=image.labels.device)
-    truth_hash, record_hash = _hashes(image) if options & _HASHED else (zero, zero)
-    content = _mix(_fold(truth_hash, record_hash)) if options & _HASHED else zero
+    gt_hash, record_hash = _hashes(image) if options & HASHED else (zero, zero)
+    content = _mix(_fold(gt_hash, record_hash)) if options & HASHED else zero
     if image_ids:
         content = image_ids[0].reshape(-1)[i] if len(image_ids) == 1 else image_ids[i].reshape(())
     rest = torch.tensor([sizes[0][i], sizes[1][i]], device=zero.device)
     has_id = zero + bool(image_ids)
-    sides = (image.boxes, image.true_boxes)
+    sides = (image.boxes, image.gt_boxes)
     extents = torch.stack((_pair(*map(_negative_sizes, sides)), _pair(*map(_reach, sides))))
-    return torch.cat((torch.stack((content.to(zero.device), has_id, truth_hash, record_hash)), rest, extents))
+    return torch.cat((torch.stack((content.to(zero.device), has_id, gt_hash, record_hash)), rest, extents))

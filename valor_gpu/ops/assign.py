@@ -1,0 +1,109 @@
+"""Greedy assignment of detections to ground truths, in all thresholds and area ranges at once.
+
+Definition: pycocotools ``COCOeval.evaluateImg`` (Dollar and Lin, 2015). Row layouts of the outputs:
+docs/design/001-detection-records.md; how it fits in: docs/design/004-one-matcher.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.ops import _assign_cpu, _assign_cuda, _assign_reference
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.match_batch import (
+    MatchBatch,
+    Matched,
+    MatchRule,
+    allocate,
+    from_arguments,
+    schema,
+    to_arguments,
+)
+
+_DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
+
+
+def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
+    """Matches the detections of every image against its ground truths.
+
+    Detections of an (image, label) cell are taken by descending score, then input order. In each setting (a threshold
+    of an area range) one takes the free ground truth of largest similarity at or above the threshold, the later on
+    ties; ground truths that count come before ignored ones; a crowd may be matched again. The similarity of boxes is
+    float64 IoU, ``intersection / union`` of xywh boxes, converted in the dtype of the boxes but at least float32;
+    against a crowd it is intersection over detection area. Other geometries store their pairs.
+
+    Args:
+        batch: the images, as tensors, validated for shape by the caller.
+        rule: thresholds, area ranges, limits and options.
+
+    Returns:
+        Row tables of detections, ground truths and images.
+
+    Raises:
+        InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the error code is
+            returned instead, since reading it would wait for the device.
+    """
+    matched = _run(batch, rule) if _direct(batch) else Matched(*_OP(*to_arguments(batch, rule, torch.from_numpy)))
+    if not matched.error.is_cuda:
+        _assign_cpu.raise_if_bad(matched, batch)
+    return matched
+
+
+def _direct(batch: MatchBatch) -> bool:
+    """Whether the dispatcher would only pass the batch on to the C++ kernel: its call costs as much as small images."""
+    return (
+        native.available("valor_cpu")
+        and len(batch.labels) > 0
+        and type(batch.labels[0]) is Tensor
+        and batch.labels[0].is_cpu
+        and not torch.compiler.is_compiling()
+        and torch._C._len_torch_dispatch_stack() == 0
+    )
+
+
+def _empty(shape: tuple[int, ...], dtype: str) -> Tensor:
+    return torch.empty(shape, dtype=_DTYPES[dtype])
+
+
+_TORCH = _assign_cpu.Access(
+    Tensor.data_ptr, {**FLOAT_TYPES, **INT_TYPES}, torch.cat, Tensor.contiguous, _empty, torch.get_num_threads
+)  # type: ignore[arg-type]
+
+
+def _run(batch: MatchBatch, rule: MatchRule) -> Matched:
+    return _assign_cpu.run(batch, rule, _TORCH)
+
+
+def _assign_on_cpu(*arguments: Any) -> Matched:
+    return _run(*from_arguments(arguments, Tensor.numpy))
+
+
+def _assign_on_cuda(*arguments: Any) -> Matched:
+    return _assign_cuda.run(*from_arguments(arguments, Tensor.numpy))
+
+
+def _assign_by_reference(*arguments: Any) -> Matched:
+    return _assign_reference.assign(*from_arguments(arguments, Tensor.numpy))
+
+
+def _assign_fake(*arguments: Any) -> Matched:
+    batch, rule = from_arguments(arguments, lambda tensor: tensor)
+    context = torch.library.get_ctx()
+    rows = (context.new_dynamic_size(), context.new_dynamic_size(), batch.lengths.shape[1])
+    like = batch.labels[0] if batch.labels else batch.lengths
+    return allocate(lambda shape, dtype: like.new_empty(shape, dtype=_DTYPES[dtype]), rows, rule)
+
+
+_OP = register(
+    schema("assign"),
+    reference=_assign_by_reference,
+    fake=_assign_fake,
+    cpu=cpp(_assign_on_cpu),
+    cuda=cuda(_assign_on_cuda),
+)
