@@ -46,36 +46,34 @@ class Scratch {
   static constexpr int64_t kDetectionBytes = sizeof(Ranked);
   static constexpr int64_t kTruthBytes =
       sizeof(Box) + sizeof(double) + 2 * sizeof(uint64_t) + 2 * sizeof(int32_t) + 8;
-  static_assert(kDetectionBytes == 16 && kTruthBytes == 72,
-                "valor_gpu/ops/_matching_cuda.py allocates these");
+  static_assert(kDetectionBytes == 16 && kTruthBytes == 72, "valor_gpu/ops/_assign_cuda.py allocates these");
 
   VALOR_HD static int64_t bytes(int64_t detections, int64_t ground_truths) {
     return detections * kDetectionBytes + ground_truths * kTruthBytes;
   }
   VALOR_HD Scratch(unsigned char* base, int32_t detections, int32_t ground_truths)
-      : base_(base), detections_(detections), ground_truths_(ground_truths) {}
+      : base_(base), detections_(detections), gts_(ground_truths) {}
 
   // [D] by cell and rank; then only those that reach a ground truth.
   VALOR_HD Ranked* detections() const { return reinterpret_cast<Ranked*>(base_); }
   // [G] ground truths by cell, in input order; the fields of Cell, and each one's label and row.
   VALOR_HD Box* boxes() const { return reinterpret_cast<Box*>(detections() + detections_); }
-  VALOR_HD double* ious() const { return reinterpret_cast<double*>(boxes() + ground_truths_); }
-  VALOR_HD uint64_t* counts() const { return reinterpret_cast<uint64_t*>(ious() + ground_truths_); }
-  VALOR_HD uint64_t* taken() const { return counts() + ground_truths_; }
-  VALOR_HD int32_t* labels() const { return reinterpret_cast<int32_t*>(taken() + ground_truths_); }
-  VALOR_HD int32_t* names() const { return labels() + ground_truths_; }
-  VALOR_HD uint8_t* flags() const { return reinterpret_cast<uint8_t*>(names() + ground_truths_); }
+  VALOR_HD double* ious() const { return reinterpret_cast<double*>(boxes() + gts_); }
+  VALOR_HD uint64_t* counts() const { return reinterpret_cast<uint64_t*>(ious() + gts_); }
+  VALOR_HD uint64_t* taken() const { return counts() + gts_; }
+  VALOR_HD int32_t* labels() const { return reinterpret_cast<int32_t*>(taken() + gts_); }
+  VALOR_HD int32_t* names() const { return labels() + gts_; }
+  VALOR_HD uint8_t* flags() const { return reinterpret_cast<uint8_t*>(names() + gts_); }
 
  private:
   unsigned char* base_;
-  int32_t detections_, ground_truths_;
+  int32_t detections_, gts_;
 };
 
 // Shared memory of an image: Scratch, then its rows of the detections table, placed as in that table
 // modulo 16.
-VALOR_HD int64_t shared_bytes_of(const Rule& rule, int64_t detections, int64_t ground_truths) {
-  return (Scratch::bytes(detections, ground_truths) + 15) / 16 * 16 + 16 +
-         detections * rule.detection_bytes();
+VALOR_HD int64_t shared_bytes_of(const Rule& rule, int64_t D, int64_t G) {
+  return (Scratch::bytes(D, G) + 15) / 16 * 16 + 16 + D * rule.detection_bytes();
 }
 
 class ImageWarp {
@@ -123,7 +121,7 @@ class ImageWarp {
   __device__ __forceinline__ bool load(int64_t image) {
     int64_t detections, ground_truths, error = count_rows(segment_, image, detections, ground_truths);
     detections_ = static_cast<int32_t>(detections);
-    ground_truths_ = static_cast<int32_t>(ground_truths);
+    gts_ = static_cast<int32_t>(ground_truths);
     if (error == kNoError) {
       const int64_t first = load_detections(image), second = load_ground_truths(image);
       error = first < second ? first : second;
@@ -143,7 +141,7 @@ class ImageWarp {
   }
 
   __device__ __forceinline__ void clear() {
-    detections_ = ground_truths_ = 0;
+    detections_ = gts_ = 0;
     record_hash_ = ground_truth_hash_ = 0;
     detection_extent_ = ground_truth_extent_ = BoxExtent{};
     for (int32_t j = warp_.lane(); j < segment_.ground_truths; j += 32)
@@ -167,12 +165,11 @@ class ImageWarp {
   __device__ __forceinline__ int64_t load_ground_truths(int64_t image) {
     int64_t error = kNoError;
     for (int32_t j = warp_.lane(); j < segment_.ground_truths; j += 32) {
-      const LoadedGroundTruth t =
-          j < ground_truths_ ? load_ground_truth(rule_, segment_, j) : LoadedGroundTruth{};
+      const LoadedGroundTruth t = j < gts_ ? load_ground_truth(rule_, segment_, j) : LoadedGroundTruth{};
       if (t.error && error == kNoError) error = box_error(image, j, t.error);
       write_ground_truth(rule_, task_.out.ground_truth(rule_, segment_.first_ground_truth + j), t.label,
-                         t.flags, t.area, j < ground_truths_);
-      if (j >= ground_truths_) continue;
+                         t.flags, t.area, j < gts_);
+      if (j >= gts_) continue;
       ground_truth_extent_.add(t.box);
       if (rule_.options & kHashed) ground_truth_hash_ += hash_ground_truth(t.box, t.label, t.flags, t.area);
       s_.taken()[j] = truth_key(cell_label(t.label), j);
@@ -192,8 +189,8 @@ class ImageWarp {
 
   __device__ __forceinline__ void order() {
     sort_network(warp_, s_.detections(), static_cast<uint32_t>(detections_));
-    sort_network(warp_, s_.taken(), static_cast<uint32_t>(ground_truths_));
-    for (int32_t at = warp_.lane(); at < ground_truths_; at += 32) {
+    sort_network(warp_, s_.taken(), static_cast<uint32_t>(gts_));
+    for (int32_t at = warp_.lane(); at < gts_; at += 32) {
       s_.labels()[at] = static_cast<int32_t>(static_cast<uint32_t>(s_.taken()[at] >> 32) ^ 0x80000000u);
       s_.names()[at] = static_cast<int32_t>(s_.taken()[at]);
     }
@@ -201,7 +198,7 @@ class ImageWarp {
   }
 
   __device__ __forceinline__ void gather(const Chunk& chunk) {
-    for (int32_t at = warp_.lane(); at < ground_truths_; at += 32) {
+    for (int32_t at = warp_.lane(); at < gts_; at += 32) {
       const LoadedGroundTruth t = load_ground_truth(rule_, segment_, s_.names()[at]);
       s_.boxes()[at] = t.box;
       s_.flags()[at] = static_cast<uint8_t>(t.flags);
@@ -244,7 +241,7 @@ class ImageWarp {
     const bool within = rank < rule_.max_detections();
     write_unmatched(chunk, item.row, d.box, within);
     if (!within) return false;
-    for (int32_t j = first_ground_truth(item.label); j < ground_truths_ && s_.labels()[j] == item.label; ++j)
+    for (int32_t j = first_ground_truth(item.label); j < gts_ && s_.labels()[j] == item.label; ++j)
       if (box_iou<true>(d.box, s_.boxes()[j], s_.flags()[j] & kCrowd) >= lowest_) return true;
     return false;
   }
@@ -256,17 +253,16 @@ class ImageWarp {
   }
 
   __device__ __forceinline__ int32_t first_ground_truth(int32_t label) const {
-    return partition_point(ground_truths_, [=](int32_t at) { return s_.labels()[at] < label; });
+    return partition_point(gts_, [=](int32_t at) { return s_.labels()[at] < label; });
   }
 
   // A lane a cell of ground truths; a cell wider than the warp takes the whole warp.
   __device__ __forceinline__ void match(const Chunk& chunk) {
-    for (int32_t base = 0; base < ground_truths_; base += 32) {
+    for (int32_t base = 0; base < gts_; base += 32) {
       const int32_t begin = base + warp_.lane();
       int32_t size = 0;
-      if (begin < ground_truths_ && (begin == 0 || s_.labels()[begin - 1] != s_.labels()[begin]))
-        while (size <= kWideCell && begin + size < ground_truths_ &&
-               s_.labels()[begin + size] == s_.labels()[begin])
+      if (begin < gts_ && (begin == 0 || s_.labels()[begin - 1] != s_.labels()[begin]))
+        while (size <= kWideCell && begin + size < gts_ && s_.labels()[begin + size] == s_.labels()[begin])
           ++size;
       if (size > 0 && size <= kWideCell) match_cell(Serial(), chunk, begin, size);
       for (uint32_t wide = warp_.ballot(size > kWideCell); wide; wide &= wide - 1)
@@ -278,7 +274,7 @@ class ImageWarp {
   __device__ __forceinline__ void match_wide_cell(const Chunk& chunk, int32_t begin) {
     const int32_t label = s_.labels()[begin];
     const int32_t size =
-        partition_point(ground_truths_ - begin, [=](int32_t at) { return s_.labels()[begin + at] <= label; });
+        partition_point(gts_ - begin, [=](int32_t at) { return s_.labels()[begin + at] <= label; });
     match_cell(warp_, chunk, begin, size);
   }
 
@@ -313,7 +309,7 @@ class ImageWarp {
   const Segment& segment_;
   const Scratch s_;
   uint8_t* rows_;  // where rows are put together: in shared memory, or in the table
-  int32_t detections_ = 0, ground_truths_ = 0, candidates_ = 0;
+  int32_t detections_ = 0, gts_ = 0, candidates_ = 0;
   uint64_t record_hash_ = 0, ground_truth_hash_ = 0;
   BoxExtent detection_extent_, ground_truth_extent_;
   double lowest_ = 0.0;
@@ -377,7 +373,7 @@ bool measure(MatchTask& task, const int64_t* segments, int64_t workspace_bytes) 
 }  // namespace
 }  // namespace valor
 
-// Matches a batch. `segments` (see core/matching.h) and the numbers that `rule_words` points to lie on the
+// Matches a batch. `segments` (see core/match_batch.h) and the numbers that `rule_words` points to lie on the
 // host; more than 16 images, or more than 64 numbers, need copies of theirs on the device, else null.
 // `error` holds kNoError and receives the first error, whose image counts as empty. `workspace` has 16 bytes
 // a detection and 72 a ground truth.

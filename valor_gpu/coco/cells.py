@@ -148,7 +148,7 @@ def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _M
         shown[1],
         gt_flags(ground_truths, strict),
         gt_areas(ground_truths),
-        rule.area_ranges.numpy(),
+        rule.area_ranges,
     )
 
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from valor_gpu.ops._image_reference import Image, bits, image_row
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
+    COLUMNS,
     CROWD,
+    DETECTIONS,
     FREE,
-    HASHED,
     ID_ZERO,
     IGNORED,
+    PADDING_BUCKET,
     UNMATCHED_IGNORED,
     USER_INPUT,
     WANT_MATCHES,
     MatchBatch,
     Matched,
     MatchRule,
+    Pairs,
 )
+
+_PAIR_OFFSETS, _PAIR_COUNT, _PAIR_GROUND_TRUTH, _PAIR_SIMILARITY, _PAIR_ORDER, _PAIR_CLASS = range(10, 16)
+
+_Candidates = list[tuple[float, int]]
+"""(similarity, position of the ground truth in its image), largest first."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,6 @@ class _Rule:
     thresholds: list[float]
     areas: list[list[float]]
     limits: list[int]
-    formats: list[int]
     options: int
 
     @property
@@ -41,24 +49,6 @@ class _Rule:
 
     def outside(self, area: float, a: int) -> bool:
         return area < self.areas[a][0] or area > self.areas[a][1]
-
-
-@dataclass(frozen=True)
-class _Image:
-    """One image, boxes as float64 xywh."""
-
-    boxes: Tensor
-    scores: Tensor
-    labels: Tensor
-    areas: Tensor
-    flags: Tensor
-    gt_boxes: Tensor
-    gt_labels: Tensor
-    gt_flags: Tensor
-    gt_areas: Tensor
-
-    def empty(self) -> _Image:
-        return _Image(*(getattr(self, f.name)[:0] for f in fields(self)))
 
 
 def _xywh(boxes: Tensor, box_format: int) -> Tensor:
@@ -90,73 +80,26 @@ def _iou(d: list[float], g: list[float], crowd: bool) -> float:
     return inter / (d[2] * d[3] if crowd else d[2] * d[3] + g[2] * g[3] - inter)
 
 
-def _logical_shift(x: Tensor, by: int) -> Tensor:
-    return (x >> by) & ((1 << (64 - by)) - 1)
-
-
-def _mix(x: Tensor) -> Tensor:
-    """Finaliser of splitmix64 on int64 words (two's complement arithmetic wraps as unsigned does)."""
-    x = (x ^ _logical_shift(x, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
-    x = (x ^ _logical_shift(x, 27)) * (0x94D049BB133111EB - (1 << 64))
-    return x ^ _logical_shift(x, 31)
-
-
-def _fold(state: Tensor, word: Tensor) -> Tensor:
-    return (state ^ word) * (0x9E3779B97F4A7C15 - (1 << 64)) + _logical_shift(state, 29)
-
-
-def _bits(values: Tensor) -> Tensor:
-    return values.double().contiguous().view(torch.int64)
-
-
-def _hash_boxes(seed: Tensor, boxes: Tensor, tail: Tensor) -> Tensor:
-    """Sum of row hashes, a 64-bit word."""
-    state = seed
-    for column in range(4):
-        state = _fold(state, _bits(boxes[:, column]))
-    return _mix(_fold(state, tail)).sum()
-
-
-def _hashes(image: _Image) -> tuple[Tensor, Tensor]:
-    """(hash of the ground truths, free of their order; hash of the detections)."""
-    seed = torch.full_like(image.gt_labels, 0x51AFD7ED558CCD6D)
-    tail = _fold(_bits(image.gt_areas), image.gt_labels << 3 | (image.gt_flags & 7))
-    truths = _hash_boxes(seed, image.gt_boxes, tail)
-    rows = torch.arange(1, len(image.labels) + 1, device=image.labels.device)
-    records = _hash_boxes(_mix(rows), image.boxes, _fold(_bits(image.scores), image.labels))
-    return truths, records
-
-
-def _negative_sizes(boxes: Tensor) -> Tensor:
-    """int64 ``[]``: boxes of negative width or height."""
-    return (boxes[:, 2:] < 0).any(1).sum()
-
-
-def _reach(boxes: Tensor) -> Tensor:
-    """int64 ``[]``: the float32 bits of the largest coordinate as a size, 0 without boxes."""
-    return torch.cat((boxes.reshape(-1).abs(), boxes.new_zeros(1))).max().float().view(torch.int32).long()
-
-
-def _pair(low: Tensor, high: Tensor) -> Tensor:
-    """int64 ``[]`` of two words of 32 bits."""
-    return low | high << 32
-
-
-def _first_error(image: _Image, raw_area: Tensor | None, options: int) -> int:
+def _first_error(image: Image, options: int) -> int:
     """(row, code) of the first bad row, detections before ground truths on a tie; ``NO_ERROR`` if there is none."""
     int32 = torch.iinfo(torch.int32)
     wide = [(x < int32.min) | (x > int32.max) for x in (image.labels, image.gt_labels)]
     bad = [
-        (1, ~image.boxes.isfinite().all(1)),
+        (1, _infinite(image.geometry)),
         (2, image.scores.isnan() & bool(options & CHECK_SCORES)),
         (3, wide[0]),
-        (4, ~image.gt_boxes.isfinite().all(1)),
+        (4, _infinite(image.gt_geometry)),
         (5, wide[1]),
-        (6, torch.zeros_like(wide[1]) if raw_area is None else _bad_areas(raw_area, options)),
+        (6, _bad_areas(image.given_areas, options)),
         (7, ((image.gt_flags < 0) | (image.gt_flags > 1)) & bool(options & USER_INPUT)),
     ]
     found = [pack_box(0, int(mask.nonzero()[0]), code) for code, mask in bad if bool(mask.any())]
     return min(found, default=NO_ERROR)
+
+
+def _infinite(geometry: Tensor) -> Tensor:
+    """Whether boxes have coordinates that are not finite; geometries of stored pairs are checked where they are."""
+    return ~geometry.isfinite().all(1) if geometry.ndim == 2 else torch.zeros_like(geometry, dtype=torch.bool)
 
 
 def _bad_areas(area: Tensor, options: int) -> Tensor:
@@ -171,27 +114,75 @@ def _descending(scores: list[float]) -> list[int]:
     )
 
 
+def _box_pairs(rule: _Rule, image: Image) -> list[_Candidates]:
+    """The pairs of every detection."""
+    crowd = [bool(f & CROWD) for f in image.gt_flags.tolist()]
+    boxes, labels, lowest = image.gt_geometry.tolist(), image.gt_labels.tolist(), min(rule.thresholds)
+    pairs = []
+    for d, label in zip(image.geometry.tolist(), image.labels.tolist()):
+        same = [g for g in range(len(boxes)) if rule.options & AGNOSTIC or labels[g] == label]
+        found = [(_iou(d, boxes[g], crowd[g]), g) for g in same]
+        pairs.append(sorted([pair for pair in found if pair[0] >= lowest], reverse=True))
+    return pairs
+
+
+def _stored_pairs(rule: _Rule, image: Image, pairs: Pairs, first: int) -> tuple[list[_Candidates], int]:
+    """The pairs of every detection of an image whose detections begin at row ``first``, and the first error's code."""
+    total, found = len(pairs.similarities), []
+    for d, label in enumerate(image.labels.tolist()):
+        begin, end = pairs.offsets[first + d : first + d + 2].tolist()
+        used = begin + int(pairs.counts[first + d])
+        kind = 0
+        if not 0 <= begin <= end <= total:
+            kind = _PAIR_OFFSETS
+        elif not begin <= used <= end:
+            kind = _PAIR_COUNT
+        if kind == 0:
+            candidates = list(zip(pairs.similarities[begin:used].tolist(), pairs.ground_truths[begin:used].tolist()))
+            kind = _pair_error(candidates, None if rule.options & AGNOSTIC else label, image.gt_labels.tolist())
+            found.append(candidates)
+        if kind:
+            return [], pack_box(0, d, kind)
+    return found, NO_ERROR
+
+
+def _pair_error(candidates: _Candidates, label: int | None, gt_labels: list[int]) -> int:
+    """The kind of the first error with the pairs of a detection, 0 if there is none."""
+    last = (float("inf"), len(gt_labels))
+    for similarity, g in candidates:
+        if not 0 <= g < len(gt_labels):
+            return _PAIR_GROUND_TRUTH
+        if similarity != similarity:
+            return _PAIR_SIMILARITY
+        if not last > (similarity, g):
+            return _PAIR_ORDER
+        if label is not None and gt_labels[g] != label:
+            return _PAIR_CLASS
+        last = (similarity, g)
+    return 0
+
+
 def _match_setting(
-    rule: _Rule, image: _Image, ious: list[list[float]], kept: list[int], setting: tuple[int, int]
+    rule: _Rule, image: Image, pairs: list[_Candidates], kept: list[int], setting: tuple[int, int]
 ) -> dict[int, tuple[bool, bool, int]]:
     """(matched, ignored, ground truth) of each kept detection in one setting."""
     a, t = setting
-    flags, labels = image.gt_flags.tolist(), image.gt_labels.tolist()
-    ignored = [bool(f & (CROWD | IGNORED)) or rule.outside(s, a) for f, s in zip(flags, image.gt_areas.tolist())]
-    frees, areas, names = image.flags.tolist(), image.areas.tolist(), image.labels.tolist()
-    taken = [False] * len(flags)
+    gt_flags = image.gt_flags.tolist()
+    ignored = [bool(f & (CROWD | IGNORED)) or rule.outside(s, a) for f, s in zip(gt_flags, image.gt_areas.tolist())]
+    flags, areas = image.flags.tolist(), image.areas.tolist()
+    taken = [False] * len(gt_flags)
     out = {}
     for d in kept:
         free = [
-            g for g in range(len(flags))
-            if (rule.options & AGNOSTIC or labels[g] == names[d])
-            and (not taken[g] or flags[g] & CROWD) and ious[d][g] >= rule.thresholds[t]
-        ]  # fmt: skip
-        best = max(free, key=lambda g: (not ignored[g], ious[d][g], g), default=-1)
-        matched = best >= 0 and not flags[best] & ID_ZERO
-        out_of_range = rule.outside(areas[d], a) or bool(frees[d] & UNMATCHED_IGNORED)
-        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and out_of_range), best)
-        if best >= 0 and not frees[d] & FREE:
+            (not ignored[g], similarity, g)
+            for similarity, g in pairs[d]
+            if (not taken[g] or gt_flags[g] & CROWD) and similarity >= rule.thresholds[t]
+        ]
+        best = max(free, default=(False, 0.0, -1))[2]
+        matched = best >= 0 and not gt_flags[best] & ID_ZERO
+        without = rule.outside(areas[d], a) or bool(flags[d] & UNMATCHED_IGNORED)
+        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and without), best)
+        if best >= 0 and not flags[d] & FREE:
             taken[best] = True
     return out
 
@@ -201,7 +192,7 @@ def _pack(bits: list[bool]) -> list[int]:
     return [sum(int(bit) << i for i, bit in enumerate(bits[at : at + 8])) for at in range(0, len(bits), 8)]
 
 
-def _ranks(image: _Image, agnostic: bool) -> dict[int, int]:
+def _ranks(image: Image, agnostic: bool) -> dict[int, int]:
     """Rank of each detection in its cell, in order of descending score."""
     seen: dict[int, int] = {}
     ranks = {}
@@ -211,17 +202,14 @@ def _ranks(image: _Image, agnostic: bool) -> dict[int, int]:
     return ranks
 
 
-def _detection_rows(rule: _Rule, image: _Image, device: torch.device) -> tuple[Tensor, Tensor]:
+def _detection_rows(rule: _Rule, image: Image, pairs: list[_Candidates], device: torch.device) -> tuple[Tensor, Tensor]:
     """uint8 rows and int32 matches of one image."""
     ranks = _ranks(image, bool(rule.options & AGNOSTIC))
     kept = [d for d, rank in ranks.items() if rank < rule.limits[-1]]
-    crowd = [bool(f & CROWD) for f in image.gt_flags.tolist()]
-    truths = image.gt_boxes.tolist()
-    ious = [[_iou(d, g, c) for g, c in zip(truths, crowd)] for d in image.boxes.tolist()]
-    settings = [_match_setting(rule, image, ious, kept, setting) for setting in rule.settings]
+    settings = [_match_setting(rule, image, pairs, kept, setting) for setting in rule.settings]
     none = (False, False, -1)
     rows, matches = [], []
-    for d, (score, label) in enumerate(zip(_bits(image.scores).tolist(), image.labels.tolist())):
+    for d, (score, label) in enumerate(zip(bits(image.scores).tolist(), image.labels.tolist())):
         found = [found_in.get(d, none) for found_in in settings]
         bucket = sum(ranks[d] >= limit for limit in rule.limits)
         head = [*score.to_bytes(8, "little", signed=True), *label.to_bytes(4, "little", signed=True), bucket]
@@ -234,7 +222,7 @@ def _detection_rows(rule: _Rule, image: _Image, device: torch.device) -> tuple[T
     )
 
 
-def _truth_rows(rule: _Rule, image: _Image, device: torch.device) -> Tensor:
+def _ground_truth_rows(rule: _Rule, image: Image, device: torch.device) -> Tensor:
     rows = []
     columns = (image.gt_labels, image.gt_flags, image.gt_areas)
     for label, flag, area in zip(*(column.tolist() for column in columns)):
@@ -260,73 +248,82 @@ def _padding(rows: Tensor, length: int, bucket: int | None) -> Tensor:
     return torch.cat((rows, pad))
 
 
-def _true_areas(boxes: Tensor, given: Tensor | None, options: int) -> Tensor:
-    area = boxes[:, 2] * boxes[:, 3]
-    if given is None:
-        return area
+def _own_areas(boxes: Tensor) -> Tensor:
+    return boxes[:, 2] * boxes[:, 3]
+
+
+def _read(batch: MatchBatch, columns: Mapping[str, Tensor], sizes: tuple[int, int], options: int) -> Image:
+    """One image of so many valid rows, from the columns that the batch has."""
+    rows = {name: column[: sizes[COLUMNS[name].side != DETECTIONS]] for name, column in columns.items()}
+    none = [torch.zeros(size, dtype=torch.int64, device=columns["labels"].device) for size in sizes]
+    if batch.pairs is None:
+        geometry, gt_geometry = _xywh(rows["boxes"], batch.box_format), _xywh(rows["gt_boxes"], batch.gt_box_format)
+        areas, own = rows.get("areas", _own_areas(geometry)), _own_areas(gt_geometry)
+    else:
+        geometry, gt_geometry = rows.get("hashes", none[0]), rows.get("gt_hashes", none[1])
+        areas, own = rows["areas"], rows["gt_own_areas"]
+    given = rows["gt_areas"].double() if "gt_areas" in rows else own
     keep = (given > 0) | (not options & USER_INPUT)
-    return torch.where(keep, given.double(), area)
+    return Image(
+        geometry, rows["scores"].double(), rows["labels"].long(), areas, rows.get("flags", none[0]),
+        gt_geometry, rows["gt_labels"].long(), rows.get("gt_flags", none[1]).long(), torch.where(keep, given, own),
+        given if "gt_areas" in rows else torch.zeros_like(own),
+    )  # fmt: skip
+
+
+def _split(batch: MatchBatch, lengths: Sequence[list[int]]) -> list[dict[str, Tensor]]:
+    """The columns of every image."""
+    images: list[dict[str, Tensor]] = [{} for _ in lengths[0]]
+    for name, column in COLUMNS.items():
+        tensors = list(getattr(batch, name))
+        cut = _cut(tensors, lengths[column.side != DETECTIONS], column.width) if tensors else []
+        for image, part in zip(images, cut):
+            image[name] = part
+    return images
+
+
+def _load(
+    batch: MatchBatch,
+    rule: _Rule,
+    columns: Mapping[str, Tensor],
+    valid: tuple[int, int],
+    rows: tuple[int, int],
+    first: int,
+) -> tuple[Image, list[_Candidates], int]:
+    """One image with its pairs, and the first error, with which it counts as empty."""
+    if not (0 <= valid[0] <= rows[0] and 0 <= valid[1] <= rows[1]):
+        code = 8 if not 0 <= valid[0] <= rows[0] else 9
+        return _read(batch, columns, (0, 0), rule.options), [], pack_box(0, 0, code)
+    image = _read(batch, columns, valid, rule.options)
+    error = _first_error(image, rule.options)
+    pairs: list[_Candidates] = []
+    if error == NO_ERROR and batch.pairs is None:
+        pairs = _box_pairs(rule, image)
+    elif error == NO_ERROR:
+        pairs, error = _stored_pairs(rule, image, batch.pairs, first)
+    return (image if error == NO_ERROR else image.empty()), pairs, error
 
 
 def assign(batch: MatchBatch, choices: MatchRule) -> Matched:
     """Reference of the op; see :func:`valor_gpu.ops.assign.assign` for the definition."""
-    formats = [batch.box_format, batch.gt_box_format]
-    rule = _Rule(
-        choices.thresholds.tolist(), choices.area_ranges.tolist(), choices.limits.tolist(), formats, choices.options
-    )
-    sizes: Sequence[list[int]] = batch.lengths.tolist()
-    scores, labels, image_ids = list(batch.scores), list(batch.labels), list(batch.image_ids)
-    counts, gt_counts, options = batch.counts, batch.gt_counts, choices.options
-    columns = [_cut(list(batch.boxes), sizes[0], 4), _cut(scores, sizes[0]), _cut(labels, sizes[0])]
-    truths = [_cut(list(batch.gt_boxes), sizes[1], 4), _cut(list(batch.gt_labels), sizes[1])]
-    optional = [
-        _cut(list(x), sizes[side]) if len(x) else None
-        for x, side in ((batch.areas, 0), (batch.flags, 0), (batch.gt_flags, 1), (batch.gt_areas, 1))
-    ]
-    valid = [size if count is None else count.tolist() for size, count in zip(sizes, (counts, gt_counts))]
-    device, error = labels[0].device, NO_ERROR
-    parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-    for i in range(len(sizes[0])):
-        n, m = valid[0][i], valid[1][i]
-        if not (0 <= n <= sizes[0][i] and 0 <= m <= sizes[1][i]):
-            code = 8 if not 0 <= n <= sizes[0][i] else 9
-            n, m, error = 0, 0, min(error, pack_box(i, 0, code))
-        box, true_box = _xywh(columns[0][i], formats[0])[:n], _xywh(truths[0][i], formats[1])[:m]
-        extra = [None if x is None else x[i] for x in optional]
-        given = None if extra[3] is None else extra[3][:m]
-        image = _Image(
-            box, columns[1][i].double()[:n], columns[2][i].long()[:n],
-            box[:, 2] * box[:, 3] if extra[0] is None else extra[0][:n],
-            torch.zeros(n, dtype=torch.int64) if extra[1] is None else extra[1][:n],
-            true_box, truths[1][i].long()[:m],
-            torch.zeros(m, dtype=torch.int64, device=device) if extra[2] is None else extra[2].long()[:m],
-            _true_areas(true_box, given, options),
-        )  # fmt: skip
-        found = _first_error(image, given, options)
+    rule = _Rule(choices.thresholds.tolist(), choices.area_ranges.tolist(), choices.limits.tolist(), choices.options)
+    lengths: Sequence[list[int]] = batch.lengths.tolist()
+    counts = [size if n is None else n.tolist() for size, n in zip(lengths, (batch.counts, batch.gt_counts))]
+    device, error, first = batch.labels[0].device, NO_ERROR, 0
+    parts = [_no_rows(rule, device)]
+    for i, columns in enumerate(_split(batch, lengths)):
+        rows, valid = (lengths[0][i], lengths[1][i]), (counts[0][i], counts[1][i])
+        image, pairs, found = _load(batch, rule, columns, valid, rows, first)
         if found != NO_ERROR:
             error = min(error, pack_box(i, 0, found))
-            image, n = image.empty(), 0
-        rows, matches = _detection_rows(rule, image, device)
-        pad = (0, 0, 0, sizes[0][i] - n)
+        detections, matches = _detection_rows(rule, image, pairs, device)
         parts.append((
-            _padding(rows, sizes[0][i], 255), _padding(_truth_rows(rule, image, device), sizes[1][i], None),
-            _image_row(image, image_ids, i, sizes, options), torch.nn.functional.pad(matches, pad, value=-1),
+            _padding(detections, rows[0], PADDING_BUCKET),
+            _padding(_ground_truth_rows(rule, image, device), rows[1], None),
+            image_row(image, list(batch.image_ids), i, rows, rule.options),
+            torch.nn.functional.pad(matches, (0, 0, 0, rows[0] - len(matches)), value=-1),
         ))  # fmt: skip
-    parts.append(_no_rows(rule, device))
+        first += rows[0]
     out = [torch.cat([part[k] for part in parts]) for k in range(4)]
-    matches = out[3] if options & WANT_MATCHES else out[3][:0]
+    matches = out[3] if rule.options & WANT_MATCHES else out[3][:0]
     return Matched(out[0], out[1], out[2].reshape(-1, 8), matches, torch.tensor(error, device=device))
-
-
-def _image_row(image: _Image, image_ids: list[Tensor], i: int, sizes: Sequence[list[int]], options: int) -> Tensor:
-    """int64 ``[8]``: the row of the images table."""
-    zero = torch.zeros((), dtype=torch.int64, device=image.labels.device)
-    gt_hash, record_hash = _hashes(image) if options & HASHED else (zero, zero)
-    content = _mix(_fold(gt_hash, record_hash)) if options & HASHED else zero
-    if image_ids:
-        content = image_ids[0].reshape(-1)[i] if len(image_ids) == 1 else image_ids[i].reshape(())
-    rest = torch.tensor([sizes[0][i], sizes[1][i]], device=zero.device)
-    has_id = zero + bool(image_ids)
-    sides = (image.boxes, image.gt_boxes)
-    extents = torch.stack((_pair(*map(_negative_sizes, sides)), _pair(*map(_reach, sides))))
-    return torch.cat((torch.stack((content.to(zero.device), has_id, gt_hash, record_hash)), rest, extents))
