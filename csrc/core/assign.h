@@ -125,9 +125,14 @@ VALOR_HD Outcome assign_detection(const Group& group, const Rule& rule, const Ch
   return outcome;
 }
 
+// Whether a ground truth counts in no setting.
+VALOR_HD bool is_ignored(int64_t flags) {
+  return (flags & kIgnored) || (flags & (kCrowd | kGroup)) == kCrowd;
+}
+
 // Settings in which a ground truth counts.
 VALOR_HD uint64_t counting_settings(const Rule& rule, const Chunk& chunk, int64_t flags, double area) {
-  return (flags & (kCrowd | kIgnored)) ? 0 : chunk.all() & ~chunk.outside(rule, area);
+  return is_ignored(flags) ? 0 : chunk.all() & ~chunk.outside(rule, area);
 }
 
 // The low `count` bytes of a word, 8 at most; rows are not aligned.
@@ -166,7 +171,7 @@ VALOR_HD void write_ground_truth(const Rule& rule, uint8_t* row, int64_t label, 
                                  bool real) {
   const int32_t narrow = static_cast<int32_t>(label);
   memcpy(row, &narrow, 4);
-  const bool ignored = flags & (kCrowd | kIgnored);
+  const bool ignored = is_ignored(flags);
   for (int64_t a = 0; a < rule.num_areas + 2; ++a) {
     if (a % 8 == 0) row[4 + a / 8] = 0;
     bool bit = real;

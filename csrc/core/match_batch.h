@@ -24,8 +24,8 @@ namespace valor {
   VALOR_GROUND_TRUTH_COLUMNS(X) X(id) X(id_address) X(has_id) X(detections) X(ground_truths) X(counts) \
       X(gt_counts) X(first_detection) X(first_ground_truth)
 
-// The choices of a run: thresholds float64 [T], already min(t, 1 - 1e-10); area_ranges float64 [A, 2], both
-// ends included; limits int64 [M], ascending max-detection limits; a kind of rule; dtype codes.
+// The choices of a run: thresholds float64 [T], of kCoco already min(t, 1 - 1e-10); area_ranges float64 [A,
+// 2], both ends included; limits int64 [M], ascending max-detection limits; a kind of rule; dtype codes.
 #define VALOR_RULE_FIELDS(X)                                                                            \
   X(thresholds)                                                                                         \
   X(num_thresholds) X(area_ranges) X(num_areas) X(limits) X(num_limits) X(box_format) X(gt_box_format)  \
@@ -60,14 +60,19 @@ struct Segment {
 static_assert(sizeof(Segment) == 8 * Segment::kFields, "Segment holds int64 fields only");
 
 // Values of Segment::gt_flags and Segment::flags.
-enum GroundTruthFlag : int64_t { kCrowd = 1, kIgnored = 2, kIdZero = 4 };
+enum GroundTruthFlag : int64_t {
+  kCrowd = 1,
+  kIgnored = 2,
+  kIdZero = 4,  // cocoeval's effect of annotation id 0
+  kGroup = 8,   // of a crowd under kGroupOf: counts as one, which its first detection finds
+};
 enum DetectionFlag : int64_t {
   kFree = 1,              // leaves its ground truth free: cocoeval's effect of an id <= 0
   kUnmatchedIgnored = 2,  // ignored where it matches nothing: LVIS' non-exhaustive categories
 };
 
 // Values of Rule::kind: how a detection chooses among its candidates.
-enum RuleKind : int64_t { kCoco = 0 };
+enum RuleKind : int64_t { kCoco = 0, kGroupOf = 1 };
 
 // Bits of Rule::options.
 enum Option : int64_t {

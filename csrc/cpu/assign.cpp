@@ -1,9 +1,8 @@
 // CPU driver of assignment: images are split over threads, one lane works on an image.
-#include "../core/assign.h"
-
 #include <algorithm>
 #include <vector>
 
+#include "../core/assign_group.h"
 #include "guard.h"
 #include "match_sources.h"
 #include "pool.h"
@@ -61,7 +60,7 @@ struct Scratch {
   std::vector<Chunk> chunks;
 };
 
-template <class Source>
+template <class Source, RuleKind kKind>
 class Assign {
  public:
   Assign(const Rule& rule, const Segment& segment, const Output& out, Scratch& scratch, Source& source)
@@ -185,8 +184,8 @@ class Assign {
     each_detection([&](int32_t i, uint8_t* row, const auto& candidates) {
       const Detection& d = s_.detections[i];
       write_settings(rule_, row, chunk,
-                     assign_detection(Serial(), rule_, chunk, ground_truths, candidates, d.area, d.flags,
-                                      out_.match(rule_, segment_.first_detection + i, 0)));
+                     assign_by_rule<kKind>(Serial(), rule_, chunk, ground_truths, candidates, d.area, d.flags,
+                                           out_.match(rule_, segment_.first_detection + i, 0)));
     });
   }
 
@@ -202,9 +201,10 @@ class Assign {
         const Chunk chunk = s_.chunks[c];
         const int64_t place = static_cast<int64_t>(c) * ground_truths_;
         const GroundTruths ground_truths{s_.flags.data(), s_.counts.data() + place, s_.taken.data() + place};
-        write_settings(rule_, row, chunk,
-                       assign_detection(Serial(), rule_, chunk, ground_truths, candidates, d.area, d.flags,
-                                        out_.match(rule_, segment_.first_detection + i, chunk.first)));
+        write_settings(
+            rule_, row, chunk,
+            assign_by_rule<kKind>(Serial(), rule_, chunk, ground_truths, candidates, d.area, d.flags,
+                                  out_.match(rule_, segment_.first_detection + i, chunk.first)));
       }
     });
   }
@@ -236,7 +236,7 @@ std::vector<int64_t> first_rows(const Batch& batch) {
 }
 
 // The first error of a batch. Waking a helper takes as long as some thousand rows.
-template <class Source>
+template <class Source, RuleKind kKind>
 int64_t assign_batch(const Batch& batch, const Rule& rule, const Output& out, int64_t threads) {
   const std::vector<int64_t> firsts = first_rows(batch);
   const int64_t images = batch.images;
@@ -246,11 +246,19 @@ int64_t assign_batch(const Batch& batch, const Rule& rule, const Output& out, in
     Source source(batch.stored());
     for (int64_t i = begin; i < end; ++i)
       first.note(
-          Assign<Source>(rule, batch.segment(i, firsts[i], firsts[images + i]), out, scratch, source).run(i));
+          Assign<Source, kKind>(rule, batch.segment(i, firsts[i], firsts[images + i]), out, scratch, source)
+              .run(i));
   };
   const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, images / 16));
   parallel_for(images, grain, static_cast<int>(threads), body);
   return first.code();
+}
+
+template <class Source>
+int64_t assign_by_kind(const Batch& batch, const Rule& rule, const Output& out, int64_t threads) {
+  if (rule.kind == kCoco) return assign_batch<Source, kCoco>(batch, rule, out, threads);
+  if (rule.kind == kGroupOf) return assign_batch<Source, kGroupOf>(batch, rule, out, threads);
+  throw std::invalid_argument("unknown kind of rule");
 }
 
 }  // namespace
@@ -266,8 +274,8 @@ VALOR_API int32_t valor_assign_cpu(const void* batch_words, const void* rule_wor
     const Batch& batch = *static_cast<const Batch*>(batch_words);
     const Rule rule = Rule::of(rule_words);
     const Output out{detections, ground_truths, images, (rule.options & kWantMatches) ? matches : nullptr};
-    *error = batch.pair_offsets ? assign_batch<StoredSource>(batch, rule, out, threads)
-                                : assign_batch<BoxSource>(batch, rule, out, threads);
+    *error = batch.pair_offsets ? assign_by_kind<StoredSource>(batch, rule, out, threads)
+                                : assign_by_kind<BoxSource>(batch, rule, out, threads);
   });
 }
 

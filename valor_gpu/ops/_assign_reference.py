@@ -8,15 +8,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from valor_gpu.ops._assign_group_reference import GroupCandidates, choose
 from valor_gpu.ops._image_reference import Image, bits, image_row
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
+    COCO,
     COLUMNS,
     CROWD,
     DETECTIONS,
     FREE,
+    GROUP,
+    GROUP_OF,
     ID_ZERO,
     IGNORED,
     PADDING_BUCKET,
@@ -41,6 +45,7 @@ class _Rule:
     areas: list[list[float]]
     limits: list[int]
     options: int
+    kind: int
 
     @property
     def settings(self) -> list[tuple[int, int]]:
@@ -168,23 +173,38 @@ def _match_setting(
     """(matched, ignored, ground truth) of each kept detection in one setting."""
     a, t = setting
     gt_flags = image.gt_flags.tolist()
-    ignored = [bool(f & (CROWD | IGNORED)) or rule.outside(s, a) for f, s in zip(gt_flags, image.gt_areas.tolist())]
+    ignored = [_ignored(f) or rule.outside(s, a) for f, s in zip(gt_flags, image.gt_areas.tolist())]
     flags, areas = image.flags.tolist(), image.areas.tolist()
     taken = [False] * len(gt_flags)
     out = {}
     for d in kept:
-        free = [
-            (not ignored[g], similarity, g)
-            for similarity, g in pairs[d]
-            if (not taken[g] or gt_flags[g] & CROWD) and similarity >= rule.thresholds[t]
-        ]
-        best = max(free, default=(False, 0.0, -1))[2]
-        matched = best >= 0 and not gt_flags[best] & ID_ZERO
+        if rule.kind == GROUP_OF:
+            candidates = GroupCandidates(gt_flags, [not bit for bit in ignored], {g: s for s, g in pairs[d]})
+            best, unwanted = choose(candidates, rule.thresholds[t], taken)
+        else:
+            best = _choose(pairs[d], rule.thresholds[t], gt_flags, ignored, taken)
+            unwanted = best >= 0 and ignored[best]
+        matched = best >= 0 and not (rule.kind == COCO and gt_flags[best] & ID_ZERO)
         without = rule.outside(areas[d], a) or bool(flags[d] & UNMATCHED_IGNORED)
-        out[d] = (matched, (best >= 0 and ignored[best]) or (not matched and without), best)
+        out[d] = (matched, unwanted or (not matched and without), best)
         if best >= 0 and not flags[d] & FREE:
             taken[best] = True
     return out
+
+
+def _choose(pairs: _Candidates, threshold: float, gt_flags: list[int], ignored: list[bool], taken: list[bool]) -> int:
+    """The ground truth that a detection takes by the rule of COCO, -1 for none."""
+    free = [
+        (not ignored[g], similarity, g)
+        for similarity, g in pairs
+        if (not taken[g] or gt_flags[g] & CROWD) and similarity >= threshold
+    ]
+    return max(free, default=(False, 0.0, -1))[2]
+
+
+def _ignored(flags: int) -> bool:
+    """Whether a ground truth counts in no setting."""
+    return bool(flags & IGNORED) or flags & (CROWD | GROUP) == CROWD
 
 
 def _pack(bits: list[bool]) -> list[int]:
@@ -226,7 +246,7 @@ def _ground_truth_rows(rule: _Rule, image: Image, device: torch.device) -> Tenso
     rows = []
     columns = (image.gt_labels, image.gt_flags, image.gt_areas)
     for label, flag, area in zip(*(column.tolist() for column in columns)):
-        ignored = bool(flag & (CROWD | IGNORED))
+        ignored = _ignored(flag)
         counts = [not ignored and not rule.outside(area, a) for a in range(len(rule.areas))]
         rows.append([*label.to_bytes(4, "little", signed=True), *_pack([*counts, True, ignored])])
     return torch.tensor(rows, dtype=torch.uint8, device=device).reshape(-1, 4 + (len(rule.areas) + 9) // 8)
@@ -306,7 +326,13 @@ def _load(
 
 def assign(batch: MatchBatch, choices: MatchRule) -> Matched:
     """Reference of the op; see :func:`valor_gpu.ops.assign.assign` for the definition."""
-    rule = _Rule(choices.thresholds.tolist(), choices.area_ranges.tolist(), choices.limits.tolist(), choices.options)
+    rule = _Rule(
+        choices.thresholds.tolist(),
+        choices.area_ranges.tolist(),
+        choices.limits.tolist(),
+        choices.options,
+        choices.kind,
+    )
     lengths: Sequence[list[int]] = batch.lengths.tolist()
     counts = [size if n is None else n.tolist() for size, n in zip(lengths, (batch.counts, batch.gt_counts))]
     device, error, first = batch.labels[0].device, NO_ERROR, 0

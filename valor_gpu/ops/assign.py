@@ -17,6 +17,7 @@ from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.match_batch import (
+    COCO,
     MatchBatch,
     Matched,
     MatchRule,
@@ -37,6 +38,11 @@ def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
     ties; ground truths that count come before ignored ones; a crowd may be matched again. The similarity of boxes is
     float64 IoU, ``intersection / union`` of xywh boxes, converted in the dtype of the boxes but at least float32;
     against a crowd it is intersection over detection area. Other geometries store their pairs.
+
+    A rule of kind ``GROUP_OF`` follows Open Images instead: crowds are groups, and a detection looks at groups only if
+    it matches nothing else. Of either kind it looks at the one ground truth of largest similarity, the earlier on ties.
+    If that reaches the threshold and counts, its first detection is matched, while a further one stays unmatched, or is
+    ignored if it is in a group; if it does not count, the detection is ignored. Groups with flag ``GROUP`` count.
 
     Args:
         batch: the images, as tensors, validated for shape by the caller.
@@ -85,7 +91,10 @@ def _assign_on_cpu(*arguments: Any) -> Matched:
 
 
 def _assign_on_cuda(*arguments: Any) -> Matched:
-    return _assign_cuda.run(*from_arguments(arguments, Tensor.numpy))
+    batch, rule = from_arguments(arguments, Tensor.numpy)
+    if rule.kind != COCO:
+        return _assign_reference.assign(batch, rule)
+    return _assign_cuda.run(batch, rule)
 
 
 def _assign_by_reference(*arguments: Any) -> Matched:

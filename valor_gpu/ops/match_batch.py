@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 
 PADDING_BUCKET = 255
@@ -23,8 +24,8 @@ IMAGE_COLUMNS = (
     "NEGATIVE_SIZES", "REACHES",
 )  # fmt: skip
 
-CROWD, IGNORED, ID_ZERO = 1, 2, 4
-"""Flags of ground truths."""
+CROWD, IGNORED, ID_ZERO, GROUP = 1, 2, 4, 8
+"""Flags of ground truths; ``GROUP``, of a crowd under ``GROUP_OF``: counts as one, which its first detection finds."""
 
 FREE, UNMATCHED_IGNORED = 1, 2
 """Flags of detections: one leaves its ground truth free; is ignored in the settings in which it matches nothing."""
@@ -32,7 +33,7 @@ FREE, UNMATCHED_IGNORED = 1, 2
 AGNOSTIC, HASHED, CHECK_SCORES, USER_INPUT, WANT_MATCHES = 1, 2, 4, 8, 16
 """Options of a rule."""
 
-COCO = 0
+COCO, GROUP_OF = 0, 1
 """Kinds of rules: how a detection chooses among its candidates."""
 
 MAX_ROWS = 2**31 - 1
@@ -186,11 +187,12 @@ class MatchRule:
     """The choices of a matching run. A setting is one threshold of one area range.
 
     Attributes:
-        thresholds: float64 ``[T]`` similarity thresholds, any order, lowered to ``1 - 1e-10`` as cocoeval does.
+        thresholds: float64 ``[T]`` similarity thresholds, any order; those of ``COCO`` are lowered to
+            ``1 - 1e-10`` as cocoeval does.
         area_ranges: float64 ``[A, 2]``, square pixels, both ends included.
         limits: int64 ``[M]`` ascending max-detection limits, 1 <= M < 255.
         options: a sum of ``AGNOSTIC``, ``HASHED``, ``CHECK_SCORES``, ``USER_INPUT`` and ``WANT_MATCHES``.
-        kind: ``COCO``.
+        kind: ``COCO`` or ``GROUP_OF``.
     """
 
     thresholds: NDArray[np.float64]
@@ -210,6 +212,7 @@ class MatchRule:
         kind: int = COCO,
     ) -> MatchRule:
         """Builds a rule from numbers; raises :class:`InputError` on empty, unsorted or non-finite ones."""
+        check_choice("kind", kind, (COCO, GROUP_OF))
         ious = np.asarray(thresholds, np.float64).reshape(-1)
         areas = np.ascontiguousarray(area_ranges, np.float64)
         tops = np.ascontiguousarray(limits, np.int64).reshape(-1)
@@ -222,7 +225,7 @@ class MatchRule:
                 f"max_detection limits must be 1 to {PADDING_BUCKET - 1} ascending numbers but got {len(limits)}:"
                 f" {list(limits)[:8]}"
             )
-        return cls(np.minimum(ious, 1 - 1e-10), areas, tops, options, kind)
+        return cls(np.minimum(ious, 1 - 1e-10) if kind == COCO else ious, areas, tops, options, kind)
 
     @property
     def settings(self) -> int:
