@@ -2,6 +2,7 @@
 // cut into tiles, in which each lane has one word of true and one of false positives for every 32 records;
 // counts of tiles are summed over the class; then every true positive knows its precision and raises the
 // recall sample that it falls to.
+#include "clear.h"
 #include "curve_tables.h"
 #include "launch.h"
 
@@ -324,7 +325,11 @@ __global__ void __launch_bounds__(kTile) finish_kernel(const __grid_constant__ C
 // Lanes are taken 64 at a time; what is left of a pass is in the samples and in the totals.
 int32_t launch_all(CurveTask& task, void* stream) {
   const int64_t lanes = task.run.shape.lanes(), K = task.run.shape.classes;
-  int32_t status = 0;
+  const int64_t samples = lanes * task.run.shape.recalls * K * task.run.curves();
+  int32_t status = ClearTask{{reinterpret_cast<int64_t*>(task.run.precision),
+                              reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
+                             {samples, task.run.full ? samples : 0, 0, 0}}
+                       .launch(stream);
   for (int64_t first = 0; first < lanes && status == 0; first += kPass) {
     task.first = static_cast<int32_t>(first);
     task.lanes = static_cast<int32_t>(lanes - first < kPass ? lanes - first : kPass);
@@ -354,10 +359,10 @@ VALOR_API int32_t valor_precision_recall_workspace_cuda(const int64_t* sizes, in
   return 0;
 }
 
-// Fills precision [T, R, K, A, M or 1] and scores (likewise when full, else unused), both preset to 0 by the
-// caller, and recall [T, K, A, M]. On the host: `sizes` as above. On the device: all else, of which `grid` is
-// float64 [R] ascending recall thresholds, int64 [R] their places, int64 [R + 1] the least place from each
-// on; `unconditional` of them are not above 0. Less than 2^31 records.
+// Fills precision [T, R, K, A, M or 1], scores (likewise when full, else unused) and recall [T, K, A, M]. On
+// the host: `sizes` as above. On the device: all else, of which `grid` is float64 [R] ascending recall
+// thresholds, int64 [R] their places, int64 [R + 1] the least place from each on; `unconditional` of them are
+// not above 0. Less than 2^31 records.
 VALOR_API int32_t valor_precision_recall_cuda(const uint8_t* records, const int64_t* order,
                                               const int64_t* offsets, const int64_t* positives,
                                               const int64_t* sizes, const int64_t* grid,

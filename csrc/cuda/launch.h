@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // VALOR_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...): a template-id with a comma needs
 // parentheses. VALOR_DYNAMIC_SHARED(Type, name) declares the block's shared_bytes, aligned to 16 bytes, and
@@ -13,6 +14,15 @@
 #define VALOR_SHARED(Type, name, ...)                                    \
   static __attribute__((section("valor_shared"))) Type name __VA_ARGS__; \
   ::valor_sim::Machine::instance().declare_shared(&name, sizeof name)
+
+namespace valor {
+
+inline int32_t read_back(void* host, const void* device, int64_t bytes, void*) {
+  memcpy(host, device, static_cast<size_t>(bytes));
+  return 0;
+}
+
+}  // namespace valor
 
 #else
 
@@ -30,6 +40,15 @@ int32_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shar
   config.stream = static_cast<cudaStream_t>(stream);
   const cudaError_t status = cudaLaunchKernelEx(&config, kernel, arguments...);
   if (status != cudaSuccess) cudaGetLastError();  // reported here: the next launch must not find it again
+  return static_cast<int32_t>(status);
+}
+
+// Copies to pinned memory and waits until it is there.
+inline int32_t read_back(void* host, const void* device, int64_t bytes, void* stream) {
+  const cudaStream_t on = static_cast<cudaStream_t>(stream);
+  cudaError_t status = cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, on);
+  if (status == cudaSuccess) status = cudaStreamSynchronize(on);
+  if (status != cudaSuccess) cudaGetLastError();
   return static_cast<int32_t>(status);
 }
 

@@ -65,7 +65,9 @@ __global__ void __launch_bounds__(kThreads)
   VALOR_SHARED(Key, shared_keys, [kRoom]);
   VALOR_SHARED(uint32_t, shared_at, [kRoom]);
   VALOR_SHARED(uint32_t, shared_equal, [kRoom]);
-  const int64_t C = task.target.classes, c0 = static_cast<int64_t>(blockIdx.x) * kColumns;
+  const int64_t C = task.target.classes;
+  const unsigned groups = blocks_of(C, kColumns);
+  const int64_t c0 = static_cast<int64_t>(blockIdx.x % groups) * kColumns;
   const int64_t begin = positives.first[c0];
   const int64_t total = positives.first[c0 + kColumns < C ? c0 + kColumns : C] - begin;
   const bool in_shared = total <= kRoom;
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
     const Key* keys = (in_shared ? shared_keys : positives.keys + begin) + from;
     uint32_t* at = (in_shared ? shared_at : positives.at + begin) + from;
     uint32_t* equal = (in_shared ? shared_equal : positives.equal + begin) + from;
-    const int64_t first_row = static_cast<int64_t>(blockIdx.y) * kChunk;
+    const int64_t first_row = static_cast<int64_t>(blockIdx.x / groups) * kChunk;
     const int64_t end = first_row + kChunk < task.rows ? first_row + kChunk : task.rows;
     for (int64_t row = first_row + threadIdx.x / kColumns; row < end; row += kThreads / kColumns) {
       const int64_t c = task.target.row_class(row);
@@ -165,7 +167,7 @@ VALOR_API int32_t valor_rank_places_cuda(const void* words, const int32_t* class
     const Positives<Key> positives{classes, static_cast<const Key*>(keys), first, at, equal};
     status =
         VALOR_LAUNCH(bounds_kernel<Key>, blocks_of(C + 1, kThreads), kThreads, 0, stream, task, positives);
-    const dim3 grid(blocks_of(C, kColumns), blocks_of(task.rows, kChunk));
+    const unsigned grid = blocks_of(C, kColumns) * blocks_of(task.rows, kChunk);  // y ends at 65,535
     if (status == 0 && task.rows > 0)
       status = VALOR_LAUNCH(place_kernel<Order>, grid, kThreads, 0, stream, task, positives);
     if (status == 0)

@@ -37,8 +37,8 @@ def precision_recall(
     samples = (thresholds, recalls, classes, areas, limits if full else 1)
     words = torch.tensor([thresholds, areas, limits, recalls, classes, order.shape[0]])
     with launching(detections.device) as stream:
-        precision = detections.new_zeros(samples, dtype=torch.float64)
-        scores = detections.new_zeros(samples if full else (0,), dtype=torch.float64)
+        precision = detections.new_empty(samples, dtype=torch.float64)
+        scores = detections.new_empty(samples if full else (0,), dtype=torch.float64)
         recall = detections.new_empty((thresholds, classes, areas, limits), dtype=torch.float64)
         grid = to_device(_grid_table(recall_thresholds), detections.device)
         workspace = detections.new_empty(_workspace_bytes(words, full, ties))

@@ -1,0 +1,94 @@
+// Which labels detection records hold, and how many rows count: a table of labels that all rows fill, then
+// the ascending place of each, which is its class.
+#include "order_task.h"
+
+namespace valor {
+namespace {
+
+constexpr int kTotals = 3;  // detections, ground truths, ignored ones: the words from kDetectionsWord on
+
+// Adds what each thread of the block has counted, by one atomic for each total.
+__device__ __forceinline__ void add_totals(const OrderTask& task, const int32_t (&counts)[kTotals]) {
+  VALOR_SHARED(int32_t, sums, [kTotals]);
+  if (threadIdx.x < kTotals) sums[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = 0; i < kTotals; ++i) {
+    const uint32_t sum = Warp().sum(static_cast<uint32_t>(counts[i]));
+    if (Warp().lane() == 0 && sum) atomicAdd(sums + i, static_cast<int32_t>(sum));
+  }
+  __syncthreads();
+  if (threadIdx.x < kTotals && sums[threadIdx.x])
+    atomicAdd(reinterpret_cast<unsigned long long*>(task.words + kDetectionsWord + threadIdx.x),
+              static_cast<unsigned long long>(sums[threadIdx.x]));
+}
+
+// Notes the label of each row; the first blocks take detections, the others ground truths.
+__global__ void __launch_bounds__(kThreads)
+    label_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table,
+                 const int64_t detection_blocks) {
+  const int64_t block = blockIdx.x;
+  const bool found = block < detection_blocks;
+  const int64_t first = (found ? block : block - detection_blocks) * kBlockRows + threadIdx.x;
+  const int64_t rows = found ? task.num_detections : task.num_ground_truths;
+  int32_t counts[kTotals] = {};
+  for (int64_t i = first; i < rows && i < first + kBlockRows; i += kThreads) {
+    const uint8_t* row = found ? task.detection(i) : task.ground_truth(i);
+    if (found ? record_bucket(row) == kPaddingBucket : !OrderTask::bit(row, task.areas)) continue;
+    counts[found ? 0 : 1] += 1;
+    counts[2] += !found && OrderTask::bit(row, task.areas + 1);
+    if (!task.wanted) table.insert(found ? record_label(row) : ground_truth_label(row));
+  }
+  add_totals(task, counts);
+}
+
+// One thread a wanted label, whose class is its place. No row has a label that int32 does not hold.
+__global__ void __launch_bounds__(kThreads)
+    wanted_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= task.num_wanted) return;
+  const int64_t label = task.labels[i] = task.wanted[i];
+  if (label != static_cast<int32_t>(label)) return;
+  const int64_t slot = table.insert(static_cast<int32_t>(label));
+  if (slot >= 0) table.classes[slot] = static_cast<int32_t>(i);
+}
+
+// One thread a label: its class is the number of smaller ones.
+__global__ void __launch_bounds__(kThreads)
+    rank_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table) {
+  VALOR_SHARED(int32_t, others, [kThreads]);
+  const int64_t count = task.words[kLabelsWord];
+  if (!table.holds()) return;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int32_t slot = i < count ? table.used[i] : 0;
+  const int32_t label = static_cast<int32_t>(static_cast<uint32_t>(table.slots[slot]));
+  int32_t rank = 0;
+  for (int64_t base = 0; base < count; base += kThreads) {
+    __syncthreads();
+    if (base + threadIdx.x < count)
+      others[threadIdx.x] =
+          static_cast<int32_t>(static_cast<uint32_t>(table.slots[table.used[base + threadIdx.x]]));
+    __syncthreads();
+    const int64_t left = count - base < kThreads ? count - base : kThreads;
+    for (int64_t j = 0; j < left; ++j) rank += others[j] < label;
+  }
+  if (i >= count) return;
+  table.classes[slot] = rank;
+  task.labels[rank] = label;
+}
+
+}  // namespace
+
+int32_t count_labels(const Ordering& run, void* stream) {
+  const OrderTask& task = run.task;
+  const LabelTable& table = run.tables.labels;
+  const int64_t found = task.detection_blocks(), blocks = found + task.ground_truth_blocks();
+  const unsigned labels = static_cast<unsigned>((task.capacity + kThreads - 1) / kThreads);
+  int32_t status = 0;
+  if (task.wanted && labels) status = VALOR_LAUNCH(wanted_kernel, labels, kThreads, 0, stream, task, table);
+  if (status || blocks == 0) return status;
+  status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, task, table, found);
+  if (status || task.wanted || labels == 0) return status;
+  return VALOR_LAUNCH(rank_kernel, labels, kThreads, 0, stream, task, table);
+}
+
+}  // namespace valor

@@ -1,0 +1,323 @@
+// Orders detection records by (class, score descending, place of the image, index in the image): rows are
+// laid out in the order of images, then sorted stably by class and score. Which images come again is found on
+// the way.
+#include "clear.h"
+#include "order_task.h"
+
+namespace valor {
+namespace {
+
+constexpr int64_t kTile = kBlockRows;  // images of a tile
+constexpr int kScoreBits = 32;
+enum ImageColumn : int { kId = 0, kHasId = 1, kDetections = 4, kNegative = 6, kReach = 7 };
+
+VALOR_HD const int64_t* image_row(const OrderTask& task, int64_t image) {
+  return task.images + image * kImageColumns;
+}
+
+VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kTile - 1) / kTile; }
+
+// As descending_key of a double, which float32 holds.
+VALOR_HD uint32_t descending_key32(float value) {
+  if (value != value) return ~0u;
+  const uint32_t bits = bits_of(value == 0.0f ? 0.0f : value);
+  return (bits >> 31) ? bits : ~(bits | (1u << 31));
+}
+
+// -------------------------------------------------------------------------------------------------------
+// images
+
+// Writes the key of each image, and sums up what its boxes look like.
+__global__ void __launch_bounds__(kThreads) image_kernel(const __grid_constant__ Ordering run) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const bool there = i < run.task.num_images;
+  const int64_t* row = image_row(run.task, there ? i : 0);
+  if (there) run.tables.images[i] = {row[kId], row[kHasId] != 0, static_cast<int32_t>(i)};
+  const uint64_t negative = there ? static_cast<uint64_t>(row[kNegative]) : 0,
+                 reach = there ? static_cast<uint64_t>(row[kReach]) : 0;
+  for (int side = 0; side < 2; ++side) {
+    const uint64_t sum = Warp().sum(negative >> (32 * side) & 0xffffffffu);
+    const int32_t most = Warp().max(static_cast<int32_t>(reach >> (32 * side)));
+    if (Warp().lane() != 0) continue;
+    int64_t* words = run.task.words + side;
+    if (sum)
+      atomicAdd(reinterpret_cast<unsigned long long*>(words + kNegativeWord),
+                static_cast<unsigned long long>(sum));
+    if (most > 0) atomicMax(reinterpret_cast<long long*>(words + kReachWord), static_cast<long long>(most));
+  }
+}
+
+// Detections of the image at place i, by arrival or in the order of the keys.
+__device__ __forceinline__ int64_t detections_at(const Ordering& run, int64_t i, bool by_key) {
+  if (i >= run.task.num_images) return 0;
+  return image_row(run.task, by_key ? run.tables.images[i].image : i)[kDetections];
+}
+
+// Sum over the block of what the threads before this one bring; the sum of all is in `total`.
+__device__ __forceinline__ int64_t sum_before(int64_t value, int64_t& total) {
+  VALOR_SHARED(long long, sums, [kThreads / 32]);
+  const int lane = Warp().lane(), warp = static_cast<int>(threadIdx.x) / 32;
+  long long upto = value;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const long long other = __shfl_up_sync(Warp::kAll, upto, offset);
+    if (lane >= offset) upto += other;
+  }
+  __syncthreads();
+  if (lane == 31) sums[warp] = upto;
+  __syncthreads();
+  int64_t before = 0;
+  total = 0;
+  for (int w = 0; w < kThreads / 32; ++w) {
+    if (w < warp) before += sums[w];
+    total += sums[w];
+  }
+  return before + upto - value;
+}
+
+// One block a tile of images, by arrival or by key: how many detections it has; and whether an id comes
+// again.
+__global__ void __launch_bounds__(kThreads) tile_kernel(const __grid_constant__ Ordering run) {
+  const bool by_key = blockIdx.x % 2;
+  const int64_t tile = blockIdx.x / 2;
+  int64_t sum = 0, total;
+  for (int64_t i = tile * kTile + threadIdx.x; i < (tile + 1) * kTile && i < run.task.num_images;
+       i += kThreads) {
+    sum += detections_at(run, i, by_key);
+    if (by_key && i > 0 && run.tables.images[i].same_id(run.tables.images[i - 1]))
+      run.task.words[kRepeatedWord] = 1;
+  }
+  sum_before(sum, total);
+  if (threadIdx.x == 0) run.tables.sums[by_key * tiles_of(run.task) + tile] = total;
+}
+
+// Writes where the detections of each image begin, by arrival and by key.
+__global__ void __launch_bounds__(kThreads) start_kernel(const __grid_constant__ Ordering run) {
+  const bool by_key = blockIdx.x % 2;
+  const int64_t tile = blockIdx.x / 2, tiles = tiles_of(run.task), images = run.task.num_images;
+  int64_t before = 0, total;
+  for (int64_t t = threadIdx.x; t < tile; t += kThreads) before += run.tables.sums[by_key * tiles + t];
+  sum_before(before, total);
+  int64_t base = total;
+  for (int64_t first = tile * kTile; first < (tile + 1) * kTile && first < images; first += kThreads) {
+    const int64_t i = first + threadIdx.x, own = detections_at(run, i, by_key);
+    const int64_t start = base + sum_before(own, total);
+    base += total;
+    if (i >= images) continue;
+    if (by_key)
+      run.tables.starts[run.tables.images[i].image] = start;
+    else
+      run.tables.arrival[i] = start;
+    const int64_t end = start + own, rows = run.task.num_detections;
+    if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
+  }
+}
+
+int32_t order_images(const Ordering& run, void* stream) {
+  const int64_t images = run.task.num_images;
+  if (images == 0) return 0;
+  const unsigned blocks = static_cast<unsigned>((images + kThreads - 1) / kThreads);
+  const unsigned tiles = static_cast<unsigned>(2 * tiles_of(run.task));
+  int32_t status = VALOR_LAUNCH(image_kernel, blocks, kThreads, 0, stream, run);
+  if (status == 0)
+    status = sort_images(run.tables.images, images, run.tables.scratch, run.tables.scratch_bytes, stream);
+  if (status == 0) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
+  return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// detections
+
+// Class of a detection; that of rows left out comes after all others.
+__device__ __forceinline__ int64_t class_of(const Ordering& run, const uint8_t* row, bool labelled) {
+  const int64_t none = run.task.classes();
+  if (record_bucket(row) >= run.task.limits) return none;
+  if (run.task.agnostic) return 0;
+  const int32_t found = labelled ? run.tables.labels.find(record_label(row)) : -1;
+  return found < 0 ? none : found;
+}
+
+// Where a row stands when images are in order; -1 if it belongs to none.
+__device__ __forceinline__ int64_t place_of(const Ordering& run, int64_t row) {
+  if (!run.task.by_key) return row;
+  const int64_t* arrival = run.tables.arrival;
+  const int64_t image =
+      partition_point(run.task.num_images, [=](int64_t i) { return arrival[i] <= row; }) - 1;
+  if (image < 0) return -1;
+  const int64_t place = run.tables.starts[image] + row - arrival[image];
+  return static_cast<uint64_t>(place) < static_cast<uint64_t>(run.task.num_detections) ? place : -1;
+}
+
+__device__ __forceinline__ void write_keys(const Ordering& run, int64_t first, bool labelled) {
+  const SortPairs& pairs = run.tables.pairs;
+  bool wide = false;
+  for (int64_t i = first; i < run.task.num_detections && i < first + kBlockRows; i += kThreads) {
+    const uint8_t* row = run.task.detection(i);
+    const double score = record_score(row);
+    const int64_t place = place_of(run, i), k = class_of(run, row, labelled);
+    const float narrow = static_cast<float>(score);
+    wide |= k < run.task.classes() && score == score && static_cast<double>(narrow) != score;
+    if (place < 0) continue;
+    const uint64_t narrow_key = static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
+    pairs.keys[place] = run.task.wide ? descending_key(score) : narrow_key;
+    pairs.rows[place] = static_cast<uint32_t>(i);
+  }
+  if (wide && !run.task.wide) run.task.words[kWideWord] = 1;
+}
+
+// Adds the ground truths of this block that count, in shared memory where all classes have room there.
+__device__ __forceinline__ void count_ground_truths(const Ordering& run, int64_t first, bool labelled,
+                                                    uint32_t* shared) {
+  const int64_t areas = run.task.areas, cells = run.task.classes() * areas;
+  unsigned long long* const counts = reinterpret_cast<unsigned long long*>(run.task.positives);
+  for (int64_t cell = threadIdx.x; shared && cell < cells; cell += kThreads) shared[cell] = 0;
+  __syncthreads();
+  for (int64_t i = first; i < run.task.num_ground_truths && i < first + kBlockRows; i += kThreads) {
+    const uint8_t* row = run.task.ground_truth(i);
+    const int32_t found = labelled ? run.tables.labels.find(ground_truth_label(row)) : -1;
+    const int64_t k = run.task.agnostic ? 0 : found;
+    for (int64_t a = 0; k >= 0 && k < run.task.classes() && a < areas; ++a) {
+      if (!OrderTask::bit(row, a)) continue;
+      if (shared)
+        atomicAdd(shared + k * areas + a, 1u);
+      else
+        atomicAdd(counts + k * areas + a, 1ull);
+    }
+  }
+  __syncthreads();
+  for (int64_t cell = threadIdx.x; shared && cell < cells; cell += kThreads)
+    if (shared[cell]) atomicAdd(counts + cell, static_cast<unsigned long long>(shared[cell]));
+}
+
+// The first blocks write the keys of detections, the others count ground truths.
+__global__ void __launch_bounds__(kThreads)
+    key_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks, const bool shared) {
+  VALOR_DYNAMIC_SHARED(uint32_t, counts);
+  const bool labelled = run.tables.labels.holds();
+  const int64_t block = blockIdx.x;
+  if (block < detection_blocks)
+    write_keys(run, block * kBlockRows + threadIdx.x, labelled);
+  else
+    count_ground_truths(run, (block - detection_blocks) * kBlockRows + threadIdx.x, labelled,
+                        shared ? counts : nullptr);
+}
+
+// After a sort by float64 scores the keys become classes.
+__global__ void __launch_bounds__(kThreads) class_kernel(const __grid_constant__ Ordering run) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= run.task.num_detections) return;
+  const int64_t row = run.tables.pairs.rows[i], last = run.task.num_detections - 1;
+  run.tables.pairs.keys[i] = static_cast<uint64_t>(
+      class_of(run, run.task.detection(row < last ? row : last), run.tables.labels.holds()));
+}
+
+// Writes the rows in order, and where each class begins.
+__global__ void __launch_bounds__(kThreads)
+    bound_kernel(const __grid_constant__ Ordering run, const int shift) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t rows = run.task.num_detections, classes = run.task.classes();
+  if (i >= rows) return;
+  const auto class_at = [&](int64_t at) {
+    const int64_t k = static_cast<int64_t>(run.tables.pairs.keys[at] >> shift);
+    return k < classes ? k : classes;
+  };
+  const int64_t row = run.tables.pairs.rows[i], k = class_at(i);
+  run.task.order[i] = row < rows ? row : rows - 1;
+  for (int64_t c = i == 0 ? 0 : class_at(i - 1) + 1; c <= k; ++c) run.task.offsets[c] = i;
+  if (k == classes && (i == 0 || class_at(i - 1) < classes)) run.task.words[kRankedWord] = i;
+  if (i < rows - 1 || k == classes) return;
+  for (int64_t c = k + 1; c <= classes; ++c) run.task.offsets[c] = rows;
+  run.task.words[kRankedWord] = rows;
+}
+
+int32_t sort_detections(Ordering& run, void* stream) {
+  const int64_t rows = run.task.num_detections;
+  const unsigned blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  int class_bits = 1;
+  while (run.task.classes() >> class_bits) ++class_bits;
+  const auto sort = [&](int end) {
+    return sort_pairs(run.tables.pairs, rows, 0, end, run.tables.scratch, run.tables.scratch_bytes, stream);
+  };
+  int32_t status = sort(run.task.wide ? 64 : kScoreBits + class_bits);
+  if (status == 0 && run.task.wide) status = VALOR_LAUNCH(class_kernel, blocks, kThreads, 0, stream, run);
+  if (status == 0 && run.task.wide) status = sort(class_bits);
+  const int shift = run.task.wide ? 0 : kScoreBits;
+  return status ? status : VALOR_LAUNCH(bound_kernel, blocks, kThreads, 0, stream, run, shift);
+}
+
+int32_t write_all_keys(const Ordering& run, void* stream) {
+  constexpr int64_t kMostShared = 16 << 10;
+  const int64_t found = run.task.detection_blocks(), blocks = found + run.task.ground_truth_blocks();
+  const int64_t bytes = run.task.classes() * run.task.areas * static_cast<int64_t>(sizeof(uint32_t));
+  const bool shared = bytes <= kMostShared;
+  if (blocks == 0) return 0;
+  return VALOR_LAUNCH(key_kernel, static_cast<unsigned>(blocks), kThreads, shared ? bytes : 0, stream, run,
+                      found, shared);
+}
+
+int32_t clear(const Ordering& run, void* stream) {
+  const OrderTask& task = run.task;
+  int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
+  const int64_t classes = task.classes();
+  return ClearTask{{task.words + kErrorWord + 1, task.positives, task.offsets, slots},
+                   {kWords - 1, classes * task.areas, classes + 1, task.slots},
+                   task.error,
+                   task.words + kErrorWord}
+      .launch(stream);
+}
+
+// Places the tables of a call; returns the bytes that they take, a status below 0 for none.
+int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int64_t* bytes) {
+  const int64_t images = task.num_images, rows = task.num_detections;
+  int64_t for_pairs = 0, for_images = 0;
+  if (const int32_t status = sort_pairs_scratch(rows, &for_pairs)) return status;
+  if (const int32_t status = sort_images_scratch(images, &for_images)) return status;
+  tables.scratch_bytes = for_pairs > for_images ? for_pairs : for_images;
+  TableLayout layout(base);
+  LabelTable& labels = tables.labels;
+  labels.size = task.slots, labels.capacity = task.capacity, labels.words = task.words;
+  layout.place(labels.slots, task.slots);
+  layout.place(labels.classes, task.slots);
+  layout.place(labels.used, task.capacity);
+  layout.place(tables.images, images);
+  layout.place(tables.arrival, images);
+  layout.place(tables.starts, images);
+  layout.place(tables.sums, 2 * tiles_of(task));
+  layout.place(tables.pairs.keys, rows);
+  layout.place(tables.pairs.spare_keys, rows);
+  layout.place(tables.pairs.rows, rows);
+  layout.place(tables.pairs.spare_rows, rows);
+  unsigned char* scratch = nullptr;
+  layout.place(scratch, tables.scratch_bytes);
+  tables.scratch = scratch;
+  *bytes = layout.bytes();
+  return 0;
+}
+
+}  // namespace
+}  // namespace valor
+
+// Bytes of workspace that valor_order_detections_cuda needs for the same task, of which it reads the sizes.
+VALOR_API int32_t valor_order_detections_workspace_cuda(const void* words, int64_t* bytes) {
+  using namespace valor;
+  OrderTables tables;
+  return place_tables(*static_cast<const OrderTask*>(words), nullptr, tables, bytes);
+}
+
+// Fills all that an OrderTask puts out, of which `words` lie on the host. Nothing holds where a word says so:
+// repeated images, scores that float32 does not hold (unless wide), too many labels. Less than 2^31 rows.
+VALOR_API int32_t valor_order_detections_cuda(const void* words, void* workspace, void* stream) {
+  using namespace valor;
+  Ordering run{*static_cast<const OrderTask*>(words), {}};
+  int64_t bytes;
+  int32_t status = place_tables(run.task, workspace, run.tables, &bytes);
+  if (status == 0) status = clear(run, stream);
+  if (status == 0) status = order_images(run, stream);
+  if (status == 0) status = count_labels(run, stream);
+  if (status == 0) status = write_all_keys(run, stream);
+  return status || run.task.num_detections == 0 ? status : sort_detections(run, stream);
+}
+
+// Copies bytes to the host, in pinned memory, and waits until they are there.
+VALOR_API int32_t valor_read_back_cuda(void* host, const void* device, int64_t bytes, void* stream) {
+  return valor::read_back(host, device, bytes, stream);
+}

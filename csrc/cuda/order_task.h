@@ -1,0 +1,133 @@
+// What the kernels share that count the labels of detection records and order them: the task as Python packs
+// it, the tables in between, and the table of labels.
+#pragma once
+#include "../core/curves.h"
+#include "../core/match_batch.h"
+#include "launch.h"
+#include "sorting.h"
+#include "table_layout.h"
+
+namespace valor {
+
+constexpr int kThreads = 256;
+constexpr int kRowsEach = 4;  // rows that one thread takes
+constexpr int64_t kBlockRows = kThreads * kRowsEach;
+
+// Words that the host reads in the end; valor_gpu/ops/_accumulate_cuda.py lists the same.
+enum Word : int {
+  kErrorWord,                      // the error code that the state holds
+  kRepeatedWord,                   // 1: an image id came more than once, so that nothing else holds
+  kWideWord,                       // 1: float32 does not hold every score, so that the order does not hold
+  kInvalidWord,                    // 1: the images do not hold as many rows as there are
+  kFullWord,                       // 1: there are more labels than the table of labels takes
+  kLabelsWord,                     // distinct labels
+  kDetectionsWord,                 // rows that are no padding
+  kGroundTruthsWord,               // likewise
+  kIgnoredWord,                    // ground truths that are crowds or ignored
+  kRankedWord,                     // detections within a max-detection limit
+  kNegativeWord,                   // boxes of negative size: detections, then ground truths
+  kReachWord = kNegativeWord + 2,  // largest absolute coordinate, float32 bits: likewise
+  kWords = kReachWord + 2,
+};
+
+// Fields are 64-bit words. Everything but the task itself is on the device.
+struct OrderTask {
+  const uint8_t *detections, *ground_truths;
+  const int64_t *images, *error;  // error: null for none
+  int64_t num_detections, num_ground_truths, num_images;
+  int64_t thresholds, areas, limits;
+  int64_t agnostic;              // one class, whatever the labels
+  int64_t by_key;                // images are ordered by their key, not by arrival
+  int64_t wide;                  // scores are float64
+  int64_t capacity;              // of `labels`, and of classes unless agnostic
+  int64_t slots;                 // of the table of labels: a power of two, more than twice as many as labels
+  int64_t *words, *labels;       // [kWords], [capacity] ascending
+  int64_t *positives, *offsets;  // [classes, A], [classes + 1]
+  int64_t* order;                // [D]
+
+  VALOR_HD int64_t classes() const { return agnostic && capacity > 0 ? 1 : capacity; }
+  VALOR_HD CurveShape shape() const { return {thresholds, areas, limits, 0, classes()}; }
+  VALOR_HD const uint8_t* detection(int64_t row) const { return detections + row * shape().row_bytes(); }
+  VALOR_HD const uint8_t* ground_truth(int64_t row) const {
+    return ground_truths + row * (4 + (areas + 2 + 7) / 8);
+  }
+  VALOR_HD static bool bit(const uint8_t* ground_truth, int64_t b) {
+    return ground_truth[4 + b / 8] >> (b % 8) & 1;
+  }
+  int64_t detection_blocks() const { return (num_detections + kBlockRows - 1) / kBlockRows; }
+  int64_t ground_truth_blocks() const { return (num_ground_truths + kBlockRows - 1) / kBlockRows; }
+};
+
+VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
+  int32_t label;
+  memcpy(&label, row, 4);
+  return label;
+}
+
+// Distinct labels in open addressing: any int32, so that a slot in use has a bit above them.
+struct LabelTable {
+  unsigned long long* slots;
+  int32_t* classes;  // of each slot in use
+  int32_t* used;     // [capacity] these slots, in no order
+  int64_t size, capacity;
+  int64_t* words;
+
+  static constexpr unsigned long long kUsed = 1ull << 32;
+  VALOR_HD static unsigned long long entry(int32_t label) { return kUsed | static_cast<uint32_t>(label); }
+  VALOR_HD int64_t first(int32_t label) const {
+    return static_cast<int64_t>(mix(static_cast<uint32_t>(label)) & static_cast<uint64_t>(size - 1));
+  }
+
+#if defined(__CUDACC__)
+  // The slot of a label that is new, else -1.
+  __device__ __forceinline__ int64_t insert(int32_t label) const {
+    unsigned long long* const number = reinterpret_cast<unsigned long long*>(words + kLabelsWord);
+    int64_t at = first(label);
+    for (int64_t i = 0; i < size; ++i, at = (at + 1) & (size - 1)) {
+      unsigned long long found = slots[at];
+      if (found == 0) {
+        if (2 * words[kLabelsWord] >= size) break;
+        found = atomicCAS(slots + at, 0ull, entry(label));
+        if (found == 0) {
+          const int64_t place = static_cast<int64_t>(atomicAdd(number, 1ull));
+          if (place < capacity) used[place] = static_cast<int32_t>(at);
+          return at;
+        }
+      }
+      if (found == entry(label)) return -1;
+    }
+    words[kFullWord] = 1;
+    return -1;
+  }
+#endif
+
+  // Class of a label, -1 if it has none.
+  VALOR_HD int32_t find(int32_t label) const {
+    int64_t at = first(label);
+    for (; slots[at] != entry(label); at = (at + 1) & (size - 1))
+      if (slots[at] == 0) return -1;
+    return classes[at];
+  }
+  // Whether all labels are here and have classes.
+  VALOR_HD bool holds() const { return words[kFullWord] == 0 && words[kLabelsWord] <= capacity; }
+};
+
+struct OrderTables {
+  LabelTable labels;
+  ImageKey* images;  // [I]
+  int64_t* arrival;  // [I] detections before each image, in the order of arrival
+  int64_t* starts;   // [I] and in the order of the keys
+  int64_t* sums;     // [2, tiles] detections of each tile of images
+  SortPairs pairs;   // [D]
+  void* scratch;
+  int64_t scratch_bytes;
+};
+
+struct Ordering {
+  OrderTask task;
+  OrderTables tables;
+};
+
+int32_t count_labels(const Ordering& run, void* stream);
+
+}  // namespace valor
