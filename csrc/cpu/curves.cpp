@@ -267,6 +267,7 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
   return valor::guarded([&] {
     using namespace valor;
     const ClassIndex index(labels, num_classes);
+    const int32_t pooled = num_classes > 0 ? 0 : -1;
     int64_t total = 0;
     for (int64_t i = 0; i < num_images; ++i) total += lengths[i];
     std::vector<int32_t> classes(total);
@@ -274,7 +275,9 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
     for (int64_t i = 0, at = 0; i < num_images; ++i) {
       const uint8_t* row = records + starts[i] * row_bytes;
       for (int64_t j = 0; j < lengths[i]; ++j, ++at, row += row_bytes) {
-        const int32_t k = record_bucket(row) >= num_limits ? -1 : agnostic ? 0 : index.of(record_label(row));
+        const int32_t k = record_bucket(row) >= num_limits ? -1
+                          : agnostic                       ? pooled
+                                                           : index.of(record_label(row));
         classes[at] = k;
         if (k >= 0) ++offsets[k + 1];
       }
@@ -305,8 +308,8 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
 
 // Adds up counts [K, A], zero at first, of the area bits of ground-truth rows whose label is wanted.
 VALOR_API int32_t valor_count_ground_truths_cpu(const uint8_t* truths, int64_t rows, int64_t row_bytes,
-                                         const int64_t* labels, int64_t num_classes, int64_t num_areas,
-                                         int64_t agnostic, int64_t* counts) {
+                                                const int64_t* labels, int64_t num_classes, int64_t num_areas,
+                                                int64_t agnostic, int64_t* counts) {
   return valor::guarded([&] {
     using namespace valor;
     const ClassIndex index(labels, num_classes);

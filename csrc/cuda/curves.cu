@@ -326,10 +326,10 @@ __global__ void __launch_bounds__(kTile) finish_kernel(const __grid_constant__ C
 int32_t launch_all(CurveTask& task, void* stream) {
   const int64_t lanes = task.run.shape.lanes(), K = task.run.shape.classes;
   const int64_t samples = lanes * task.run.shape.recalls * K * task.run.curves();
-  int32_t status = ClearTask{{reinterpret_cast<int64_t*>(task.run.precision),
-                              reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
-                             {samples, task.run.full ? samples : 0, 0, 0}}
-                       .launch(stream);
+  const ClearTask zero{{reinterpret_cast<int64_t*>(task.run.precision),
+                        reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
+                       {samples, task.run.full ? samples : 0, 0, 0}};
+  int32_t status = clear(zero, stream);
   for (int64_t first = 0; first < lanes && status == 0; first += kPass) {
     task.first = static_cast<int32_t>(first);
     task.lanes = static_cast<int32_t>(lanes - first < kPass ? lanes - first : kPass);

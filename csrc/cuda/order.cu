@@ -254,15 +254,15 @@ int32_t write_all_keys(const Ordering& run, void* stream) {
                       found, shared);
 }
 
-int32_t clear(const Ordering& run, void* stream) {
+int32_t clear_tables(const Ordering& run, void* stream) {
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  return ClearTask{{task.words + kErrorWord + 1, task.positives, task.offsets, slots},
-                   {kWords - 1, classes * task.areas, classes + 1, task.slots},
-                   task.error,
-                   task.words + kErrorWord}
-      .launch(stream);
+  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots},
+                       {kWords - 1, classes * task.areas, classes + 1, task.slots},
+                       task.error,
+                       task.words + kErrorWord};
+  return clear(zero, stream);
 }
 
 // Places the tables of a call; returns the bytes that they take, a status below 0 for none.
@@ -310,7 +310,7 @@ VALOR_API int32_t valor_order_detections_cuda(const void* words, void* workspace
   Ordering run{*static_cast<const OrderTask*>(words), {}};
   int64_t bytes;
   int32_t status = place_tables(run.task, workspace, run.tables, &bytes);
-  if (status == 0) status = clear(run, stream);
+  if (status == 0) status = clear_tables(run, stream);
   if (status == 0) status = order_images(run, stream);
   if (status == 0) status = count_labels(run, stream);
   if (status == 0) status = write_all_keys(run, stream);

@@ -36,12 +36,14 @@ struct OrderTask {
   const int64_t *images, *error;  // error: null for none
   int64_t num_detections, num_ground_truths, num_images;
   int64_t thresholds, areas, limits;
-  int64_t agnostic;              // one class, whatever the labels
-  int64_t by_key;                // images are ordered by their key, not by arrival
-  int64_t wide;                  // scores are float64
-  int64_t capacity;              // of `labels`, and of classes unless agnostic
-  int64_t slots;                 // of the table of labels: a power of two, more than twice as many as labels
-  int64_t *words, *labels;       // [kWords], [capacity] ascending
+  int64_t agnostic;         // one class, whatever the labels
+  int64_t by_key;           // images are ordered by their key, not by arrival
+  int64_t wide;             // scores are float64
+  int64_t capacity;         // of `labels`, and of classes unless agnostic
+  int64_t slots;            // of the table of labels: a power of two, more than twice the capacity
+  const int64_t* wanted;    // [num_wanted] ascending labels, all others left out; null: those that rows have
+  int64_t num_wanted;       // the capacity, or 0
+  int64_t *words, *labels;  // [kWords], [capacity] ascending
   int64_t *positives, *offsets;  // [classes, A], [classes + 1]
   int64_t* order;                // [D]
 

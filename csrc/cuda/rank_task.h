@@ -79,7 +79,7 @@ __device__ __forceinline__ int64_t last_equal(const Key* keys, int64_t at, int64
 }
 
 // Blocks of `size` for `count` things.
-inline unsigned blocks_of(int64_t count, int64_t size) {
+VALOR_HD unsigned blocks_of(int64_t count, int64_t size) {
   return static_cast<unsigned>((count + size - 1) / size);
 }
 
