@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,8 @@ from valor_gpu.ops.native_types import BOX_FORMATS
 
 Item = Mapping[str, Any]
 _INT64 = torch.iinfo(torch.int64)
-_DEVICE, _DTYPE = attrgetter("device"), attrgetter("dtype")
+_DEVICE, _DTYPE, _LAYOUT = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
+Name = tuple[str, str]  # side and key of a column
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
     "boxes": ("floating point", FLOAT_TYPES),
     "scores": ("floating point", FLOAT_TYPES),
@@ -56,24 +58,18 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> MatchBatch:
                              f" but got {type(value).__name__}")  # fmt: skip
     if len(preds) != len(target):
         raise InputError(f"target must have one dict per image like preds, {len(preds)} but has {len(target)}")
-    columns: dict[tuple[str, str], list[Tensor]] = {}
-    sizes = []
+    columns, lengths = {}, []
     for side, items, keys in _required(preds, target):
         for key in keys:
             columns[side, key] = _column(items, side, key)
-        sizes.append(list(map(Tensor.numel, columns[side, "labels"])))
+        sizes = list(map(Tensor.numel, columns[side, "labels"]))
         for key in keys[:-1]:
-            _check_sizes(columns[side, key], side, key, sizes[-1])
-    optional = {key: _optional_column(target, key, sizes[1]) for key in ("iscrowd", "area")}
-    for key, column in optional.items():
-        if column:
-            _check_sizes(column, "target", key, sizes[1])
-    every = {**columns, **{("target", key): column for key, column in optional.items()}}
-    on_gpu = any(column[0].is_cuda for column in every.values() if column)
-    # On the CPU joining finds a device that differs inside a column, so that one look at each column is enough.
-    _check_one_device(every if on_gpu else {name: column[:1] for name, column in every.items()})
-    lengths = torch.tensor(sizes[0] + sizes[1], dtype=torch.int64).view(2, -1)
-    return _batch(columns, optional, lengths, _image_ids(target, on_gpu), box_format)
+            _check_sizes(columns[side, key], side, key, sizes)
+        lengths.append(sizes)
+    optional = {key: _optional_column(target, key, lengths[1]) for key in ("iscrowd", "area")}
+    on_gpu = _check_devices(columns | {("target", key): column for key, column in optional.items()})
+    rows = torch.from_numpy(np.array(lengths, np.int64))
+    return _batch(columns, optional, rows, _image_ids(target, on_gpu), box_format)
 
 
 def _required(preds: Any, target: Any) -> tuple[tuple[str, Any, tuple[str, ...]], ...]:
@@ -92,21 +88,21 @@ def _column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
     if set(map(type, column)) != {Tensor}:
         for i, value in enumerate(column):
             check_type(f"{side}[{i}][{key!r}]", value, Tensor)
-    if any(value.layout is not torch.strided for value in column):
-        for i, value in enumerate(column):
-            check_dense(f"{side}[{i}][{key!r}]", value)
     return column
 
 
 def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[Tensor]:
     """The tensors of a key that items may lack; zeros stand for a missing one, an empty list for none at all."""
-    found = [i for i, item in enumerate(items) if key in item]
-    if not found:
+    if not any(key in item for item in items):
         return []
-    if len(found) == len(items):
-        return _column(items, "target", key)
-    like = _column([items[found[0]]], "target", key)[0]
-    return [item[key] if key in item else like.new_zeros(size) for item, size in zip(items, sizes)]
+    if not all(key in item for item in items):
+        at = next(i for i, item in enumerate(items) if key in item)
+        like = items[at][key]
+        check_type(f"target[{at}][{key!r}]", like, Tensor)
+        items = [item if key in item else {key: like.new_zeros(size)} for item, size in zip(items, sizes)]
+    column = _column(items, "target", key)
+    _check_sizes(column, "target", key, sizes)
+    return column
 
 
 def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
@@ -127,11 +123,34 @@ def _check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int]) -
                              f" but got {list(tensor.shape)}")  # fmt: skip
 
 
-def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
-    name, first = next(((name, column[0].device) for name, column in columns.items() if column), (None, None))
-    if name is None or all(set(map(_DEVICE, column)) <= {first} for column in columns.values()):
-        return
+def _check_devices(columns: Mapping[Name, list[Tensor]]) -> bool:
+    """Whether the batch lies on a GPU; raises unless its tensors are dense and lie on one device.
+
+    On the CPU joining finds a tensor of another device or layout than the others of its column, so that the first of
+    each column is enough.
+    """
+    devices = {column[0].device for column in columns.values() if column}
+    if len(devices) == 1 and next(iter(devices)).type == "cpu":
+        return False
+    filled = {name: column for name, column in columns.items() if column}
+    if filled:
+        _check_one_device(filled)
+    for (side, key), column in filled.items():
+        _check_dense(column, side, key)
+    return bool(filled)
+
+
+def _check_dense(column: list[Tensor], side: str, key: str) -> None:
+    if set(map(_LAYOUT, column)) != {torch.strided}:
+        for i, value in enumerate(column):
+            check_dense(f"{side}[{i}][{key!r}]", value)
+
+
+def _check_one_device(columns: Mapping[Name, list[Tensor]]) -> None:
+    name, first = next((name, column[0].device) for name, column in columns.items())
     for (side, key), column in columns.items():
+        if set(map(_DEVICE, column)) == {first}:
+            continue
         for i, tensor in enumerate(column):
             if tensor.device != first:
                 raise InputError(
@@ -142,10 +161,9 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
 def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     """The ids as one CPU tensor, or, for a batch on a GPU, as one-element device tensors that nobody waits for."""
     ids: list[Any] = [item.get("image_id") for item in target]
+    if not on_gpu and (joined := _joined_ids(ids)) is not None:
+        return [joined]
     kinds = set(map(type, ids))
-    usual = kinds == {Tensor} and not on_gpu and set(map(_DTYPE, ids)) == {torch.int64}
-    if usual and set(map(Tensor.dim, ids)) == {1} and set(map(Tensor.numel, ids)) == {1}:
-        return [torch.cat(ids)]
     if kinds == {type(None)}:
         return []
     if kinds == {int} and all(_INT64.min <= value <= _INT64.max for value in ids):
@@ -167,6 +185,16 @@ def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     return [torch.tensor([int(value) for value in ids])]
 
 
+def _joined_ids(ids: list[Any]) -> Tensor | None:
+    """int64 ``[I]`` of the usual ids, one-element CPU tensors; None for any other."""
+    try:
+        joined = torch.cat(ids)
+    except (TypeError, RuntimeError, ValueError):
+        return None
+    usual = joined.dtype == torch.int64 and joined.ndim == 1 and joined.is_cpu
+    return joined if usual and list(map(Tensor.numel, ids)) == [1] * len(ids) else None
+
+
 def _from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
     columns: dict[tuple[str, str], list[Tensor]] = {}
     for side, item, keys in _required(preds, target):
@@ -183,7 +211,7 @@ def _from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
         if len(rows) != 2 or tuple(tensor.shape) != need:
             raise InputError(f"{side}[{key!r}] must have shape [B, N{', 4' if key == 'boxes' else ''}] = {list(need)}"
                              f" but got {list(tensor.shape)}")  # fmt: skip
-    _check_one_device({**columns, **{("target", key): column for key, column in optional.items()}})
+    _check_devices({**columns, **{("target", key): column for key, column in optional.items()}})
     counts = [_counts(item, side, images) for item, side in ((preds, "preds"), (target, "target"))]
     padded = [columns[side, "labels"][0].shape[1] for side in ("preds", "target")]
     if not columns["preds", "labels"][0].is_cuda:
@@ -332,8 +360,11 @@ def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
         column = [t.double() for t in column]  # joining integers with float32 would round them
     try:
         whole = torch.cat(column)
+        if whole.layout is not torch.strided:
+            _check_dense(column, side, key)
         fits = key != "boxes" or whole.shape[1:] == (4,) or whole.numel() == 0
-    except RuntimeError:  # a device that differs, or shapes such as [N] and [N, 1] together
+    except RuntimeError:  # a device or layout that differs, or shapes such as [N] and [N, 1] together
+        _check_dense(column, side, key)
         _check_one_device({(side, key): column})
         fits = False
     if fits:
