@@ -1,0 +1,194 @@
+"""Columns of detections and ground truths as users hold them: checked, joined, of one dtype, box format and device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_dense, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.ops.boxes import to_xywh
+from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.match_batch import MatchBatch
+
+Item = Mapping[str, Any]
+Columns = dict[tuple[str, str], list[Tensor]]
+"""Tensors by side (``preds`` or ``target``) and key; empty for a key that nothing has."""
+
+REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
+OPTIONAL = ("iscrowd", "area")
+
+_DEVICE, _DTYPE, _LAYOUT = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
+_KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
+    "boxes": ("floating point", FLOAT_TYPES),
+    "scores": ("floating point", FLOAT_TYPES),
+    "labels": ("integer", INT_TYPES),
+    "iscrowd": ("integer or bool", INT_TYPES),
+    "area": ("floating point or integer", {**FLOAT_TYPES, **INT_TYPES}),
+}
+
+
+def read_column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
+    """The tensors of ``key``, one of each item; raises :class:`InputError` for an item without one."""
+    try:
+        column = [item[key] for item in items]
+    except (KeyError, TypeError, IndexError):
+        for i, item in enumerate(items):
+            check_type(f"{side}[{i}]", item, Mapping)  # type: ignore[type-abstract]
+            if key not in item:
+                raise InputError(f"{side}[{i}] must have key {key!r} but has {sorted(item)}") from None
+        raise
+    if set(map(type, column)) != {Tensor}:
+        for i, value in enumerate(column):
+            check_type(f"{side}[{i}][{key!r}]", value, Tensor)
+    return column
+
+
+def check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
+    """Raises for the first tensor whose shape has not one row per label."""
+    for i, (tensor, size) in enumerate(zip(column, sizes)):
+        if tensor.numel() != (4 * size if key == "boxes" else size) or (
+            key == "boxes" and size and tuple(tensor.shape) != (size, 4)
+        ):
+            need = f"[{size}, 4]" if key == "boxes" else f"[{size}]"
+            raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, one row for each of its {size} labels,"
+                             f" but got {list(tensor.shape)}")  # fmt: skip
+
+
+def check_devices(columns: Mapping[tuple[str, str], list[Tensor]]) -> bool:
+    """Whether the batch lies on a GPU; raises unless its tensors are dense and lie on one device.
+
+    On the CPU joining finds a tensor of another device or layout than the others of its column, so that the first of
+    each column is enough.
+    """
+    devices = {column[0].device for column in columns.values() if column}
+    if len(devices) == 1 and next(iter(devices)).type == "cpu":
+        return False
+    filled = {name: column for name, column in columns.items() if column}
+    if filled:
+        _check_one_device(filled)
+    for (side, key), column in filled.items():
+        _check_dense(column, side, key)
+    return bool(filled)
+
+
+def _check_dense(column: list[Tensor], side: str, key: str) -> None:
+    if set(map(_LAYOUT, column)) != {torch.strided}:
+        for i, value in enumerate(column):
+            check_dense(f"{side}[{i}][{key!r}]", value)
+
+
+def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
+    name, first = next((name, column[0].device) for name, column in columns.items())
+    for (side, key), column in columns.items():
+        if set(map(_DEVICE, column)) == {first}:
+            continue
+        for i, tensor in enumerate(column):
+            if tensor.device != first:
+                raise InputError(
+                    f"{side}[{i}][{key!r}] must be on {first} like {name[0]}[0][{name[1]!r}] but is on {tensor.device}"
+                )
+
+
+def match_batch(columns: Columns, lengths: Tensor, box_format: str, **others: Any) -> MatchBatch:
+    """The batch of checked columns.
+
+    Args:
+        columns: all of ``REQUIRED`` and ``OPTIONAL``.
+        lengths: int64 ``[2, I]`` on the CPU.
+        box_format: of plain tensors; boxes with a format of their own keep it.
+        others: fields of :class:`MatchBatch` that are not columns.
+    """
+    boxes, code = _boxes(columns["preds", "boxes"], "preds", box_format)
+    gt_boxes, gt_code = _boxes(columns["target", "boxes"], "target", box_format)
+    areas = _uniform(columns["target", "area"], "target", "area")
+    return MatchBatch(
+        lengths,
+        boxes,
+        _uniform(columns["preds", "scores"], "preds", "scores"),
+        _uniform(columns["preds", "labels"], "preds", "labels"),
+        gt_boxes=gt_boxes,
+        gt_labels=_uniform(columns["target", "labels"], "target", "labels"),
+        gt_flags=_uniform(columns["target", "iscrowd"], "target", "iscrowd"),
+        gt_areas=[t.double() for t in areas] if areas and areas[0].dtype not in FLOAT_TYPES else areas,
+        box_format=code,
+        gt_box_format=gt_code,
+        **others,
+    )
+
+
+def _boxes(column: list[Tensor], side: str, box_format: str) -> tuple[list[Tensor], int]:
+    """Boxes of one dtype and format; where images differ, xywh in float64, each converted in its own dtype."""
+    code = BOX_FORMATS.index(box_format)
+    if set(map(type, column)) <= {Tensor}:
+        codes = [code]
+    else:
+        codes = [_own_format(t, code, f"{side}[{i}]['boxes']") for i, t in enumerate(column)]
+    if len(set(codes)) > 1 or _mixed(column):
+        codes = codes if len(codes) == len(column) else codes * len(column)
+        _check_kind(column, side, "boxes")
+        return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(column, codes)], BOX_FORMATS.index("xywh")
+    return _uniform(column, side, "boxes"), codes[0] if codes else code
+
+
+def _mixed(column: list[Tensor]) -> bool:
+    """Whether tensors that hold something differ in dtype."""
+    return len(set(map(_DTYPE, column))) > 1 and len({t.dtype for t in column if t.numel()}) > 1
+
+
+def _own_format(boxes: Tensor, code: int, name: str) -> int:
+    """Format code of a tv_tensor, by its ``format`` attribute; ``code`` for any other tensor."""
+    own = getattr(boxes, "format", None)
+    if own is None:
+        return code
+    word = str(getattr(own, "value", own)).lower()
+    if word not in BOX_FORMATS:
+        raise InputError(f"{name} must be in format {', '.join(BOX_FORMATS)} but is in {word}")
+    return BOX_FORMATS.index(word)
+
+
+def _check_kind(column: list[Tensor], side: str, key: str) -> None:
+    kind, allowed = _KINDS[key]
+    for i, tensor in enumerate(column):
+        if tensor.numel() and tensor.dtype not in allowed:
+            raise InputError(f"{side}[{i}][{key!r}] must be {kind} but is {tensor.dtype}")
+
+
+def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
+    """Contiguous tensors of one dtype that kernels read: on the CPU one for all images, elsewhere as they come.
+
+    On the CPU joining costs less than looking at each tensor; on a GPU it would cost a launch.
+    """
+    if not column:
+        return column
+    if column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column)):
+        whole = column
+    else:
+        whole = [_joined(column, side, key)]
+    if whole[0].dtype not in _KINDS[key][1]:
+        _check_kind(column, side, key)
+        whole = [t.to(next(iter(_KINDS[key][1]))) for t in whole]  # only empty tensors get here
+    return whole
+
+
+def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
+    if key == "area" and len(set(map(_DTYPE, column))) > 1:
+        column = [t.double() for t in column]  # joining integers with float32 would round them
+    try:
+        whole = torch.cat(column)
+        if whole.layout is not torch.strided:
+            _check_dense(column, side, key)
+        fits = key != "boxes" or whole.shape[1:] == (4,) or whole.numel() == 0
+    except RuntimeError:  # a device or layout that differs, or shapes such as [N] and [N, 1] together
+        _check_dense(column, side, key)
+        _check_one_device({(side, key): column})
+        fits = False
+    if fits:
+        return whole
+    if key == "boxes":
+        check_shapes(column, side, key, [t.numel() // 4 for t in column])
+    return torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])
