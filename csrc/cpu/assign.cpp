@@ -288,7 +288,7 @@ VALOR_API int32_t valor_match_layout_cpu(uint8_t* text, int64_t size) {
     const char layout[] = VALOR_SEGMENT_FIELDS(VALOR_NAME) "\n" VALOR_RULE_FIELDS(
         VALOR_NAME) "\n" VALOR_BATCH_FIELDS(VALOR_NAME) "\n";
 #undef VALOR_NAME
-    static_assert(sizeof(Segment) == 8 * 21 && sizeof(Rule) == 8 * 17 && sizeof(Batch) == 8 * 36,
+    static_assert(sizeof(Segment) == 8 * 21 && sizeof(Rule) == 8 * 17 && sizeof(Batch) == 8 * 38,
                   "int64 fields only");
     memcpy(text, layout, std::min<int64_t>(size, sizeof layout));
   });

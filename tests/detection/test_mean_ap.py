@@ -114,21 +114,54 @@ def test_any_split_and_order_gives_the_same_bits_without_ids() -> None:
         assert all(again[name] == first[name] or np.isnan(first[name]) for name in STATS)
 
 
-def test_packed_batch_equals_lists() -> None:
-    scene = random_scene(np.random.default_rng(4), images=7, dtype=torch.float32)
-    preds, target = inputs(scene)
+def padded(preds: list[Any], target: list[Any]) -> list[dict[str, torch.Tensor]]:
+    """The images as two dicts of padded tensors; padding rows hold values that would be matched."""
     pad = torch.nn.utils.rnn.pad_sequence
-    packed = [
+    sides = [
         {key: pad([item[key] for item in side], batch_first=True, padding_value=3) for key in keys}
         for side, keys in ((preds, ("boxes", "scores", "labels")), (target, ("boxes", "labels", "iscrowd", "area")))
     ]
-    for item, side in zip(packed, (preds, target)):
+    for item, side in zip(sides, (preds, target)):
         item["counts"] = torch.tensor([len(x["labels"]) for x in side], dtype=torch.int32)
+    return sides
+
+
+@pytest.mark.parametrize(
+    "choices", [{}, dict(extended_summary=True), dict(average="micro", class_metrics=True, extended_summary=True)]
+)
+def test_packed_batch_equals_lists(choices: dict[str, Any]) -> None:
+    scene = random_scene(np.random.default_rng(4), images=7, dtype=torch.float32)
+    preds, target = inputs(scene)
+    packed = padded(preds, target)
+    columns = [dict(side, boxes=side["boxes"].mT.contiguous().mT) for side in packed]  # not contiguous
+    metrics = [MeanAveragePrecision("xywh", **choices) for _ in range(3)]
+    for metric, batch in zip(metrics, ((preds, target), packed, columns)):
+        metric.update(*batch)
+    states = [metric.state().tensors().values() for metric in metrics]
+    for tensors in zip(*states):
+        assert torch.equal(tensors[0], tensors[1]) and torch.equal(tensors[0], tensors[2])
+
+
+def test_padded_batch_without_counts_is_full() -> None:
+    preds = {"boxes": torch.rand(2, 3, 4) * 50, "scores": torch.rand(2, 3), "labels": torch.zeros(2, 3).long()}
+    target = {"boxes": preds["boxes"][:, :0], "labels": preds["labels"][:, :0]}
     one, other = MeanAveragePrecision("xywh"), MeanAveragePrecision("xywh")
     one.update(preds, target)
-    other.update(*packed)
+    other.update(*([{key: side[key][i] for key in side} for i in range(2)] for side in (preds, target)))
     for a, b in zip(one.state().tensors().values(), other.state().tensors().values()):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(("side", "name"), [(0, "preds"), (1, "target")])
+@pytest.mark.parametrize("count", [-1, 10_000, 2**62])
+def test_counts_beyond_the_padding_are_named(side: int, name: str, count: int) -> None:
+    packed = padded(*inputs(random_scene(np.random.default_rng(4), images=3, dtype=torch.float32)))
+    packed[side]["counts"] = packed[side]["counts"].long()
+    packed[side]["counts"][1] = count
+    metric = MeanAveragePrecision("xywh")
+    with pytest.raises(InputError, match=rf"{name}\['counts'\]\[1\] must lie between 0 and \d+ but is {count}"):
+        metric.update(*packed)
+    assert metric.update_count == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -355,7 +388,7 @@ def test_columns_that_are_left_out_are_not_looked_at(monkeypatch: pytest.MonkeyP
     def fail(*_: object) -> None:
         raise AssertionError("the shapes of a good batch were looked at one by one")
 
-    monkeypatch.setattr(box_inputs, "_check_shapes", fail)
+    monkeypatch.setattr(box_inputs, "check_shapes", fail)
     metric = MeanAveragePrecision()
     metric.update(*one_image(1.0))
     assert float(metric.compute()["map"]) == 1.0

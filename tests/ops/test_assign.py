@@ -11,6 +11,7 @@ import torch
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
+from valor_gpu.ops._assign_cpu import assign as assign_arrays
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import (
@@ -231,3 +232,11 @@ def test_bad_rules(name: str) -> None:
 def test_opcheck() -> None:
     batch, rule = random_scene(np.random.default_rng(3)).batch(), MatchRule.make(*RULES["coco"])
     torch.library.opcheck(torch.ops.valor_gpu.assign.default, arguments(batch, rule))
+
+
+@pytest.mark.parametrize("lengths", [[[2, 5], [1, 1]], [[2, 2, 2], [1, 1, 1]]])
+def test_rooms_must_hold_the_rows_of_each_image(lengths: list[list[int]]) -> None:
+    boxes, scores, labels = np.ones((8, 4)), np.ones(8), np.zeros(8, np.int64)
+    batch = MatchBatch(np.array(lengths), [boxes], [scores], [labels], gt_boxes=[boxes[:2]], gt_labels=[labels[:2]])
+    with pytest.raises(InputError, match=r"detections must have \d rooms of 4 rows but have 8 rows, \[2, "):
+        assign_arrays(replace(batch, room=4), MatchRule.make([0.5], [[0, 1e10]], [100]))

@@ -75,6 +75,7 @@ def batch_records(matched: Matched, batch: MatchBatch, boxes: bool, rematched: M
     dt_boxes = torch.empty((0, 4), dtype=torch.float64, device=device)
     gt_boxes = dt_boxes.new_empty((0, 5))
     if boxes:
+        batch = batch.without_gaps(torch.from_numpy)
         dt_boxes = _joined_boxes(batch.boxes, batch.box_format)
         crowd = torch.cat([t.reshape(-1) for t in batch.gt_flags]).double() if batch.gt_flags else None
         xywh = _joined_boxes(batch.gt_boxes, batch.gt_box_format)

@@ -12,8 +12,9 @@ from torch import Tensor
 from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops.boxes import to_xywh
-from valor_gpu.ops.dtypes import BOX_FORMATS, FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.native_types import BOX_FORMATS
 
 Item = Mapping[str, Any]
 Columns = dict[tuple[str, str], list[Tensor]]

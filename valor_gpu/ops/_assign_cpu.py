@@ -115,6 +115,7 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     words.update(zip(("detections", "ground_truths", "images"), rows))
     if batch.pairs is not None:
         words["pairs"] = len(batch.pairs.similarities)
+    words["room"], words["gt_room"] = batch.room, batch.gt_room
     native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
         bytes(BatchWords(**words)), rule.words(types, batch.box_format, batch.gt_box_format),
         *map(access.address, out), access.threads(),
@@ -151,9 +152,21 @@ def _rows(wholes: Mapping[str, Any], batch: MatchBatch, rule: MatchRule) -> tupl
             raise InputError(
                 f"{name} must have {rows[column.side]} rows, one for each label, but has {wholes[name].shape[0]}"
             )
+    for i, (side, room) in enumerate(((DETECTIONS, batch.room), (GROUND_TRUTHS, batch.gt_room))):
+        if room:
+            rows[side] = _rows_in_rooms(side, room, batch.lengths[i], rows[side])
     if batch.pairs is not None:
         _check_pairs(wholes, rows, rule)
     return rows[DETECTIONS], rows[GROUND_TRUTHS], batch.lengths.shape[1]
+
+
+def _rows_in_rooms(side: str, room: int, lengths: Any, rows: int) -> int:
+    """Rows that are used where every image has ``room`` rows; raises where one needs more, or there are others."""
+    if len(lengths) and (rows != len(lengths) * room or int(lengths.max()) > room):
+        raise InputError(
+            f"{side} must have {len(lengths)} rooms of {room} rows but have {rows} rows, {lengths.tolist()}"
+        )
+    return int(lengths.sum())
 
 
 def _check_pairs(wholes: Mapping[str, Any], rows: Mapping[str, int], rule: MatchRule) -> None:

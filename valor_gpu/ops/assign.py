@@ -55,7 +55,11 @@ def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
         InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the error code is
             returned instead, since reading it would wait for the device.
     """
-    matched = _run(batch, rule) if _direct(batch) else Matched(*_OP(*to_arguments(batch, rule, torch.from_numpy)))
+    if _direct(batch):
+        matched = _run(batch, rule)
+    else:
+        whole = batch.without_gaps(torch.from_numpy) if batch.room or batch.gt_room else batch
+        matched = Matched(*_OP(*to_arguments(whole, rule, torch.from_numpy)))
     if not matched.error.is_cuda:
         _assign_cpu.raise_if_bad(matched, batch)
     return matched

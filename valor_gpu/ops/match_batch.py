@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +112,8 @@ class MatchBatch:
         counts: int64 ``[I]`` valid rows of padded detections, on the device; likewise ``gt_counts``.
         pairs: the pairs of a batch without boxes.
         box_format: code of the format, see ``ops.native_types.BOX_FORMATS``; likewise ``gt_box_format``.
+        room: rows from one image to the next in every column of detections; 0: as many as the image has. Likewise
+            ``gt_room``. Only the CPU kernel reads columns with gaps; :meth:`without_gaps` serves others.
     """
 
     lengths: Any = field(metadata={"schema": "Tensor"})
@@ -133,6 +135,24 @@ class MatchBatch:
     pairs: Pairs | None = None
     box_format: int = field(default=0, metadata={"schema": "int"})
     gt_box_format: int = field(default=0, metadata={"schema": "int"})
+    room: int = 0
+    gt_room: int = 0
+
+    def without_gaps(self, mask: Callable[[NDArray[np.bool_]], Any]) -> MatchBatch:
+        """The batch with the rows of each image next to those of the image before.
+
+        Args:
+            mask: makes what the columns are indexed by.
+        """
+        changed: dict[str, Any] = {}
+        for room, name, lengths in zip(
+            (self.room, self.gt_room), (DETECTIONS, GROUND_TRUTHS), np.asarray(self.lengths)
+        ):
+            if room and (lengths < room).any():
+                kept = mask((np.arange(room) < lengths[:, None]).reshape(-1))
+                columns = [c for c, column in COLUMNS.items() if column.side == name]
+                changed.update({c: [whole[kept] for whole in getattr(self, c)] for c in columns})
+        return replace(self, **changed, room=0, gt_room=0)
 
 
 COLUMNS: dict[str, Column] = {f.name: f.metadata["column"] for f in fields(MatchBatch) if "column" in f.metadata}
@@ -169,7 +189,7 @@ BatchWords = _words(
     (
         *COLUMNS, *(f"{name}_stride" for name in COLUMNS), "images", "detections", "ground_truths", "lengths",
         "image_ids", "counts", "gt_counts", "pair_offsets", "pair_counts", "pair_ground_truths", "pair_similarities",
-        "pairs",
+        "pairs", "room", "gt_room",
     ),
 )  # fmt: skip
 """Batch of csrc/core/match_batch.h: columns that are one array each."""
