@@ -83,13 +83,19 @@ struct GroundTruths {
 // descending similarity, the later ground truth first on ties: every pair of the detection's class whose
 // similarity reaches the lowest threshold, and perhaps others.
 
+// The settings whose threshold a candidate reaches.
+template <class Candidates>
+VALOR_HD uint64_t reached(const Rule& rule, const Chunk& chunk, const Candidates& candidates, int32_t c) {
+  return chunk.reached(rule, candidates.similarity(c));
+}
+
 // One pass over the candidates: the ground truths that count, or those that are ignored.
 template <bool kIgnoredPass, class Group, class Candidates>
 VALOR_HD void claim(const Group& group, const Rule& rule, const Chunk& chunk,
                     const GroundTruths& ground_truths, const Candidates& candidates, bool frees,
                     Outcome& outcome, uint64_t& hidden, int32_t* matches) {
   VALOR_ROLLED for (int32_t c = 0; c < candidates.size(); ++c) {
-    const uint64_t open = chunk.reached(rule, candidates.similarity(c)) & ~outcome.matched;
+    const uint64_t open = reached(rule, chunk, candidates, c) & ~outcome.matched;
     if (!open) return;  // later candidates reach no setting that this one does not
     const int32_t j = candidates.ground_truth(c);
     uint64_t settings = open & (kIgnoredPass ? ~ground_truths.counts[j] : ground_truths.counts[j]);
@@ -128,6 +134,28 @@ VALOR_HD Outcome assign_detection(const Group& group, const Rule& rule, const Ch
 // Whether a ground truth counts in no setting.
 VALOR_HD bool is_ignored(int64_t flags) {
   return (flags & kIgnored) || (flags & (kCrowd | kGroup)) == kCrowd;
+}
+
+// The kind of the first error with the stored pairs of a detection, 0 when there is none. `same_class` says
+// of a ground truth whether it has the class of the detection.
+template <class SameClass>
+VALOR_HD int64_t stored_error(const Pairs& pairs, int64_t detection, int64_t ground_truths,
+                              const SameClass& same_class) {
+  const int64_t begin = pairs.offsets[detection], end = pairs.offsets[detection + 1];
+  const int64_t count = pairs.counts[detection];
+  if (begin < 0 || end < begin || end > pairs.size) return kPairOffsets;
+  if (count < 0 || count > end - begin || count > ground_truths) return kPairCount;
+  const int32_t* positions = pairs.ground_truths + begin;
+  const double* similarities = pairs.similarities + begin;
+  for (int64_t c = 0; c < count; ++c) {
+    if (positions[c] < 0 || positions[c] >= ground_truths) return kPairGroundTruth;
+    if (similarities[c] != similarities[c]) return kPairSimilarity;
+    if (c > 0 && !(similarities[c - 1] > similarities[c] ||
+                   (similarities[c - 1] == similarities[c] && positions[c - 1] > positions[c])))
+      return kPairOrder;
+    if (!same_class(positions[c])) return kPairClass;
+  }
+  return kGoodRow;
 }
 
 // Settings in which a ground truth counts.
@@ -172,14 +200,17 @@ VALOR_HD void write_ground_truth(const Rule& rule, uint8_t* row, int64_t label, 
   const int32_t narrow = static_cast<int32_t>(label);
   memcpy(row, &narrow, 4);
   const bool ignored = is_ignored(flags);
-  for (int64_t a = 0; a < rule.num_areas + 2; ++a) {
-    if (a % 8 == 0) row[4 + a / 8] = 0;
+  uint32_t bits = 0;
+  VALOR_ROLLED for (int64_t a = 0; a < rule.num_areas + 2; ++a) {
     bool bit = real;
     if (a < rule.num_areas)
       bit = real && !ignored && !(area < rule.area()[2 * a] || area > rule.area()[2 * a + 1]);
     else if (a == rule.num_areas + 1)
       bit = real && ignored;
-    if (bit) row[4 + a / 8] |= static_cast<uint8_t>(1 << (a % 8));
+    bits |= static_cast<uint32_t>(bit) << (a % 8);
+    if (a % 8 != 7 && a != rule.num_areas + 1) continue;
+    row[4 + a / 8] = static_cast<uint8_t>(bits);
+    bits = 0;
   }
 }
 

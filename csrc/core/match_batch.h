@@ -132,8 +132,9 @@ struct Batch {
             reinterpret_cast<const int32_t*>(pair_ground_truths),
             reinterpret_cast<const double*>(pair_similarities), pairs};
   }
-  // Image i, whose first rows are given.
-  VALOR_HD Segment segment(int64_t i, int64_t first_detection, int64_t first_ground_truth) const {
+  // Image i, whose rows are given.
+  VALOR_HD Segment segment(int64_t i, int64_t first_detection, int64_t num_detections,
+                           int64_t first_ground_truth, int64_t num_ground_truths) const {
     Segment s{};
     const int64_t row = room ? room * i : first_detection,
                   gt_row = gt_room ? gt_room * i : first_ground_truth;
@@ -145,8 +146,8 @@ struct Batch {
 #undef VALOR_PLACE
     s.id_address = image_ids ? image_ids + 8 * i : 0;
     s.has_id = image_ids != 0;
-    s.detections = reinterpret_cast<const int64_t*>(lengths)[i];
-    s.ground_truths = reinterpret_cast<const int64_t*>(lengths)[images + i];
+    s.detections = num_detections;
+    s.ground_truths = num_ground_truths;
     s.counts = counts ? counts + 8 * i : 0;
     s.gt_counts = gt_counts ? gt_counts + 8 * i : 0;
     s.first_detection = first_detection;

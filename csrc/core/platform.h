@@ -44,6 +44,19 @@ struct Warp {
   __device__ __forceinline__ uint32_t ballot(bool yes VALOR_AND_HERE) const {
     return __ballot_sync(kAll, yes VALOR_PASS_HERE);
   }
+  // `value` of another lane.
+  template <class T>
+  __device__ __forceinline__ T from(T value, int32_t lane VALOR_AND_HERE) const {
+    return __shfl_sync(kAll, value, lane, 32 VALOR_PASS_HERE);
+  }
+  // The sum of this lane's value and those of all lanes before.
+  __device__ __forceinline__ uint32_t running_sum(uint32_t value VALOR_AND_HERE) const {
+    for (int by = 1; by < 32; by *= 2) {
+      const uint32_t before = __shfl_up_sync(kAll, value, by, 32 VALOR_PASS_HERE);
+      if (lane() >= by) value += before;
+    }
+    return value;
+  }
   __device__ __forceinline__ double max(double value VALOR_AND_HERE) const {
     return max_of(value VALOR_PASS_HERE);
   }
@@ -96,6 +109,12 @@ VALOR_HD uint64_t bits_of(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+VALOR_HD double double_of(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 VALOR_HD uint32_t bits_of(float value) {

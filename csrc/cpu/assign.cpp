@@ -239,15 +239,16 @@ std::vector<int64_t> first_rows(const Batch& batch) {
 template <class Source, RuleKind kKind>
 int64_t assign_batch(const Batch& batch, const Rule& rule, const Output& out, int64_t threads) {
   const std::vector<int64_t> firsts = first_rows(batch);
-  const int64_t images = batch.images;
+  const int64_t images = batch.images, *lengths = reinterpret_cast<const int64_t*>(batch.lengths);
   FirstError first;
   auto body = [&](int64_t begin, int64_t end) {
     thread_local Scratch scratch;
     Source source(batch.stored());
-    for (int64_t i = begin; i < end; ++i)
-      first.note(
-          Assign<Source, kKind>(rule, batch.segment(i, firsts[i], firsts[images + i]), out, scratch, source)
-              .run(i));
+    for (int64_t i = begin; i < end; ++i) {
+      const Segment segment =
+          batch.segment(i, firsts[i], lengths[i], firsts[images + i], lengths[images + i]);
+      first.note(Assign<Source, kKind>(rule, segment, out, scratch, source).run(i));
+    }
   };
   const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, images / 16));
   parallel_for(images, grain, static_cast<int>(threads), body);

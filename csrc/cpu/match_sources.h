@@ -131,9 +131,13 @@ class StoredSource {
   int64_t group(const Rule&, const Segment& segment, int64_t image, const std::vector<int32_t>& slots,
                 const std::vector<int32_t>& gt_slots, const std::vector<uint8_t>&, int32_t) {
     first_ = segment.first_detection;
-    for (size_t i = 0; i < slots.size(); ++i)
-      if (const int64_t kind = check(static_cast<int64_t>(i), slots[i], gt_slots))
-        return box_error(image, static_cast<int64_t>(i), kind);
+    const int64_t ground_truths = static_cast<int64_t>(gt_slots.size());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const int64_t row = static_cast<int64_t>(i);
+      const int64_t kind = stored_error(pairs_, first_ + row, ground_truths,
+                                        [&](int32_t j) { return gt_slots[j] == slots[i]; });
+      if (kind) return box_error(image, row, kind);
+    }
     return kNoError;
   }
 
@@ -159,25 +163,6 @@ class StoredSource {
   BoxExtent detection_extent, ground_truth_extent;
 
  private:
-  // The kind of the first error with the pairs of a detection, 0 when there is none.
-  int64_t check(int64_t detection, int32_t slot, const std::vector<int32_t>& gt_slots) const {
-    const int64_t begin = pairs_.offsets[first_ + detection], end = pairs_.offsets[first_ + detection + 1];
-    const int64_t count = pairs_.counts[first_ + detection];
-    if (begin < 0 || end < begin || end > pairs_.size) return kPairOffsets;
-    if (count < 0 || count > end - begin) return kPairCount;
-    const int32_t* positions = pairs_.ground_truths + begin;
-    const double* similarities = pairs_.similarities + begin;
-    for (int64_t c = 0; c < count; ++c) {
-      if (positions[c] < 0 || positions[c] >= static_cast<int64_t>(gt_slots.size())) return kPairGroundTruth;
-      if (similarities[c] != similarities[c]) return kPairSimilarity;
-      if (c > 0 && !(similarities[c - 1] > similarities[c] ||
-                     (similarities[c - 1] == similarities[c] && positions[c - 1] > positions[c])))
-        return kPairOrder;
-      if (gt_slots[positions[c]] != slot) return kPairClass;
-    }
-    return kGoodRow;
-  }
-
   const Pairs pairs_;
   int64_t first_ = 0;
 };

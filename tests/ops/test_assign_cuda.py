@@ -18,7 +18,16 @@ from tests.ops.test_assign import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _assign_cuda, _library
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.match_batch import FREE, HASHED, WANT_MATCHES, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.match_batch import (
+    AGNOSTIC,
+    FREE,
+    HASHED,
+    UNMATCHED_IGNORED,
+    WANT_MATCHES,
+    MatchBatch,
+    Matched,
+    MatchRule,
+)
 
 COLUMNS = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
 Op = Callable[[MatchBatch, MatchRule], Matched]
@@ -113,6 +122,27 @@ def test_images_too_large_for_shared_memory(op: Op, name: str) -> None:
     assert (found.matches >= 0).sum() > 1000
 
 
+ZERO = ([0.0, 0.3, 0.5, 0.5], COCO_AREAS, [1, 10, 100], HASHED | WANT_MATCHES)
+"""Every pair of a class is a candidate."""
+
+
+@pytest.mark.parametrize("options", [0, AGNOSTIC])
+def test_lists_of_candidates_that_fill_up_many_times(op: Op, order_of_lanes: None, options: int) -> None:
+    scene = sized_scene([(60, 70), (100, 33), (64, 96), (40, 129), (90, 1)], classes=2)
+    rule = MatchRule.make(*ZERO[:3], ZERO[3] | options)
+    assert (check(op, scene.batch(), rule).matches >= 0).sum() > 1000
+
+
+@pytest.mark.parametrize("name", ["coco", "zero"])
+def test_images_of_equal_size_need_no_table(op: Op, name: str) -> None:
+    rule = MatchRule.make(*{**RULES, "zero": ZERO}[name])
+    for sizes in ((20, 6), (0, 4), (400, 300)):
+        scene = sized_scene([sizes] * 18, classes=2)
+        batch = scene.batch(image_ids=[torch.arange(18)])
+        flat = replace(batch, **{column: [torch.cat(getattr(batch, column))] for column in COLUMNS})
+        assert_same(op(batch, rule), check(op, flat, rule))
+
+
 def test_no_capacity_limit_on_ground_truths_of_a_cell(op: Op) -> None:
     n = 300
     batch = one_image([SQUARE] * n, [1 - i / n for i in range(n)], [SQUARE] * n)
@@ -194,7 +224,7 @@ def test_flags_and_areas_that_only_coco_gives(op: Op) -> None:
         gt_flags=[torch.tensor(rng.integers(0, 8, m)) for m in sizes[1]],
         gt_areas=[torch.tensor(rng.choice([-5.0, 0.0, 1024.0, 9216.0, 50.5], m)) for m in sizes[1]],
         areas=[torch.tensor(rng.choice([0.0, 1024.0, 9216.0, 1e5], n)) for n in sizes[0]],
-        flags=[torch.tensor((rng.random(n) < 0.3) * FREE, dtype=torch.uint8) for n in sizes[0]],
+        flags=[torch.tensor(rng.choice([0, 0, FREE, UNMATCHED_IGNORED, 3], n), dtype=torch.uint8) for n in sizes[0]],
     )
     check(op, batch, MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [0, 1, 10], WANT_MATCHES))
 
@@ -236,6 +266,27 @@ def test_nothing_found_leaves_the_error_code(op: Op) -> None:
     assert int(op(random_scene(np.random.default_rng(2)).batch(), MatchRule.make(*RULES["coco"])).error) == NO_ERROR
 
 
+@pytest.mark.smoke
+def test_errors_go_into_the_word_that_is_given() -> None:
+    batch, rule = sized_scene([(20, 4)] * 3).batch(), MatchRule.make(*RULES["coco"])
+    run = simulated_kernel(_assign_cuda.run)
+    word = torch.tensor(NO_ERROR)
+    assert run(batch, rule, word).error is word and int(word) == NO_ERROR
+    batch.scores[1][7] = float("nan")
+    own = run(batch, rule).error
+    assert describe_box(int(own)) == "preds[1]['scores'][7] must not be NaN"
+    for held, expected in ((NO_ERROR, own), (own + 16, own), (own - 16, own - 16)):
+        word.fill_(held)
+        assert run(batch, rule, word).error is word and word == expected
+
+
+def test_columns_of_other_lengths_are_rejected() -> None:
+    batch = sized_scene([(5, 4)]).batch()
+    kernel = simulated_kernel(op_module._assign_on_cuda)
+    with pytest.raises(InputError, match="scores must have 5 rows, as lengths say, but has 4"):
+        kernel(*arguments(replace(batch, scores=[batch.scores[0][:4]]), MatchRule.make(*RULES["coco"])))
+
+
 @pytest.mark.parametrize(("name", "at"), [("scores", 1), ("gt_flags", 0), ("counts", 0), ("image_ids", 1)])
 def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
     batch = random_scene(np.random.default_rng(2), images=2).batch(image_ids=list(torch.arange(2)))
@@ -248,14 +299,12 @@ def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
         kernel(*arguments(replace(batch, **{name: elsewhere}), MatchRule.make(*RULES["coco"])))
 
 
-@pytest.mark.parametrize(
-    ("constant", "value"), [("_IMAGES_BY_VALUE", 99), ("_NUMBERS_BY_VALUE", 999), ("_DETECTION_BYTES", 1)]
-)
+@pytest.mark.parametrize(("constant", "value"), [("_IMAGES_BY_VALUE", 99), ("_NUMBERS_BY_VALUE", 999)])
 def test_the_kernel_refuses_what_it_has_no_room_for(monkeypatch: pytest.MonkeyPatch, constant: str, value: int) -> None:
     monkeypatch.setattr(_assign_cuda, constant, value)
     batch = sized_scene([(1000, 1)] + [(1, 1)] * 16).batch()
     rule = MatchRule.make(np.linspace(0.05, 0.95, 70).tolist(), COCO_AREAS, [100])
-    with pytest.raises(AssertionError, match="valor_match_boxes_cuda failed with status 1"):
+    with pytest.raises(AssertionError, match="valor_assign_cuda failed with status 1"):
         simulated_kernel(op_module._assign_on_cuda)(*arguments(batch, rule))
 
 

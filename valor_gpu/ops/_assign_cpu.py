@@ -156,7 +156,7 @@ def _rows(wholes: Mapping[str, Any], batch: MatchBatch, rule: MatchRule) -> tupl
         if room:
             rows[side] = _rows_in_rooms(side, room, batch.lengths[i], rows[side])
     if batch.pairs is not None:
-        _check_pairs(wholes, rows, rule)
+        check_pairs(wholes, rows, rule)
     return rows[DETECTIONS], rows[GROUND_TRUTHS], batch.lengths.shape[1]
 
 
@@ -169,7 +169,7 @@ def _rows_in_rooms(side: str, room: int, lengths: Any, rows: int) -> int:
     return int(lengths.sum())
 
 
-def _check_pairs(wholes: Mapping[str, Any], rows: Mapping[str, int], rule: MatchRule) -> None:
+def check_pairs(wholes: Mapping[str, Any], rows: Mapping[str, int], rule: MatchRule) -> None:
     """Raises unless a batch of stored pairs has what boxes would give."""
     for name in (*_STORED, *(("hashes", "gt_hashes") if rule.options & HASHED else ())):
         if name not in wholes and rows[COLUMNS[name].side]:

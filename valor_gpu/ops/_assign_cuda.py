@@ -1,11 +1,15 @@
-"""Launches ``assign`` on CUDA: what travels in kernel parameters, what through pinned memory, the workspace."""
+"""Launches ``assign`` on CUDA: tables of images in kernel parameters, constants that stay on the device, workspace.
+
+Everything here can be captured in a CUDA graph: nothing waits for the device and nothing pins memory.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,17 +19,20 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_same_device
 from valor_gpu.errors import InputError
+from valor_gpu.ops import _assign_cpu, _device_tables
 from valor_gpu.ops._launch import launching
-from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.match_batch import (
     COLUMNS,
     DETECTIONS,
+    GROUND_TRUTHS,
     TYPED,
-    WANT_MATCHES,
+    BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
+    Pairs,
     SegmentWords,
     allocate,
     check_sizes,
@@ -34,27 +41,29 @@ from valor_gpu.ops.match_batch import (
 _DEVICE = attrgetter("device")
 _CODES = {**FLOAT_TYPES, **INT_TYPES}
 _DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
-_IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/matching.cu, which refuses a call that disagrees
+_IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/assign.cu, which refuses a call that disagrees
 _NUMBERS_BY_VALUE = 64
-_DETECTION_BYTES, _GROUND_TRUTH_BYTES = 16, 72
+_FIELDS = tuple(name for name, _ in SegmentWords._fields_)
+_SINGLES = ("counts", "gt_counts")
 
 
-def run(batch: MatchBatch, rule: MatchRule) -> Matched:
-    """Matches a batch of boxes on its device, without waiting for it; see :func:`valor_gpu.ops.assign.assign`."""
-    if batch.pairs is not None:
-        raise InputError("pairs must be on the CPU: CUDA assigns boxes only")
-    padded = [count for count in (batch.counts, batch.gt_counts) if count is not None]
-    ids = [] if by_value(batch.image_ids) else batch.image_ids
-    columns = {name: getattr(batch, name) for name in COLUMNS}
-    check_one_device({**columns, "counts": padded, "image_ids": ids})
-    rows = (sum(map(len, batch.labels)), sum(map(len, batch.gt_labels)), batch.lengths.shape[1])
+def run(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matched:
+    """Matches a batch on its device, without waiting for it; see :func:`valor_gpu.ops.assign.assign`.
+
+    Args:
+        batch: the images.
+        rule: the choices of the run.
+        error: int64 ``[]`` on that device, lowered to the first error of the batch; None for a new one.
+    """
+    device = check_one_device(_tensors(batch))
+    sizes = batch.lengths.tolist()
+    rows = (sum(sizes[0]), sum(sizes[1]), len(sizes[0]))
     check_sizes(rows, batch.lengths)
-    like = batch.labels[0]
-    out = allocate(lambda shape, dtype: like.new_empty(shape, dtype=_DTYPES[dtype]), rows, rule)
-    out.error.fill_(NO_ERROR)
-    if rule.options & WANT_MATCHES:
-        out.matches.fill_(-1)
-    launch(segment_table(batch), batch, rule, out)
+    _check_rows(batch, rows, rule)
+    out = allocate(lambda shape, dtype: torch.empty(shape, dtype=_DTYPES[dtype], device=device), rows, rule)
+    out = out._replace(error=out.error.fill_(NO_ERROR) if error is None else error)
+    if rows[2]:
+        _launch(batch, rule, sizes, out)
     return out
 
 
@@ -62,10 +71,10 @@ def check_one_device(columns: Mapping[str, Sequence[Tensor]]) -> torch.device:
     """The device of all tensors; raises :class:`InputError` that names one which lies elsewhere.
 
     Args:
-        columns: tensors by the name of the argument that holds them; the first argument holds at least one.
+        columns: tensors by the name of the argument that holds them; one argument at least holds some.
     """
-    name, first = next((name, tensors[0]) for name, tensors in columns.items())
     devices = set().union(*(map(_DEVICE, tensors) for tensors in columns.values()))
+    name, first = next((name, tensors[0]) for name, tensors in columns.items() if tensors)
     if len(devices) > 1:
         for other, tensors in columns.items():
             for i, tensor in enumerate(tensors):
@@ -73,26 +82,145 @@ def check_one_device(columns: Mapping[str, Sequence[Tensor]]) -> torch.device:
     return first.device
 
 
-def by_value(image_ids: Sequence[Tensor]) -> bool:
+def _check_rows(batch: MatchBatch, rows: tuple[int, int, int], rule: MatchRule) -> None:
+    """Raises where a tensor for all images has not the rows that the lengths give, or stored pairs lack a column."""
+    for name, column in COLUMNS.items():
+        need = rows[int(column.side != DETECTIONS)]
+        if len(tensors := getattr(batch, name)) == 1 and tensors[0].shape[0] != need:
+            raise InputError(f"{name} must have {need} rows, as lengths say, but has {tensors[0].shape[0]}")
+    if batch.pairs is not None:
+        columns = {name: tensors for name in COLUMNS if (tensors := getattr(batch, name))}
+        pairs = {f"pair_{name}": value for name, value in vars(batch.pairs).items()}
+        _assign_cpu.check_pairs(columns | pairs, dict(zip((DETECTIONS, GROUND_TRUTHS), rows)), rule)
+
+
+def _tensors(batch: MatchBatch) -> dict[str, Sequence[Tensor]]:
+    """What has to lie on one device, by name."""
+    tensors = {name: getattr(batch, name) for name in COLUMNS}
+    tensors |= {name: [getattr(batch, name)] for name in _SINGLES if getattr(batch, name) is not None}
+    if batch.pairs is not None:
+        tensors |= {f"pairs.{name}": [value] for name, value in vars(batch.pairs).items()}
+    return tensors if _by_value(batch.image_ids) else {**tensors, "image_ids": batch.image_ids}
+
+
+def _by_value(image_ids: Sequence[Tensor]) -> bool:
     """Whether the ids are one CPU tensor, to be read here, not tensors whose addresses a kernel reads."""
     return len(image_ids) == 1 and not image_ids[0].is_cuda
 
 
-def segment_table(batch: MatchBatch) -> NDArray[np.int64]:
-    """The Segment table of csrc/core/match_batch.h, int64 ``[fields, I]``."""
-    fields = _fields_of_tensors(batch) if _one_each(batch) else _fields_of_arrays(batch)
-    images = batch.lengths.shape[1]
-    zeros: Any = [0] * images
-    return np.array([fields.get(name, zeros) for name, _ in SegmentWords._fields_], np.int64).reshape(-1, images)
+class _Plan(NamedTuple):
+    """How the images reach the kernel.
+
+    Attributes:
+        table: host words: a table of images, or of images with equal rows the words of their batch.
+        equal: two words, the rows of each image; None with a table.
+        words: what the kernel has to know of the plan; the first is the size of the workspace, in bytes.
+    """
+
+    table: array[int] | NDArray[np.int64]
+    equal: array[int] | None
+    words: array[int]
 
 
-def _one_each(batch: MatchBatch) -> bool:
-    images = batch.lengths.shape[1]
-    return any(len(getattr(batch, name)) == images > 1 for name in COLUMNS)
+def _launch(batch: MatchBatch, rule: MatchRule, sizes: list[list[int]], out: Matched) -> None:
+    device, images = out.detections.device, len(sizes[0])
+    with launching(device) as stream:
+        words, stored = _rule_words(batch, rule), _pair_words(batch.pairs)
+        keep, plan = _plan(batch, sizes, words, device)
+        scratch = torch.empty(plan.words[0], dtype=torch.uint8, device=device)
+        table = numbers = None
+        if plan.equal is None and images > _IMAGES_BY_VALUE:
+            table = _device_tables.upload(np.frombuffer(plan.table, np.int64), device)
+        if len(rule.numbers()) > _NUMBERS_BY_VALUE:
+            numbers = _device_tables.constant(rule.numbers(), device)
+        native.function("valor_cuda", "valor_assign_cuda", "ppqpppppppppppp")(
+            _address(plan.table), _address(table), images, _address(plan.equal), _address(plan.words), words,
+            _address(numbers), _address(stored), *map(Tensor.data_ptr, out), scratch.data_ptr(), stream,
+        )  # fmt: skip
+        del keep
+
+
+def _address(words: array[int] | NDArray[np.int64] | Tensor | None) -> int:
+    if words is None:
+        return 0
+    if isinstance(words, Tensor):
+        return words.data_ptr()
+    return words.buffer_info()[0] if isinstance(words, array) else words.ctypes.data
+
+
+def _rule_words(batch: MatchBatch, rule: MatchRule) -> bytes:
+    """The Rule of csrc/core/match_batch.h with its numbers, for the dtypes of ``batch``."""
+    columns = {name: getattr(batch, name) for name in TYPED}
+    types = {name: _CODES[tensors[0].dtype] if tensors else 0 for name, tensors in columns.items()}
+    return rule.words(types, batch.box_format, batch.gt_box_format)
+
+
+def _pair_words(pairs: Pairs | None) -> array[int] | None:
+    """The Pairs of csrc/core/match_batch.h."""
+    return None if pairs is None else array("q", [*map(Tensor.data_ptr, vars(pairs).values()), len(pairs.similarities)])
+
+
+def _plan(
+    batch: MatchBatch, sizes: list[list[int]], rule_words: bytes, device: torch.device
+) -> tuple[Tensor | None, _Plan]:
+    """The plan, and what it holds the address of."""
+    images = len(sizes[0])
+    native_plan = native.function("valor_cuda", "valor_plan_assign_cuda", "pqppqpp")
+    found, stored = array("q", bytes(24)), int(batch.pairs is not None)
+    equal = _equal(batch, sizes)
+    if equal is not None:
+        native_plan(0, images, _address(equal), rule_words, stored, 0, _address(found))
+        ids = batch.image_ids[0] if batch.image_ids else None
+        if ids is not None and ids.device != device:
+            ids = _device_tables.upload(ids.contiguous().numpy(), device)
+        return ids, _Plan(_batch_words(batch, images, ids), equal, found)
+    segments = segment_table(batch, sizes)
+    table = array("q", bytes(8 * (len(_FIELDS) + 2) * images))
+    native_plan(_address(segments), images, 0, rule_words, stored, _address(table), _address(found))
+    return None, _Plan(table, None, found)
+
+
+def _equal(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | None:
+    """The rows of each image, if all have as many and every column is one tensor: these need no table."""
+    one = all(len(getattr(batch, name)) <= 1 for name in COLUMNS) and len(batch.image_ids) <= 1
+    if not one or any(min(side) != max(side) for side in sizes):
+        return None
+    return array("q", [side[0] for side in sizes])
+
+
+def _batch_words(batch: MatchBatch, images: int, ids: Tensor | None) -> array[int]:
+    """The Batch of csrc/core/match_batch.h, without lengths and pairs."""
+    words = {name: getattr(batch, name).data_ptr() for name in _SINGLES if getattr(batch, name) is not None}
+    for name, column in COLUMNS.items():
+        for tensor in getattr(batch, name):
+            words[name] = tensor.data_ptr()
+            words[f"{name}_stride"] = tensor.element_size() * column.width
+    if ids is not None:
+        words["image_ids"] = ids.data_ptr()
+    return array("q", bytes(BatchWords(**words, images=images)))
+
+
+def segment_table(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | NDArray[np.int64]:
+    """The Segments of csrc/core/match_batch.h, field by field, int64 ``[fields, I]``.
+
+    Python integers are the fastest way for a batch of a training loop, whose tensors are many and small; numpy for one
+    tensor of thousands of images.
+    """
+    images = len(sizes[0])
+    if any(len(getattr(batch, name)) == images > 1 for name in COLUMNS):
+        fields, zeros = _fields_of_tensors(batch, sizes), [0] * images
+        words: list[int] = []
+        for name in _FIELDS:
+            words += fields.get(name, zeros)
+        return array("q", words)
+    arrays = _fields_of_arrays(batch)
+    table = np.zeros((len(_FIELDS), images), np.int64)
+    for name, values in arrays.items():
+        table[_FIELDS.index(name)] = values
+    return table
 
 
 def _fields_of_arrays(batch: MatchBatch) -> dict[str, Any]:
-    """Fields of a batch of one tensor for thousands of images: numpy is the fastest."""
     sizes = batch.lengths.numpy()
     firsts = np.cumsum(sizes, axis=1) - sizes
     every = 8 * np.arange(batch.lengths.shape[1])
@@ -101,12 +229,8 @@ def _fields_of_arrays(batch: MatchBatch) -> dict[str, Any]:
         for tensor in getattr(batch, name)[:1]:
             first = firsts[int(column.side != DETECTIONS)]
             fields[name] = tensor.data_ptr() + first * (tensor.element_size() * column.width)
-    if by_value(batch.image_ids):
-        fields["id"] = batch.image_ids[0].numpy()
-    elif batch.image_ids:
-        fields["id_address"] = batch.image_ids[0].data_ptr() + every
-    fields["has_id"] = np.full_like(every, bool(batch.image_ids))
-    for name in ("counts", "gt_counts"):
+    fields |= _fields_of_ids(batch, len(every))
+    for name in _SINGLES:
         if (count := getattr(batch, name)) is not None:
             fields[name] = count.data_ptr() + every
     return fields
@@ -117,56 +241,32 @@ def _sizes(sizes: Any, firsts: Any) -> dict[str, Any]:
     return dict(zip(names, (*sizes, *firsts)))
 
 
-def _fields_of_tensors(batch: MatchBatch) -> dict[str, Any]:
-    """Fields of a batch of a training loop, whose tensors are many and small: Python integers are the fastest."""
-    sizes = batch.lengths.tolist()
+def _fields_of_tensors(batch: MatchBatch, sizes: list[list[int]]) -> dict[str, Any]:
     images = len(sizes[0])
     firsts = [[0, *accumulate(size)][:images] for size in sizes]
     fields: dict[str, Any] = _sizes(sizes, firsts)
     for name, column in COLUMNS.items():
         tensors = getattr(batch, name)
         if len(tensors) == images:
-            fields[name] = list(map(Tensor.data_ptr, tensors))
+            fields[name] = map(Tensor.data_ptr, tensors)
         elif tensors:
             base, step = tensors[0].data_ptr(), tensors[0].element_size() * column.width
             fields[name] = [base + step * first for first in firsts[int(column.side != DETECTIONS)]]
+    for name in _SINGLES:
+        if (count := getattr(batch, name)) is not None:
+            base = count.data_ptr()
+            fields[name] = range(base, base + 8 * images, 8)
+    return fields | _fields_of_ids(batch, images)
+
+
+def _fields_of_ids(batch: MatchBatch, images: int) -> dict[str, Any]:
     ids = batch.image_ids
-    if by_value(ids):
-        fields["id"] = ids[0].tolist()
-    elif ids:
-        fields["id_address"] = list(map(Tensor.data_ptr, ids))
-    fields["has_id"] = [int(bool(ids))] * images
-    return fields
-
-
-def rule_words(batch: MatchBatch, rule: MatchRule) -> bytes:
-    """The Rule of csrc/core/match_batch.h with its numbers, for the dtypes of ``batch``."""
-    columns = {name: getattr(batch, name) for name in TYPED}
-    types = {name: _CODES[tensors[0].dtype] if tensors else 0 for name, tensors in columns.items()}
-    return rule.words(types, batch.box_format, batch.gt_box_format)
-
-
-def launch(table: NDArray[np.int64], batch: MatchBatch, rule: MatchRule, out: Matched) -> None:
-    """Runs the kernel on the current stream; nothing here waits for the device.
-
-    Args:
-        table: what :func:`segment_table` gives.
-        batch: the images.
-        rule: the choices of the run.
-        out: output on the device.
-    """
-    device, images = out.detections.device, batch.lengths.shape[1]
-    workspace = _DETECTION_BYTES * out.detections.shape[0] + _GROUND_TRUTH_BYTES * out.ground_truths.shape[0]
-    segments = choices = None
-    with launching(device) as stream:
-        scratch = torch.empty(workspace, dtype=torch.uint8, device=device)
-        if images > _IMAGES_BY_VALUE:
-            segments = to_device(torch.from_numpy(table), device)
-        numbers = rule.numbers()
-        if len(numbers) > _NUMBERS_BY_VALUE:
-            choices = to_device(torch.from_numpy(numbers), device)
-        native.function("valor_cuda", "valor_match_boxes_cuda", "ppqppppppppqp")(
-            table.ctypes.data, 0 if segments is None else segments.data_ptr(), images, rule_words(batch, rule),
-            0 if choices is None else choices.data_ptr(), *map(Tensor.data_ptr, out), scratch.data_ptr(),
-            workspace, stream,
-        )  # fmt: skip
+    if not ids:
+        return {}
+    known = {"has_id": [1] * images}
+    if _by_value(ids):
+        return {**known, "id": ids[0].tolist()}
+    if len(ids) == images:
+        return {**known, "id_address": [*map(Tensor.data_ptr, ids)]}
+    base = ids[0].data_ptr()
+    return {**known, "id_address": range(base, base + 8 * images, 8)}

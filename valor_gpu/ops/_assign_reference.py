@@ -140,7 +140,7 @@ def _stored_pairs(rule: _Rule, image: Image, pairs: Pairs, first: int) -> tuple[
         kind = 0
         if not 0 <= begin <= end <= total:
             kind = _PAIR_OFFSETS
-        elif not begin <= used <= end:
+        elif not begin <= used <= min(end, begin + len(image.gt_labels)):
             kind = _PAIR_COUNT
         if kind == 0:
             candidates = list(zip(pairs.similarities[begin:used].tolist(), pairs.ground_truths[begin:used].tolist()))

@@ -1,0 +1,72 @@
+"""Tables of the host on a CUDA device: constants are kept there, others travel in kernel parameters.
+
+Nothing here pins memory, so that a CUDA graph can capture an op that calls it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.ops._launch import launching
+
+ROOM = 64
+"""So many constant tables are kept; the one that was not used for longest goes first."""
+
+_tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
+_lock = threading.Lock()
+
+
+def constant(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Returns a copy of constant values on the device: thresholds, recall grids and the like.
+
+    The first use of a table on a device waits for the copy; later ones find it there. During the capture of a CUDA
+    graph a table that is not there yet becomes part of the graph.
+
+    Args:
+        values: contiguous, of a dtype of 8 bytes; they must not change afterwards.
+        device: where kernels read them; for the CPU (kernels under csrc/sim) the values themselves.
+    """
+    if device.type == "cpu":
+        return torch.from_numpy(values)
+    key = (device, values.dtype.str, values.shape, values.tobytes())
+    with _lock:
+        if (found := _tables.get(key)) is not None:
+            _tables.move_to_end(key)
+            return found
+    if torch.cuda.is_current_stream_capturing():
+        return upload(values.reshape(-1).view(np.int64), device).view(_dtype(values)).reshape(values.shape)
+    table = torch.from_numpy(values).to(device)
+    with _lock:
+        _tables[key] = table
+        while len(_tables) > ROOM:
+            _tables.popitem(last=False)
+    return table
+
+
+def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Returns int64 ``[N]`` on the device with the given words, which kernels of the current stream may read.
+
+    They travel in the parameters of kernels, 500 words each: the host does not wait, and a CUDA graph can capture it.
+
+    Args:
+        words: int64 ``[N]``, contiguous.
+        device: a CUDA device, or the CPU (kernels under csrc/sim).
+    """
+    table = torch.empty(len(words), dtype=torch.int64, device=device)
+    with launching(device) as stream:
+        native.function("valor_cuda", "valor_upload_cuda", "pqpp")(
+            words.ctypes.data, len(words), table.data_ptr(), stream
+        )
+    return table
+
+
+def _dtype(values: NDArray[Any]) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, values.dtype)).dtype
