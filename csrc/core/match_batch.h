@@ -19,32 +19,35 @@ namespace valor {
 // One image: addresses of its first rows, its id (id_address: 0, or where an int64 id lies), row counts (what
 // shapes the output), where the int64 counts of valid rows lie if the batch is padded (0: all rows are
 // valid), and the first output rows.
-#define VALOR_SEGMENT_FIELDS(X)                                                                          \
-  VALOR_DETECTION_COLUMNS(X)                                                                             \
-  VALOR_GROUND_TRUTH_COLUMNS(X)                                                                          \
-  X(id) X(id_address) X(has_id) X(detections) X(ground_truths) X(counts) X(gt_counts) X(first_detection) \
-      X(first_ground_truth)
+#define VALOR_SEGMENT_FIELDS(X) \
+  VALOR_DETECTION_COLUMNS(X)    \
+  VALOR_GROUND_TRUTH_COLUMNS(X) \
+  X(id)                         \
+  X(id_address)                 \
+  X(has_id) X(detections) X(ground_truths) X(counts) X(gt_counts) X(first_detection) X(first_ground_truth)
 
 // The choices of a run: thresholds float64 [T], of kCoco already min(t, 1 - 1e-10); area_ranges float64 [A,
 // 2], both ends included; limits int64 [M], ascending max-detection limits; a kind of rule; dtype codes.
-#define VALOR_RULE_FIELDS(X)                                                                            \
-  X(thresholds)                                                                                         \
-  X(num_thresholds)                                                                                     \
-  X(area_ranges) X(num_areas) X(limits) X(num_limits) X(box_format) X(gt_box_format) X(options) X(kind) \
-      X(boxes_type) X(scores_type) X(labels_type) X(gt_boxes_type) X(gt_labels_type) X(gt_flags_type)   \
-          X(gt_areas_type)
+#define VALOR_RULE_FIELDS(X)                                                                             \
+  X(thresholds)                                                                                          \
+  X(num_thresholds)                                                                                      \
+  X(area_ranges)                                                                                         \
+  X(num_areas)                                                                                           \
+  X(limits) X(num_limits) X(box_format) X(gt_box_format) X(options) X(kind) X(boxes_type) X(scores_type) \
+      X(labels_type) X(gt_boxes_type) X(gt_labels_type) X(gt_flags_type) X(gt_areas_type)
 
 // A batch whose columns are one array each for all images: where each begins (0: absent), the bytes of a row;
 // row counts of all images; lengths int64 [2, I]; image_ids, counts and gt_counts 0 or int64 [I]; stored
 // pairs (see Pairs).
-#define VALOR_BATCH_FIELDS(X)                                                                             \
-  VALOR_DETECTION_COLUMNS(X)                                                                              \
-  VALOR_GROUND_TRUTH_COLUMNS(X)                                                                           \
-  X(boxes_stride) X(scores_stride) X(labels_stride) X(areas_stride) X(flags_stride) X(hashes_stride)      \
-      X(gt_boxes_stride) X(gt_labels_stride) X(gt_flags_stride) X(gt_areas_stride) X(gt_own_areas_stride) \
-          X(gt_hashes_stride) X(images) X(detections) X(ground_truths) X(lengths) X(image_ids) X(counts)  \
-              X(gt_counts) X(pair_offsets) X(pair_counts) X(pair_ground_truths) X(pair_similarities)      \
-                  X(pairs) X(room) X(gt_room)
+#define VALOR_BATCH_FIELDS(X)                                                                              \
+  VALOR_DETECTION_COLUMNS(X)                                                                               \
+  VALOR_GROUND_TRUTH_COLUMNS(X)                                                                            \
+  X(boxes_stride)                                                                                          \
+  X(scores_stride)                                                                                         \
+  X(labels_stride) X(areas_stride) X(flags_stride) X(hashes_stride) X(gt_boxes_stride) X(gt_labels_stride) \
+      X(gt_flags_stride) X(gt_areas_stride) X(gt_own_areas_stride) X(gt_hashes_stride) X(images)           \
+          X(detections) X(ground_truths) X(lengths) X(image_ids) X(counts) X(gt_counts) X(pair_offsets)    \
+              X(pair_counts) X(pair_ground_truths) X(pair_similarities) X(pairs) X(room) X(gt_room)
 
 #define VALOR_FIELD(name) int64_t name;
 

@@ -43,7 +43,7 @@ _CODES = {**FLOAT_TYPES, **INT_TYPES}
 _DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
 _IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/assign.cu, which refuses a call that disagrees
 _NUMBERS_BY_VALUE = 64
-_FIELDS = tuple(name for name, _ in SegmentWords._fields_)
+_FIELDS = tuple(field[0] for field in SegmentWords._fields_)
 _SINGLES = ("counts", "gt_counts")
 
 
@@ -84,6 +84,8 @@ def check_one_device(columns: Mapping[str, Sequence[Tensor]]) -> torch.device:
 
 def _check_rows(batch: MatchBatch, rows: tuple[int, int, int], rule: MatchRule) -> None:
     """Raises where a tensor for all images has not the rows that the lengths give, or stored pairs lack a column."""
+    if batch.room or batch.gt_room:
+        raise InputError(f"room must be 0 on CUDA, where counts tell padding, but is {batch.room or batch.gt_room}")
     for name, column in COLUMNS.items():
         need = rows[int(column.side != DETECTIONS)]
         if len(tensors := getattr(batch, name)) == 1 and tensors[0].shape[0] != need:
