@@ -19,6 +19,7 @@ from testing import examples_histogram as sweeps
 from testing import examples_labels as labels
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
+from testing import examples_rotated as rotated
 from testing import formats
 from testing.datasets import BoxDataset
 from testing.parity import differences
@@ -62,6 +63,11 @@ class Example:
     output: int | None = None
 
 
+def tuple_of(result: Any) -> tuple[Any, ...]:
+    """The tensors of a result."""
+    return tuple(pytree.tree_leaves(result))
+
+
 @dataclass(frozen=True)
 class Row:
     """One op.
@@ -71,12 +77,14 @@ class Row:
         examples: arguments that decide parity; with True only those that take milliseconds.
         load: arguments at the scale of a scene.
         host: arguments that stay on the CPU, since their values shape allocations.
+        defined: what of a result is defined, all of it by default.
     """
 
     op: str
     examples: Callable[[bool], Iterator[Example]]
     load: Callable[[BoxDataset], Arguments]
     host: frozenset[str] = frozenset()
+    defined: Callable[[Any], Any] = tuple_of
 
 
 def find(name: str) -> Op:
@@ -103,15 +111,15 @@ def disagreement(row: Row, example: Example, device: torch.device) -> str:
     kernels = {} if example.native_only else {"the reference": find(row.op).reference}
     if device.type != "cpu":
         kernels["the CPU kernel"] = call(row.op)
-    got = _outputs(call(row.op)(*place(row, example, device)), example)
+    got = _outputs(row, call(row.op)(*place(row, example, device)), example)
     for name, kernel in kernels.items():
-        if text := differences(got, _outputs(kernel(*example.arguments), example)):
+        if text := differences(got, _outputs(row, kernel(*example.arguments), example)):
             return f"against {name}: {text}"
     return ""
 
 
-def _outputs(result: Any, example: Example) -> tuple[Any, ...]:
-    outputs = tuple(pytree.tree_leaves(result))
+def _outputs(row: Row, result: Any, example: Example) -> tuple[Any, ...]:
+    outputs = row.defined(result)
     return outputs if example.output is None else (outputs[example.output],)
 
 
@@ -318,6 +326,12 @@ ROWS = {
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("auroc_and_ap", _named(ranked.examples), ranked.load),
+        Row("rotated_iou", _named(rotated.iou_examples), rotated.iou_load),
+        Row(
+            *("rotated_pairs", _named(rotated.pair_examples), rotated.pair_load),
+            host=frozenset({"lengths"}),
+            defined=rotated.defined,
+        ),
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }

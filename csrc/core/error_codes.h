@@ -36,9 +36,13 @@ enum BoxError : int64_t {
   kPairSimilarity = 13,   // NaN
   kPairOrder = 14,        // not by similarity descending, later ground truth first
   kPairClass = 15,        // a ground truth of another class
+  // Quadrilaterals.
+  kNegativeSize = 16,  // of a detection; 17: of a ground truth
+  kNotConvex = 18,     // likewise 19
 };
 
-constexpr int kKindBits = 4, kColumnBits = 32, kBoxBits = 28;
+constexpr int kKindBits = 4, kColumnBits = 32;
+constexpr int kBoxKindBits = 5, kBoxBits = 28;
 constexpr int64_t kLastRow = (int64_t{1} << 27) - 1;  // stands for itself and for all rows after it
 
 VALOR_HD int64_t value_error(int64_t row, int64_t column, ValueError kind) {
@@ -48,7 +52,7 @@ VALOR_HD int64_t value_error(int64_t row, int64_t column, ValueError kind) {
 
 VALOR_HD int64_t box_error(int64_t image, int64_t row, int64_t kind) {
   const int64_t last_row = (int64_t{1} << kBoxBits) - 1;
-  return ((image << kBoxBits | (row < last_row ? row : last_row)) << kKindBits) | kind;
+  return ((image << kBoxBits | (row < last_row ? row : last_row)) << kBoxKindBits) | kind;
 }
 
 // The smallest code that any thread has met.

@@ -33,14 +33,14 @@ def _logical_shift(x: Tensor, by: int) -> Tensor:
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
-def _mix(x: Tensor) -> Tensor:
+def mix(x: Tensor) -> Tensor:
     """Finaliser of splitmix64 on int64 words (two's complement arithmetic wraps as unsigned does)."""
     x = (x ^ _logical_shift(x, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
     x = (x ^ _logical_shift(x, 27)) * (0x94D049BB133111EB - (1 << 64))
     return x ^ _logical_shift(x, 31)
 
 
-def _fold(state: Tensor, word: Tensor) -> Tensor:
+def fold(state: Tensor, word: Tensor) -> Tensor:
     return (state ^ word) * (0x9E3779B97F4A7C15 - (1 << 64)) + _logical_shift(state, 29)
 
 
@@ -52,17 +52,17 @@ def _row_hashes(seed: Tensor, geometry: Tensor, tail: Tensor) -> Tensor:
     """Sum of row hashes, a 64-bit word."""
     state = seed
     for word in bits(geometry).unbind(1) if geometry.ndim == 2 else [geometry]:
-        state = _fold(state, word)
-    return _mix(_fold(state, tail)).sum()
+        state = fold(state, word)
+    return mix(fold(state, tail)).sum()
 
 
 def _hashes(image: Image) -> tuple[Tensor, Tensor]:
     """(hash of the ground truths, free of their order; hash of the detections)."""
     seed = torch.full_like(image.gt_labels, 0x51AFD7ED558CCD6D)
-    tail = _fold(bits(image.gt_areas), image.gt_labels << 3 | (image.gt_flags & 7))
+    tail = fold(bits(image.gt_areas), image.gt_labels << 3 | (image.gt_flags & 7))
     ground_truths = _row_hashes(seed, image.gt_geometry, tail)
     rows = torch.arange(1, len(image.labels) + 1, device=image.labels.device)
-    records = _row_hashes(_mix(rows), image.geometry, _fold(bits(image.scores), image.labels))
+    records = _row_hashes(mix(rows), image.geometry, fold(bits(image.scores), image.labels))
     return ground_truths, records
 
 
@@ -85,7 +85,7 @@ def image_row(image: Image, image_ids: list[Tensor], i: int, rows: tuple[int, in
     """int64 ``[8]``: the row of the images table."""
     zero = torch.zeros((), dtype=torch.int64, device=image.labels.device)
     gt_hash, record_hash = _hashes(image) if options & HASHED else (zero, zero)
-    content = _mix(_fold(gt_hash, record_hash)) if options & HASHED else zero
+    content = mix(fold(gt_hash, record_hash)) if options & HASHED else zero
     if image_ids:
         content = image_ids[0].reshape(-1)[i] if len(image_ids) == 1 else image_ids[i].reshape(())
     rest = torch.tensor(rows, device=zero.device)

@@ -1,7 +1,7 @@
 """Error codes that kernels report: NO_ERROR, how a place is packed into a code, and the message of each code.
 
 Kernels return the smallest code they meet, int64 ``[]``. A code of a table of values is
-``(row << 32 | column) << 4 | kind``, a code of a batch of images ``(image << 28 | row) << 4 | kind``, so that the
+``(row << 32 | column) << 4 | kind``, a code of a batch of images ``(image << 28 | row) << 5 | kind``, so that the
 smallest is the first in reading order. csrc/core/error_codes.h packs the same way. Imports torch only to make codes.
 """
 
@@ -29,7 +29,8 @@ LAST_ROW = (1 << 27) - 1
 
 _Code = TypeVar("_Code", int, "Tensor")
 
-_KIND_BITS, _COLUMN_BITS, _BOX_BITS = 4, 32, 28
+_KIND_BITS, _COLUMN_BITS = 4, 32
+_BOX_KIND_BITS, _BOX_BITS = 5, 28
 _BOX_ERRORS = {
     1: ("preds", "boxes", "must be finite"),
     2: ("preds", "scores", "must not be NaN"),
@@ -40,6 +41,10 @@ _BOX_ERRORS = {
     7: ("target", "iscrowd", "must be 0 or 1"),
     8: ("preds", "counts", "must lie between 0 and the padded length"),
     9: ("target", "counts", "must lie between 0 and the padded length"),
+    16: ("preds", "boxes", "must have a width and a height of at least 0"),
+    17: ("target", "boxes", "must have a width and a height of at least 0"),
+    18: ("preds", "boxes", "must be the corners of a convex quadrilateral, one after another"),
+    19: ("target", "boxes", "must be the corners of a convex quadrilateral, one after another"),
 }
 
 
@@ -97,18 +102,18 @@ def describe_box(code: int) -> str:
     """Returns the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
 
     Example:
-        >>> describe_box((3 << 28 | 7) << 4 | 2)
+        >>> describe_box((3 << 28 | 7) << 5 | 2)
         "preds[3]['scores'][7] must not be NaN"
     """
-    side, name, need = _BOX_ERRORS.get(value_kind(code), ("update", "?", f"failed with code {code}"))
-    row = code >> _KIND_BITS & ((1 << _BOX_BITS) - 1)
-    image = code >> (_KIND_BITS + _BOX_BITS)
+    side, name, need = _BOX_ERRORS.get(code & ((1 << _BOX_KIND_BITS) - 1), ("update", "?", f"failed with code {code}"))
+    row = code >> _BOX_KIND_BITS & ((1 << _BOX_BITS) - 1)
+    image = code >> (_BOX_KIND_BITS + _BOX_BITS)
     return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
 
 
 def pack_box(image: int, row: int, kind: int) -> int:
     """Returns the code of a row of an image."""
-    return (image << _BOX_BITS | row) << _KIND_BITS | kind
+    return (image << _BOX_BITS | row) << _BOX_KIND_BITS | kind
 
 
 def raise_error(code: Any, describe: Callable[[int], str]) -> None:

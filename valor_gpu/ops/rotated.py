@@ -1,0 +1,303 @@
+"""Rotated boxes and convex quadrilaterals: pairwise IoU, and the pairs of a batch for matching.
+
+Intersections are exact convex polygon clipping in float64 (Sutherland and Hodgman 1974) with the origin of one of the
+two as origin. Sine, cosine and every other step are the same on all devices, so that no bit differs between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.ops import _rotated_cpu, _rotated_pairs_reference
+from valor_gpu.ops import _rotated_reference as definition
+from valor_gpu.ops._assign_cpu import Access
+from valor_gpu.ops._assign_cuda import check_one_device
+from valor_gpu.ops._launch import cpp, cuda, launching
+from valor_gpu.ops._library import register
+from valor_gpu.ops._rotated_cpu import (
+    ANGLE_DIRECTIONS,
+    ANGLE_UNITS,
+    ROTATED_FORMATS,
+    Found,
+    Side,
+    columns,
+    columns_of,
+    first_rows,
+    format_code,
+    pair_words,
+    prepare_side,
+    stored,
+)
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
+from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule, Pairs
+
+_DTYPES = {"float64": torch.float64, "int64": torch.int64, "int32": torch.int32}
+
+
+def _access(device: torch.device) -> Access:
+    """How tensors on ``device`` are read."""
+
+    def empty(shape: tuple[int, ...], dtype: str) -> Tensor:
+        return torch.empty(shape, dtype=_DTYPES[dtype], device=device)
+
+    join: Callable[[Any], Tensor] = torch.cat
+    codes = {**FLOAT_TYPES, **INT_TYPES}
+    return Access(Tensor.data_ptr, codes, join, Tensor.contiguous, empty, torch.get_num_threads)
+
+
+def rotated_box_iou(
+    boxes1: Tensor,
+    boxes2: Tensor,
+    *,
+    box_format: str = "cxcywha",
+    angle_unit: str = "degrees",
+    angle_direction: str = "counterclockwise",
+    crowd: Tensor | None = None,
+) -> Tensor:
+    """IoU of every rotated box of ``boxes1`` with every one of ``boxes2``: exact convex clipping in float64.
+
+    Rows become float64 first. Equal boxes of positive area have IoU exactly 1, boxes of area 0 have IoU 0 with all, and
+    no finite row gives NaN. Boxes whose edges are parallel to the axes have the IoU of :func:`box_iou` of their float64
+    ``cxcywh`` or ``xyxy``, to the last bit but never above 1. Exchanging the two sides changes no bit, nor does an
+    angle that is exactly 360 degrees larger. In degrees these are Detectron2's ``RotatedBoxes`` and torchvision's
+    ``CXCYWHR``; MMRotate's boxes are in radians and clockwise.
+
+    Args:
+        boxes1: float16, bfloat16, float32 or float64 ``[N, 5]`` or ``[N, 8]``.
+        boxes2: likewise with M rows, on the same device.
+        box_format: ``cxcywha``, centre, width, height (at least 0) and angle; or ``xyxyxyxy``, the corners of a convex
+            quadrilateral one after another in either direction. Both sides have this format.
+        angle_unit: ``degrees`` or ``radians``.
+        angle_direction: ``counterclockwise`` or ``clockwise``, as seen in the image, where y grows downwards.
+        crowd: bool ``[M]``: IoU with a crowd region is intersection over the area of the box of ``boxes1``.
+
+    Returns:
+        float64 ``[N, M]``.
+
+    Raises:
+        InputError: on other shapes, dtypes or devices, or naming the first row that is not finite, has a negative width
+            or height, or whose corners are not those of a convex quadrilateral by more than rounding. On CUDA this
+            check synchronises with the device.
+
+    Example:
+        >>> square = torch.tensor([[0.0, 0.0, 2.0, 2.0, 0.0]])
+        >>> rotated_box_iou(square, torch.tensor([[0.0, 0.0, 2.0, 2.0, 45.0], [1.0, 0.0, 2.0, 2.0, 90.0]]))
+        tensor([[0.7071, 0.3333]], dtype=torch.float64)
+    """
+    code = checked_format(box_format, angle_unit, angle_direction)
+    for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
+        check_type(name, boxes, Tensor)
+        check_shape(name, boxes, (None, columns_of(code)))
+        check_dtype(name, boxes, FLOAT_TYPES)
+    check_same_device(("boxes1", "boxes2"), (boxes1, boxes2))
+    if crowd is not None:
+        check_shape("crowd", crowd, (boxes2.shape[0],))
+        check_dtype("crowd", crowd, (torch.bool,))
+        check_same_device(("boxes1", "crowd"), (boxes1, crowd))
+    iou, error = _IOU(boxes1, boxes2, crowd, code)
+    raise_error(error, _describe_row)
+    return iou  # type: ignore[no-any-return]
+
+
+def checked_format(box_format: str, angle_unit: str, angle_direction: str) -> int:
+    """Returns the code of a format; raises :class:`InputError` for names that are none."""
+    check_choice("box_format", box_format, ROTATED_FORMATS)
+    check_choice("angle_unit", angle_unit, ANGLE_UNITS)
+    check_choice("angle_direction", angle_direction, ANGLE_DIRECTIONS)
+    return format_code(box_format, angle_unit, angle_direction)
+
+
+def _describe_row(code: int) -> str:
+    """The message of a code whose image is 0: the argument and the row."""
+    return describe_box(code).replace("preds[0]['boxes']", "boxes1").replace("target[0]['boxes']", "boxes2")
+
+
+# ------------------------------------------------------------------------------------------------------ rotated_iou
+
+
+def _iou_by_reference(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
+    """The definition: valor_gpu/ops/_rotated_reference.py for every pair."""
+    (quads1, error1), (quads2, error2) = (
+        definition.load_rows(b, code, 0, bool(side)) for side, b in enumerate((boxes1, boxes2))
+    )
+    crowds = [False] * len(quads2) if crowd is None else crowd.tolist()
+    rows = [[definition.iou(a, b, flag) for b, flag in zip(quads2, crowds)] for a in quads1]
+    iou = torch.tensor(rows, dtype=torch.float64, device=boxes1.device).reshape(len(quads1), len(quads2))
+    return iou, torch.tensor(min(error1, error2), device=boxes1.device)
+
+
+def _iou_fake(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
+    iou = boxes1.new_empty((boxes1.shape[0], boxes2.shape[0]), dtype=torch.float64)
+    return iou, boxes1.new_empty((), dtype=torch.int64)
+
+
+def _iou_on_cpu(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
+    error, threads = torch.tensor(NO_ERROR), torch.get_num_threads()
+    load = native.function("valor_cpu", "valor_load_quads_cpu", "ppq")
+    sides = _loaded(boxes1, boxes2, code, error, lambda words, rows: load(words, error.data_ptr(), threads))
+    iou, arguments, _ = _iou_arguments(*sides, crowd)
+    native.function("valor_cpu", "valor_quad_iou_cpu", "pqpqppq")(*arguments, threads)
+    return iou, error
+
+
+def _iou_on_cuda(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
+    with launching(boxes1.device) as stream:
+        error = torch.full((), NO_ERROR, device=boxes1.device)
+        load = native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")
+        sides = _loaded(boxes1, boxes2, code, error, lambda words, rows: load(words, rows, error.data_ptr(), stream))
+        iou, arguments, _ = _iou_arguments(*sides, crowd)
+        native.function("valor_cuda", "valor_quad_iou_cuda", "pqpqppp")(*arguments, stream)
+    return iou, error
+
+
+def _loaded(
+    boxes1: Tensor, boxes2: Tensor, code: int, error: Tensor, load: Callable[[bytes, int], object]
+) -> tuple[Side, Side]:
+    """Loads both sides as one image each."""
+    sides = []
+    for target, boxes in enumerate((boxes1.contiguous(), boxes2.contiguous())):
+        rows = boxes.shape[0]
+        table = to_device(torch.tensor([0, rows]), boxes.device)
+        side, words = prepare_side(boxes, code, table.data_ptr(), 1, 0, bool(target), rows, _access(boxes.device))
+        load(words, rows)
+        sides.append(side)
+    return sides[0], sides[1]
+
+
+def _iou_arguments(first: Side, second: Side, crowd: Tensor | None) -> tuple[Tensor, tuple[int, ...], Tensor | None]:
+    """The matrix, what C functions take before threads or a stream, and the flags, which must live as long."""
+    n, m = first.areas.shape[0], second.areas.shape[0]
+    flags = None if crowd is None else crowd.contiguous()
+    iou = first.areas.new_empty((n, m))
+    at = 0 if flags is None else flags.data_ptr()
+    return iou, (first.quads.data_ptr(), n, second.quads.data_ptr(), m, at, iou.data_ptr()), flags
+
+
+_IOU = register(
+    "rotated_iou(Tensor boxes1, Tensor boxes2, Tensor? crowd, int box_format) -> (Tensor, Tensor)",
+    reference=_iou_by_reference,
+    fake=_iou_fake,
+    cpu=cpp(_iou_on_cpu),
+    cuda=cuda(_iou_on_cuda),
+)
+
+
+# ---------------------------------------------------------------------------------------------------- rotated_pairs
+
+
+def rotated_pairs(batch: MatchBatch, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
+    """Returns a batch of stored pairs for :func:`valor_gpu.ops.assign.assign`, and an error code.
+
+    Pairs have a detection and a ground truth of its class (of any class with ``AGNOSTIC``) whose similarity reaches the
+    lowest threshold, every pair of the class if that is at most 0. The similarity is that of :func:`rotated_box_iou`,
+    against a crowd intersection over detection area. Areas are width x height, or that of the polygon.
+
+    Args:
+        batch: tensors; ``boxes`` and ``gt_boxes`` have the columns of the quad format that ``box_format`` and
+            ``gt_box_format`` name, see :func:`checked_format`.
+        rule: of which thresholds and options are looked at.
+
+    Returns:
+        The batch without boxes, and int64 ``[]``, an error code.
+
+    Raises:
+        InputError: on CPU tensors, for the first row that is no box. On CUDA the error code is returned instead, since
+            reading it would wait for the device.
+    """
+    found = Found(
+        *_PAIRS(
+            *(getattr(batch, name) for name in _BATCH_FIELDS),
+            float(rule.thresholds.min()),
+            bool(rule.options & AGNOSTIC),
+        )
+    )
+    if not found.error.is_cuda:
+        raise_error(found.error, describe_box)
+    return stored(batch, found), found.error
+
+
+_BATCH_FIELDS = (
+    "boxes", "labels", "gt_boxes", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts", "box_format",
+    "gt_box_format",
+)  # fmt: skip
+
+
+def _batch(*arguments: Any) -> tuple[MatchBatch, float, bool]:
+    *columns, lowest, agnostic = arguments
+    return MatchBatch(**dict(zip(_BATCH_FIELDS, columns))), lowest, agnostic
+
+
+def _pairs_on_cpu(*arguments: Any) -> Found:
+    batch, lowest, agnostic = _batch(*arguments)
+    found = _rotated_cpu.run(batch, lowest, agnostic, _access(torch.device("cpu")))
+    return found._replace(error=torch.tensor(found.error))
+
+
+def _pairs_on_cuda(*arguments: Any) -> Found:
+    batch, lowest, agnostic = _batch(*arguments)
+    device = check_one_device({
+        "labels": batch.labels, "gt_labels": batch.gt_labels, "boxes": batch.boxes, "gt_boxes": batch.gt_boxes,
+        "gt_flags": batch.gt_flags, "counts": [c for c in (batch.counts, batch.gt_counts) if c is not None],
+    })  # fmt: skip
+    access, firsts, images = _access(device), first_rows(batch.lengths), batch.lengths.shape[1]
+    detections, ground_truths, pairs = (int(n) for n in firsts[:, -1])
+    with launching(device) as stream:
+        given = columns(batch, (detections, ground_truths), access)
+        table, error = to_device(torch.from_numpy(firsts), device), torch.full((), NO_ERROR, device=device)
+        sides = []
+        for side, (name, counts) in enumerate((("boxes", "counts"), ("gt_boxes", "gt_counts"))):
+            made, words = prepare_side(
+                given.arrays[name], (batch.box_format, batch.gt_box_format)[side], table[side].data_ptr(), images,
+                given.addresses[counts], bool(side), (detections, ground_truths)[side], access,
+            )  # fmt: skip
+            native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")(
+                words, (detections, ground_truths)[side], error.data_ptr(), stream
+            )
+            sides.append(made)
+        out = Pairs(*(access.empty(shape, dtype) for shape, dtype in (
+            ((detections + 1,), "int64"), ((detections,), "int32"), ((pairs,), "int32"), ((pairs,), "float64"),
+        )))  # fmt: skip
+        made_of = tuple(vars(out).values())
+        task = pair_words(given, sides, table.data_ptr(), images, lowest, agnostic, access, made_of)
+        native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp")(task, detections, stream)
+    (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
+    return Found(
+        out.offsets, out.counts, out.ground_truths, out.similarities, areas, gt_areas, hashes, gt_hashes, error
+    )
+
+
+def _pairs_by_reference(*arguments: Any) -> Found:
+    batch, lowest, agnostic = _batch(*arguments)
+    device = batch.labels[0].device if batch.labels else torch.device("cpu")
+    return _rotated_pairs_reference.run(batch, lowest, agnostic, device)
+
+
+def _pairs_fake(*arguments: Any) -> Found:
+    batch, _, _ = _batch(*arguments)
+    context = torch.library.get_ctx()
+    detections, ground_truths, pairs = (context.new_dynamic_size() for _ in range(3))
+    like = batch.labels[0] if batch.labels else batch.lengths
+    shapes = (
+        (detections + 1, "int64"), (detections, "int32"), (pairs, "int32"), (pairs, "float64"), (detections, "float64"),
+        (ground_truths, "float64"), (detections, "int64"), (ground_truths, "int64"),
+    )  # fmt: skip
+    made = [like.new_empty((n,), dtype=_DTYPES[dtype]) for n, dtype in shapes]
+    return Found._make([*made, like.new_empty((), dtype=torch.int64)])
+
+
+_PAIRS = register(
+    "rotated_pairs(Tensor[] boxes, Tensor[] labels, Tensor[] gt_boxes, Tensor[] gt_labels, Tensor[] gt_flags,"
+    " Tensor lengths, Tensor? counts, Tensor? gt_counts, int box_format, int gt_box_format, float lowest,"
+    " bool agnostic) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reference=_pairs_by_reference,
+    fake=_pairs_fake,
+    cpu=cpp(_pairs_on_cpu),
+    cuda=cuda(_pairs_on_cuda),
+)
