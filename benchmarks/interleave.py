@@ -153,14 +153,14 @@ def _row(path: str, tool: Tool, plan: Plan, runs: list[dict[str, Any]], sides: S
             "largest_difference": worst.difference,
             plan.case.number: runs[0]["outcome"]["stats"][0],
         },
-        **{name: _spread([run[name] for run in runs]) for name in ("seconds", "cpu_seconds", "peak_mb", "resident_mb")},
-        "import_seconds": _spread([run["import_seconds"] for run in runs]),
+        **{name: spread([run[name] for run in runs]) for name in ("seconds", "cpu_seconds", "peak_mb", "resident_mb")},
+        "import_seconds": spread([run["import_seconds"] for run in runs]),
         "phases": {name: statistics.median(run["phases"][name] for run in runs) for name in runs[0]["phases"]},
         "load": [run["load"] for run in runs],
     }
 
 
-def _spread(values: list[float | None]) -> dict[str, Any] | None:
+def spread(values: list[float | None]) -> dict[str, Any] | None:
     """Median, smallest, largest and all values; null where the system does not report it."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import texts
+from benchmarks import shell, texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from testing.datasets import ROOT
@@ -25,15 +25,25 @@ _HEAD = """<!-- Made by benchmarks/report.py from benchmarks/results: run python
 `make bench` measures all engines interleaved in one run. An engine gets a number only after its results agreed with the
 reference; `(3.1x)` means 3.1 times the seconds, or the memory, of valor_gpu. Every run and its spread is in
 [benchmarks/results](../benchmarks/results). On a GPU machine, `python -m benchmarks.gpu_check` compares every CUDA
-kernel with its plain PyTorch definition and measures it. Importing torch, about 2 s, is not counted for any engine.
+kernel with its plain PyTorch definition and measures it. Imports are counted only where a process is timed from the
+shell; elsewhere importing torch, about 2 s, is not counted for any engine.
 """
-_SECTIONS = {"detection": "Detection", "classification": "Classification", "text": "Texts", "gpu": "On a GPU"}
+_SECTIONS = {
+    "detection": "Detection",
+    "shell": "From the shell",
+    "classification": "Classification",
+    "text": "Texts",
+    "gpu": "On a GPU",
+}
 
 # Kind, case, path, reference of a row of the summary, and how it reads; the row that we lose stays in.
 _SUMMARY = (
     ("detection", "val2017", "files", "pycocotools", "COCO AP from JSON files, {images:,} images"),
     ("detection", "val2017", "tensors", "torchmetrics + pycocotools", "COCO AP from tensors, {images:,} images"),
     ("detection", "objects365", "files", "pycocotools", "AP at Objects365 scale from JSON files, {images:,} images"),
+    ("shell", "100", "shell", "pycocotools", "the same from the shell, imports included, {images:,} images"),
+    ("shell", "5k", "shell", "pycocotools", "the same from the shell, imports included, {images:,} images"),
+    ("shell", "60k", "shell", "pycocotools", "the same from the shell, imports included, {images:,} images"),
     ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
     ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
     ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
@@ -152,7 +162,12 @@ def _ran(row: Row) -> bool:
     return bool(row["status"] != "not run")
 
 
-TEXTS = {"detection": detection_text, "classification": classification_text, "text": texts.report}
+TEXTS = {
+    "detection": detection_text,
+    "shell": shell.report,
+    "classification": classification_text,
+    "text": texts.report,
+}
 """What shows results of each kind."""
 
 
@@ -193,6 +208,7 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> str:
             for row in rows
             if (row["case"], row["path"], row["status"]) == (case, path, "ok")
         }
+        seconds.pop(shell.SCRIPT, None)
         ours = seconds.pop("valor_gpu", None)
         if ours is None or not seconds:
             continue
@@ -231,7 +247,7 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
     """Kind to the stored results that are shown, oldest first."""
     found = {kind: stored(kind, folder) for kind in _SECTIONS}
     return {
-        kind: newest_of_each_case(some) if kind in ("detection", "classification") else some
+        kind: newest_of_each_case(some) if kind in ("detection", "shell", "classification") else some
         for kind, some in found.items()
     }
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import interleave, machine, report, run, worker
+from benchmarks import detection, interleave, machine, report, run, worker
 from benchmarks.baselines import OURS, TOOLS, Clock, Tool
 from benchmarks.verify import REFERENCE, RULES, STATS, Outcome, digest, verdict
 from testing import datasets, formats, registry
@@ -266,8 +266,8 @@ def test_big_cases_are_held_against_pycocotools_on_a_small_version_first(monkeyp
         small = plan.size == LVIS.quick_images
         return {t.name: [measured(1.0, "b" if small and t.name == "wrong" else "a")] for t in wanted}
 
-    monkeypatch.setattr(run, "interleaved_runs", take)
-    rows = run.compare("files", replace(PLAN, case=LVIS, size=LVIS.images, big=True))
+    monkeypatch.setattr(detection, "interleaved_runs", take)
+    rows = detection.compare("files", replace(PLAN, case=LVIS, size=LVIS.images, big=True))
     assert asked == [(100, [OURS, "peer", "wrong", REFERENCE]), (5_000, [OURS, "peer"])]
     assert {row["tool"]: row["status"] for row in rows} == {
         OURS: "ok", "peer": "ok", "wrong": "mismatch", REFERENCE: "not run",
