@@ -12,6 +12,7 @@ import pytest
 
 import valor_gpu
 from tools import make_api_surface
+from valor_gpu import native
 
 HEAVY = ("torch", "numpy", "torchmetrics", "triton", "matplotlib", "pycocotools")
 DATA = Path(__file__).parent.parent / "examples" / "data"
@@ -41,11 +42,72 @@ def test_nothing_is_loaded_before_it_is_used(program: str, allowed: set[str]) ->
     assert loaded_by(program) <= allowed
 
 
-def test_detecting_loads_no_torchmetrics_and_no_matplotlib_and_touches_no_cuda() -> None:
-    arguments = ["detect", "--gt", str(DATA / "instances_val2014_100.json"), "--quiet"]
-    arguments += ["--dt", str(DATA / "instances_val2014_fakebbox100_results.json")]
-    program = f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0\n"
-    assert loaded_by(program + "import torch\nassert not torch.cuda.is_initialized()") == {"torch", "numpy"}
+FILES = [
+    str(DATA / name) for name in ("instances_val2014_100.json", "instances_val2014_fakebbox100_results.json")
+]  # fmt: skip
+needs_library = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("options", "loaded"),
+    [
+        (["--quiet"], {"numpy"}),
+        (["--per-class", "--convention", "corrected"], {"numpy"}),
+        (["--json", "-"], {"numpy"}),
+        (["--json", "FOLDER/result.json", "--per-class"], {"numpy"}),
+        (["--plot", "FOLDER/curves.png"], {"numpy", "matplotlib"}),
+    ],
+)
+def test_detecting_on_the_cpu_loads_no_torch(options: list[str], loaded: set[str], tmp_path: Path) -> None:
+    arguments = ["detect", "--gt", FILES[0], "--dt", FILES[1], *(o.replace("FOLDER", str(tmp_path)) for o in options)]
+    assert loaded_by(f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0\n") == loaded
+
+
+@needs_library
+def test_a_whole_evaluation_on_the_cpu_loads_no_torch() -> None:
+    """Every attribute, both conventions, evaluation cell by cell and of results as an array."""
+    program = f"""
+import contextlib, io
+with contextlib.redirect_stdout(io.StringIO()):
+    from valor_gpu.coco import COCO, COCOeval
+
+    class ByCell(COCOeval):
+        def computeIoU(self, imgId, catId):
+            return super().computeIoU(imgId, catId)
+
+    truth = COCO({FILES[0]!r})
+    found = truth.loadRes({FILES[1]!r})
+    for kind, options in ((COCOeval, {{}}), (COCOeval, {{"convention": "corrected"}}), (ByCell, {{}})):
+        e = kind(truth, found, "bbox", device="cpu", **options)
+        if kind is ByCell:
+            e.params.imgIds = e.params.imgIds[:3]
+        e.evaluate()
+        e.accumulate()
+        e.summarize()
+        e.eval["scores"], e.ious, e.evalImgs, e._gts, e._dts, str(e)
+        e.accumulate()  # what evalImgs, now seen, holds
+        if kind is not ByCell:
+            str(e.result()), e.result().to_dict()
+"""
+    assert loaded_by(program) == {"numpy"}
+
+
+def test_help_and_version_load_nothing() -> None:
+    for option in ("--help", "--version"):
+        program = "import contextlib\nfrom valor_gpu.cli import main\nwith contextlib.suppress(SystemExit):"
+        assert loaded_by(f"{program} main([{option!r}])") == set()
+
+
+def test_a_run_does_without_what_it_does_not_need() -> None:
+    """Standard modules that cost milliseconds and serve gzip, JSON output, downloads and help alone."""
+    unwanted = ("urllib.request", "http", "ssl", "email", "gzip", "hashlib", "logging", "shutil", "tempfile", "asyncio",
+                "importlib.metadata", "unicodedata")  # fmt: skip
+    arguments = ["detect", "--gt", FILES[0], "--dt", FILES[1]]
+    program = f"import sys, numpy\nbefore = set(sys.modules)\nfrom valor_gpu.cli import main\nmain({arguments!r})\n"
+    program += f"print('found', *[name for name in {unwanted} if name in set(sys.modules) - before])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "found"
 
 
 def test_import_takes_less_than_200_ms() -> None:

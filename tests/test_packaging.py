@@ -144,7 +144,7 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
     assert "License-Expression: Apache-2.0\n" in metadata
     assert "Author: valor_gpu developers\n" in metadata
     assert "Project-URL: Homepage, https://" in metadata and "Classifier: Typing :: Typed\n" in metadata
-    assert "valor-gpu = valor_gpu.cli:main" in entry
+    assert "valor-gpu = valor_gpu.__main__:run" in entry
 
 
 def test_installed_wheel_serves_by_kernels(wheel: Path, tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import itertools
-import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, ValorError
@@ -90,7 +88,10 @@ def _complain(command: str, error: object, status: int) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line; docs/cli.md is made from it."""
-    whole = argparse.ArgumentParser("valor-gpu", description="Evaluation metrics where the tensors already are.")
+    # Whoever needs help gets it as wide as the terminal; to find out loads shutil, which building does without.
+    narrow: dict[str, Any] = {"formatter_class": lambda prog: argparse.HelpFormatter(prog, width=80)}
+    about = "Evaluation metrics where the tensors already are."
+    whole = argparse.ArgumentParser("valor-gpu", description=about, **narrow)
     whole.add_argument("--version", action="version", version=f"valor_gpu {__version__}")
     commands = whole.add_subparsers(dest="command", required=True, metavar="command")
     for name, add_options, about in (
@@ -99,7 +100,10 @@ def parser() -> argparse.ArgumentParser:
         ("doctor", _add_doctor, "versions, devices, and which kernel serves each op, and why"),
     ):
         text = f"{about[0].upper()}{about[1:]}."
-        add_options(commands.add_parser(name, help=about, description=text, allow_abbrev=False))
+        command = commands.add_parser(name, help=about, description=text, allow_abbrev=False, **narrow)
+        add_options(command)
+        command.formatter_class = argparse.HelpFormatter
+    whole.formatter_class = argparse.HelpFormatter
     return whole
 
 
@@ -178,7 +182,12 @@ def _doctor(options: argparse.Namespace) -> None:
     from valor_gpu.report.doctor import doctor_text, survey
 
     facts = survey()
-    print(json.dumps(facts, indent=2) if options.json else doctor_text(facts))
+    if options.json:
+        import json
+
+        print(json.dumps(facts, indent=2))
+    else:
+        print(doctor_text(facts))
 
 
 def _detect(options: argparse.Namespace) -> None:
@@ -215,9 +224,11 @@ def _first_byte(path: Path) -> bytes:
 
 def _inputs(options: argparse.Namespace, **files: Path) -> Inputs | None:
     """The input files, whose hashes ``--json`` needs."""
+    if options.json is None:
+        return None
     from valor_gpu.report.document import Inputs
 
-    return None if options.json is None else Inputs(files)
+    return Inputs(files)
 
 
 def _reports(options: argparse.Namespace) -> bool:
@@ -261,10 +272,10 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
     from valor_gpu.coco import COCO, COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):  # the messages of pycocotools
-        progress.step("loading torch")
-        from valor_gpu.coco.match_layout import usable_device
+        progress.step("loading libraries")
+        from valor_gpu.coco.engine import engine_on
 
-        usable_device(options.device)
+        engine_on(options.device)
         progress.step(f"reading {options.gt.name} and {options.dt.name}")
         ground_truths = COCO(options.gt)
         detections = ground_truths.loadRes(options.dt)
@@ -277,42 +288,24 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
 
 
 def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inputs: Inputs | None) -> list[Path]:
-    from valor_gpu.coco.evaluation_result import category_ids
-    from valor_gpu.report.document import document
-    from valor_gpu.report.files import draw_picture, write_json
-
     if inputs is not None:
+        from valor_gpu.coco.evaluation_result import category_ids
+        from valor_gpu.report.document import document
+        from valor_gpu.report.files import write_json
+
         categories = category_ids(evaluator.cocoGt, evaluator.params)
         write_json(options.json, document("detect", result, inputs, options.device, categories=categories))
     if options.plot is not None:
+        from valor_gpu.report.files import draw_picture
+
         draw_picture(options.plot, result, source=options.dt.name)
     return [path for path in (options.json, options.plot) if path is not None]
 
 
 def _warn(options: argparse.Namespace, evaluator: COCOeval, result: Result) -> None:
-    """Warns of rows that are left out, for the ground truth has no such category or image, and of doubtful values."""
-    import numpy as np
+    from valor_gpu.report.detection import doubts
 
-    from valor_gpu.coco.doubtful_values import describe_doubtful_values
-
-    truth = evaluator.cocoGt
-    known = {"category_id": truth.getCatIds(), "image_id": truth.getImgIds()}
-    sides = (("detection", evaluator.cocoDt.columns.annotations), ("ground truth", truth.columns.annotations))
-    for (what, rows), (name, ids) in itertools.product(sides, known.items()):
-        unknown = np.flatnonzero(~np.isin(getattr(rows, name), ids))
-        if len(unknown):
-            first, kind = int(unknown[0]), name.removesuffix("_id")
-            many = {"category": "categories", "image": "images"}[kind]
-            print(
-                f"valor-gpu {options.command}: warning: {rows.place(first)}.{name} is {getattr(rows, name)[first]},"
-                f" no {kind} of {options.gt}: {plural(len(unknown), what)} of unknown {many} left out",
-                file=sys.stderr,
-            )
-    lists = {"categories": known["category_id"], "images": known["image_id"]}
-    absent = [many for many, ids in lists.items() if not ids]
-    if not absent and not len(truth.columns.annotations):
-        absent = ["annotations, so that no number exists (-1 stands for that)"]
-    for text in (*(f"{options.gt} lists no {many}" for many in absent), *describe_doubtful_values(result.counts)):
+    for text in doubts(evaluator.cocoGt, evaluator.cocoDt, result, options.gt):
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
@@ -340,7 +333,7 @@ def _classify(options: argparse.Namespace) -> None:
     inputs = _inputs(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
-        from valor_gpu.coco.match_layout import usable_device
+        from valor_gpu.coco.torch_engine import usable_device
         from valor_gpu.report.classify import evaluate
         from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import os
 import warnings
 from collections.abc import Callable
@@ -34,6 +33,8 @@ def build_record() -> dict[str, dict[str, Any]]:
         Name of a library to ``built`` and either ``compiler``, ``version`` and for CUDA ``architectures``, or the
         ``reason`` why it is missing. Empty in a checkout where nothing was built yet.
     """
+    import json
+
     path = Path(__file__).with_name("_build.json")
     return dict(json.loads(path.read_text())) if path.exists() else {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,6 +14,8 @@ from valor_gpu.errors import InputError, MissingExtraError
 
 def require_matplotlib(purpose: str) -> None:
     """Raises :class:`MissingExtraError` unless matplotlib is installed; ``purpose`` is what needs it."""
+    import importlib.util
+
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot", purpose)
 
@@ -112,9 +113,9 @@ class Result:
     def __post_init__(self) -> None:
         for name in ("values", "counts", "reasons"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
-        names = [name for name, _ in _leaves(self.values)]
+        names = {name for name, _ in _leaves(self.values)}
         for reason in self.reasons:
-            if not any(name == reason or name.startswith(f"{reason}/") for name in names):
+            if reason not in names and not any(name.startswith(f"{reason}/") for name in names):
                 raise InputError(f"reasons must name values but got {reason!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -30,7 +30,8 @@ from tests.coco.comparison import (
 )
 from tests.fuzz import seeds
 from valor_gpu.coco import COCOeval, Params
-from valor_gpu.coco.layout import positions, stable_order
+from valor_gpu.coco.ids import positions
+from valor_gpu.coco.layout import stable_order
 from valor_gpu.errors import InputError
 
 DATA = Path(__file__).parents[1] / "data"

@@ -1,4 +1,4 @@
-"""From records to the arrays of ``COCOeval.eval``."""
+"""From records to the arrays of ``COCOeval.eval``. No torch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Cell, Positions, Selection
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import Ordered, RecordShape
-from valor_gpu.ops.curves import count_truths, order_records, precision_recall
 
 Array = NDArray[np.float64]
 
@@ -26,24 +24,26 @@ class Source:
     """Ordered records, and where their curves go.
 
     Attributes:
-        detections: uint8 detection rows.
+        engine: what ordered them and makes curves of them.
+        detections: uint8 detection rows, where the engine keeps them.
         ordered: their order by class and score.
         positives: int64 ``[K', A']`` ground truths that count.
         shape: of the rows.
         cells: [K, A] of the result, for rows whose classes are (category, area range) pairs; else None.
         take: for the axes K, A and M of the curves, the positions to take in order; None for all.
-        recalls: float64 ``[R]`` on the CPU.
+        recalls: float64 ``[R]``.
         counts: [T, R, K, A, M] of the arrays; what the curves do not fill is -1.
         strict: recall samples after the first that is not reached have precision 0, also in an unsorted grid.
     """
 
-    detections: Tensor
+    engine: Engine
+    detections: Any
     ordered: Ordered
-    positives: Tensor
+    positives: NDArray[np.int64]
     shape: RecordShape
     cells: tuple[int, int] | None
     take: tuple[Positions | None, Positions | None, Positions | None]
-    recalls: Tensor
+    recalls: Array
     counts: list[int]
     strict: bool
 
@@ -63,11 +63,12 @@ class Source:
         return recall, precision
 
     def _curves(self, full: bool) -> tuple[Array, Array, Array]:
-        grid, order = (self.recalls, None) if self.strict else torch.sort(self.recalls, stable=True)
-        curves = precision_recall(self.detections, self.ordered, self.positives, grid, self.shape, full)
-        precision, recall, scores = (curve.cpu().numpy() for curve in curves)
+        order = None if self.strict else np.argsort(self.recalls, kind="stable")
+        grid = self.recalls if order is None else self.recalls[order]
+        curves = self.engine.precision_recall(self.detections, self.ordered, self.positives, grid, self.shape, full)
+        precision, recall, scores = curves
         if order is not None:
-            back = torch.argsort(order).numpy()
+            back = np.argsort(order)
             precision, scores = precision[:, back], scores[:, back] if full else scores
         limits = self.counts[-1] if full else 1
         recall_counts = (self.counts[0], *self.counts[2:])
@@ -104,32 +105,33 @@ def source_of_records(
         counts: [T, R, K, A, M], sizes of the arrays.
         strict: pycocotools' rule for recall samples that are not reached, see :class:`Source`.
     """
-    device, shape, lengths = records.detections.device, records.shape, records.lengths
+    engine, shape, lengths = records.engine, records.shape, records.lengths
     names = sorted(set(selection.categories))
-    labels = torch.tensor(names, dtype=torch.int64, device=device)
+    labels = np.array(names, np.int64)
     starts = lengths.cumsum(1) - lengths
     positions, ground_truths = records.image_positions, records.ground_truths
     if selection.images is not None:
-        positions = positions[torch.tensor(selection.images, dtype=torch.int64)]
-        wanted = torch.zeros(lengths.shape[1], dtype=torch.bool)
+        positions = positions[np.array(selection.images, np.int64)]
+        wanted = np.zeros(lengths.shape[1], np.bool_)
         wanted[positions] = True
-        ground_truths = ground_truths[torch.repeat_interleave(wanted, lengths[1]).to(device)]
-    ordered = order_records(records.detections, starts[0, positions], lengths[0, positions], labels, shape.limits)
-    positives = count_truths(ground_truths, labels, shape.areas)
+        ground_truths = engine.choose(ground_truths, np.repeat(wanted, lengths[1]))
+    images = starts[0, positions], lengths[0, positions]
+    ordered = engine.order_records(records.detections, *images, labels, shape.limits)
+    positives = engine.count_ground_truths(ground_truths, labels, shape.areas)
     take = (
         _unless_all([names.index(k) for k in selection.categories], len(names)),
         _unless_all(selection.areas, shape.areas),
         _unless_all(limits, shape.limits),
     )
-    return Source(records.detections, ordered, positives, shape, None, take, _grid(recalls), counts, strict)
+    return Source(engine, records.detections, ordered, positives, shape, None, take, _grid(recalls), counts, strict)
 
 
 def _unless_all(positions: Positions, size: int) -> Positions | None:
     return None if positions == list(range(size)) else positions
 
 
-def _grid(recalls: Any) -> Tensor:
-    return torch.from_numpy(np.array(recalls, np.float64).reshape(-1))
+def _grid(recalls: Any) -> Array:
+    return np.array(recalls, np.float64).reshape(-1)
 
 
 def source_of_cells(
@@ -151,13 +153,13 @@ def source_of_cells(
     ascending = sorted(limits) or [0]
     rows = [np.empty((0, 13 + 2 * ((thresholds + 7) // 8)), np.uint8)]
     rows += [_rows_of_group(group, label, ascending) for label, group in enumerate(groups) if group]
-    detections = torch.from_numpy(np.concatenate(rows))
+    engine, detections = engine_on(), np.concatenate(rows)
     positives = [sum(int(np.count_nonzero(np.asarray(e["gtIgnore"]) == 0)) for e in group) for group in groups]
-    start = torch.zeros(1, dtype=torch.int64)
-    ordered = order_records(detections, start, start + len(detections), torch.arange(len(groups)), len(ascending))
+    images = np.zeros(1, np.int64), np.array([len(detections)])
+    ordered = engine.order_records(detections, *images, np.arange(len(groups)), len(ascending))
     take = None if list(limits) == ascending else [ascending.index(limit) for limit in limits]
     return Source(
-        detections, ordered, torch.tensor(positives, dtype=torch.int64).reshape(-1, 1),
+        engine, detections, ordered, np.array(positives, np.int64).reshape(-1, 1),
         RecordShape(thresholds, 1, len(ascending)), (len(cells), len(cells[0]) if cells else 0), (None, None, take),
         _grid(recalls), counts, strict,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What pycocotools keeps of every (image, category) cell: ``evalImgs`` and ``ious``, built from columns on the CPU."""
+"""What pycocotools keeps of every (image, category) cell: ``evalImgs`` and ``ious``, built from columns. No torch."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from valor_gpu.coco.engine import engine_on
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.one_cell import ZERO_SHOWN
 from valor_gpu.coco.params import Params
-from valor_gpu.ops.boxes import box_iou
-from valor_gpu.ops.curves import lane_bits
+from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
-from valor_gpu.ragged import Ragged
 
 Cell = dict[str, Any]
 
@@ -67,14 +65,14 @@ def _iou_of_cells(layout: Layout, dt_cells: _Cells, gt_cells: _Cells, cells: lis
     """float64 ``[D * G]`` IoU of each cell, row by row."""
     if not cells:
         return []
-    sides = []
+    boxes, orders, lengths = [], [], []
     for side, rows in ((layout.detections, dt_cells), (layout.ground_truths, gt_cells)):
-        order = np.concatenate([rows.order[rows.parts[c]] for c in cells])
-        lengths = torch.tensor([rows.parts[c].stop - rows.parts[c].start for c in cells])
-        sides.append((Ragged(torch.from_numpy(side.take("bbox")[order]), lengths), order))
-    crowd = torch.from_numpy(layout.ground_truths.take("iscrowd")[sides[1][1]])
-    iou = box_iou(sides[0][0], sides[1][0], box_format="xywh", crowd=crowd)
-    return [part.numpy() for part in iou]
+        orders.append(np.concatenate([rows.order[rows.parts[c]] for c in cells]))
+        lengths.append([rows.parts[c].stop - rows.parts[c].start for c in cells])
+        boxes.append(side.take("bbox")[orders[-1]])
+    sizes, crowd = np.array(lengths, np.int64), layout.ground_truths.take("iscrowd")[orders[1]]
+    pairs = engine_on().box_iou(boxes[0], boxes[1], crowd, sizes)
+    return np.split(pairs, sizes.prod(0).cumsum()[:-1])
 
 
 class _AreaColumns(NamedTuple):
@@ -132,13 +130,13 @@ def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell |
 
 def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _Matching:
     rule = match_rule(params, strict, WANT_MATCHES)
-    matched = match_layout(layout, rule, strict, torch.device("cpu"))
+    matched = match_layout(layout, rule, strict, engine_on())
     ground_truths, detections = layout.ground_truths, layout.detections
     first = np.repeat(ground_truths.lengths.cumsum() - ground_truths.lengths, detections.lengths)[dt_cells.order, None]
-    positions = matched.matches.numpy()[dt_cells.order].astype(np.int64)
-    rows = matched.detections[torch.from_numpy(dt_cells.order)]
+    positions = np.asarray(matched.matches)[dt_cells.order].astype(np.int64)
+    rows = np.asarray(matched.detections)[dt_cells.order]
     settings = positions.shape[1]
-    bits = torch.stack([lane_bits(rows, setting, 1, settings) for setting in range(settings)], 1).numpy()
+    bits = np.stack([setting_bits(rows, setting, 1, settings) for setting in range(settings)], 1)
     shown = [_shown(side.take("id"), strict) for side in (detections, ground_truths)]
     return _Matching(
         np.where(positions < 0, -1, positions + first),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -296,6 +295,8 @@ class COCO:
 
     def download(self, tarDir: str | None = None, imgIds: Sequence[int] = ()) -> int | None:
         """Fetches images (all, or those with these ids) that are not in folder ``tarDir`` from their ``coco_url``."""
+        import urllib.request  # here, since it loads http, email and ssl
+
         if tarDir is None:
             print("Please specify target directory")
             return -1

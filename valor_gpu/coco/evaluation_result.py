@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.ids import members
 from valor_gpu.ops.accumulate_types import Curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
-from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def coco_result(
     summary = _summary(arrays, params)
     values: dict[str, Any] = summary.scalars()
     if params.useCats:
-        categories = ground_truth.loadCats(params.catIds)
+        categories = _categories(ground_truth, params)
         values.update(_by_category(summary, layout, category_names(categories)))
     values["precision"] = summary.mean_precision()
     values["iou_thresholds"] = np.asarray(params.iouThrs)
@@ -63,7 +63,19 @@ def coco_result(
         "rec_thresholds": grid_choice(params.recThrs),
     }
     counts = _counts(layout, records, ground_truth, convention)
-    return Result(values, Signature(choices), counts, absent_reasons(values), plot_precision_recall)
+    return Result(values, Signature(choices), counts, absent_reasons(values), _plot)
+
+
+def _plot(result: Result, ax: Any = None, **options: Any) -> Any:
+    """Draws the picture of detection, whose module most runs do not need."""
+    from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
+
+    return plot_precision_recall(result, ax, **options)
+
+
+def _categories(ground_truth: Any, params: Any) -> list[Mapping[str, Any]]:
+    """The categories evaluated, also those that the ground truth does not list."""
+    return [ground_truth.cats.get(number, {"id": number}) for number in params.catIds]
 
 
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -84,7 +96,7 @@ def category_ids(ground_truth: Any, params: Any) -> dict[str, int]:
     """Category id by the name that results give the category; empty when categories are pooled."""
     if not params.useCats:
         return {}
-    categories = ground_truth.loadCats(params.catIds)
+    categories = _categories(ground_truth, params)
     return {name: category["id"] for name, category in zip(category_names(categories), categories)}
 
 
@@ -112,7 +124,7 @@ def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict
 def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, convention: str) -> dict[str, int]:
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
-    known = np.isin(ground_truths.image_id, images) & np.isin(ground_truths.category_id, categories)
+    known = members(ground_truths.image_id, images) & members(ground_truths.category_id, categories)
     ignored = layout.ground_truths.take("iscrowd")
     if convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
@@ -123,6 +135,6 @@ def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, conve
         "ground_truths_left_out": int((~known).sum()),
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
-        "detections_of_unknown_categories": int((~np.isin(detections.category_id, categories)).sum()),
+        "detections_of_unknown_categories": int((~members(detections.category_id, categories)).sum()),
         **count_doubtful_values(layout),
     }

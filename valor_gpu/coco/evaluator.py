@@ -1,4 +1,7 @@
-"""``COCOeval``, the evaluator of pycocotools, over our kernels. torch is imported when something is evaluated."""
+"""``COCOeval``, the evaluator of pycocotools, over our kernels.
+
+torch is imported to evaluate on a CUDA device, or where the C++ library is missing.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from valor_gpu.checks import check_choice
 from valor_gpu.coco import one_cell
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.ids import sorted_unique
 from valor_gpu.coco.params import Params, check_grids
 from valor_gpu.coco.selection import select
 from valor_gpu.coco.summarize import summarize
@@ -199,9 +201,9 @@ class COCOeval:
         print(f"Evaluate annotation type *{p.iouType}*")
         if p.iouType != "bbox":
             raise InputError(f"params.iouType must be 'bbox', all that is evaluated yet, but got {p.iouType!r}")
-        p.imgIds = list(np.unique(p.imgIds))
+        p.imgIds = list(sorted_unique(p.imgIds))
         if p.useCats:
-            p.catIds = list(np.unique(p.catIds))
+            p.catIds = list(sorted_unique(p.catIds))
         p.maxDets = sorted(p.maxDets)
         if not self._strict:
             check_grids(p)
@@ -220,13 +222,14 @@ class COCOeval:
         )
 
     def _evaluate_all(self) -> None:
-        from valor_gpu.coco.match_layout import evaluate_records, layout_of, usable_device
+        from valor_gpu.coco.engine import engine_on
+        from valor_gpu.coco.match_layout import evaluate_records, layout_of
 
-        evaluated, device = copy.deepcopy(self.params), usable_device(self.device)
+        evaluated, engine = copy.deepcopy(self.params), engine_on(self.device)
         chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
         ground_truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
         layout = layout_of(ground_truths, detections, evaluated, self._strict)
-        self._records = evaluate_records(layout, evaluated, self._strict, device)
+        self._records = evaluate_records(layout, evaluated, self._strict, engine)
         self._layout, self._evaluated = layout, evaluated
         self._evalImgs = self._ious = _Unset
 

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.coco.ids import Ids, positions, sorted_unique
 from valor_gpu.inputs.coco import Annotations
 
-Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
-
-_TABLE_BYTES_PER_ROW = 4
-_SMALL_TABLE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,33 +58,15 @@ class Layout:
     detections: Side
     images: NDArray[np.int64]
 
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 ``[2, I]``: detections and ground truths of each image."""
+        return np.stack((self.detections.lengths, self.ground_truths.lengths))
+
     def image_positions(self) -> NDArray[np.int64]:
         """int64 ``[I]``: where each of the sorted image ids lies in the layout."""
         index = np.empty_like(self.images)
         index[self.images] = np.arange(len(index))
         return index
-
-
-def positions(ids: Ids, wanted: Ids) -> NDArray[np.int32]:
-    """int32 ``[N]``: the place of each id in ``wanted`` (ascending, no repeats), -1 where it is absent.
-
-    Example:
-        >>> positions(np.array([7, 3, 9]), np.array([3, 7])).tolist()
-        [1, 0, -1]
-    """
-    if not len(wanted) or not len(ids):
-        return np.full(len(ids), -1, np.int32)
-    low, span = int(wanted[0]), int(wanted[-1]) - int(wanted[0]) + 1
-    if span > _TABLE_BYTES_PER_ROW * len(ids) + _SMALL_TABLE:
-        index = np.searchsorted(wanted, ids)
-        index[index == len(wanted)] = 0
-        return np.where(wanted[index] == ids, index, -1).astype(np.int32)
-    table = np.full(span + 1, -1, np.int32)
-    table[wanted - low] = np.arange(len(wanted), dtype=np.int32)
-    if ids.min() >= low and ids.max() <= wanted[-1]:
-        return table.take(ids - low)
-    inside = (ids >= low) & (ids <= wanted[-1])
-    return table.take(np.where(inside, ids - low, span))
 
 
 def lay_out(
@@ -134,7 +113,7 @@ _Selected = tuple[Rows | None, NDArray[np.int32], NDArray[np.int32]]
 
 def _select(columns: Annotations, images: Ids, categories: Ids, use_categories: bool, strict: bool) -> _Selected:
     """(row numbers or None for all, image positions, labels) of the rows to evaluate."""
-    known = np.unique(categories)
+    known = sorted_unique(categories)
     image_index = _positions_by_runs(columns.image_id, images)
     labels = positions(columns.category_id, known)
     rows = None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, load_json, read_result_rows, result_rows
 from valor_gpu.inputs.files import InputFile, source_name
@@ -67,7 +68,7 @@ def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
     """Raises unless every row belongs to one of the images."""
     rows.require("image_id")
     starts = np.flatnonzero(np.diff(rows.image_id, prepend=~rows.image_id[:1]))  # results come image by image
-    unknown = ~np.isin(rows.image_id[starts], image_ids)
+    unknown = ~members(rows.image_id[starts], image_ids)
     if unknown.any():
         row = int(starts[unknown.argmax()])
         raise InputError(

@@ -1,4 +1,4 @@
-"""From a layout of annotation columns to detection records, on the device that does the matching."""
+"""From a layout of annotation columns to detection records. No torch."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from valor_gpu.coco.layout import Ids, Layout, Side, lay_out
+from valor_gpu.coco.engine import Engine
+from valor_gpu.coco.ids import Ids, members
+from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.coco.params import Params, half_open
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, missing_field
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.accumulate_types import RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.error_codes import describe_box, raise_error
-from valor_gpu.ops.match_batch import CHECK_SCORES, CROWD, FREE, ID_ZERO, IGNORED, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.match_batch import (
+    CHECK_SCORES,
+    CROWD,
+    FREE,
+    ID_ZERO,
+    IGNORED,
+    MatchBatch,
+    Matched,
+    MatchRule,
+)
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 _XYWH = BOX_FORMATS.index("xywh")
@@ -31,35 +38,22 @@ class EvaluationRecords:
     """The records of one evaluation: all that accumulation needs.
 
     Attributes:
-        detections: uint8 detection rows, labels being positions in the category ids.
+        engine: what made the records and can read them.
+        detections: uint8 detection rows, labels being positions in the category ids; where the engine keeps them.
         ground_truths: uint8 ground truth rows, labels being the same positions.
-        image_positions: int64 ``[I]`` on the CPU: position of each sorted image id in the order of the rows.
-        lengths: int64 ``[2, I]`` on the CPU: detections and ground truths of each image, in the order of the rows.
+        image_positions: int64 ``[I]``: position of each sorted image id in the order of the rows.
+        lengths: int64 ``[2, I]``: detections and ground truths of each image, in the order of the rows.
         classes: K.
         shape: T, A and M.
     """
 
-    detections: Tensor
-    ground_truths: Tensor
-    image_positions: Tensor
-    lengths: Tensor
+    engine: Engine
+    detections: Any
+    ground_truths: Any
+    image_positions: NDArray[np.int64]
+    lengths: NDArray[np.int64]
     classes: int
     shape: RecordShape
-
-
-def usable_device(device: Any) -> torch.device:
-    """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
-    try:
-        usable = torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError):
-        raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
-    count = torch.cuda.device_count()
-    if usable.type == "cuda" and (usable.index or 0) >= count:
-        text = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
-        raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
-    if usable.type not in ("cpu", "cuda"):
-        raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
-    return usable
 
 
 def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
@@ -101,7 +95,7 @@ def as_ids(name: str, values: Any) -> Ids:
 
 
 def _check_known(columns: Annotations, name: str, known: Ids, where: str) -> None:
-    unknown = ~np.isin(getattr(columns, name), known)
+    unknown = ~members(getattr(columns, name), known)
     if unknown.any():
         row = int(unknown.argmax())
         value = int(getattr(columns, name)[row])
@@ -127,7 +121,7 @@ def _check_present(
 
 
 def gt_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
-    """uint8 ``[G]``: sums of the flags of ``valor_gpu.ops.match_batch``."""
+    """uint8 ``[G]``: sums of the flags of :mod:`valor_gpu.ops.match_batch`."""
     crowd = side.take("iscrowd").astype(np.uint8) * np.uint8(CROWD)
     more = (side.take("id") == 0, ID_ZERO) if strict else (side.take("ignore"), IGNORED)
     flags: NDArray[np.uint8] = crowd | more[0].astype(np.uint8) * np.uint8(more[1])
@@ -141,31 +135,27 @@ def gt_areas(side: Side) -> NDArray[np.float64]:
     return np.where(lacking, 0.0, area) if lacking.any() else area
 
 
-def batch_of(layout: Layout, strict: bool, device: torch.device) -> MatchBatch:
-    """The layout as tensors on ``device``: views of the columns on the CPU, one copy of each elsewhere."""
+def batch_of(layout: Layout, strict: bool) -> MatchBatch:
+    """The layout as columns to match: those of the annotations themselves where that will do."""
     ground_truths, detections = layout.ground_truths, layout.detections
-
-    def tensor(array: NDArray[Any]) -> list[Tensor]:
-        return [torch.from_numpy(array).to(device)]
-
     free = detections.take("id") <= 0 if strict and len(detections) else np.zeros(0, bool)
     return MatchBatch(
-        boxes=tensor(detections.take("bbox")),
-        scores=tensor(detections.take("score")),
-        labels=tensor(detections.labels),
-        gt_boxes=tensor(ground_truths.take("bbox")),
-        gt_labels=tensor(ground_truths.labels),
-        lengths=torch.from_numpy(np.stack((detections.lengths, ground_truths.lengths))),
-        gt_flags=tensor(gt_flags(ground_truths, strict)),
-        gt_areas=tensor(gt_areas(ground_truths)),
-        areas=tensor(detections.take("area")),
-        flags=tensor(free.astype(np.uint8) * np.uint8(FREE)) if free.any() else [],
+        boxes=[detections.take("bbox")],
+        scores=[detections.take("score")],
+        labels=[detections.labels],
+        gt_boxes=[ground_truths.take("bbox")],
+        gt_labels=[ground_truths.labels],
+        lengths=layout.lengths(),
+        gt_flags=[gt_flags(ground_truths, strict)],
+        gt_areas=[gt_areas(ground_truths)],
+        areas=[detections.take("area")],
+        flags=[free.astype(np.uint8) * np.uint8(FREE)] if free.any() else [],
         box_format=_XYWH,
         gt_box_format=_XYWH,
     )
 
 
-def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.device) -> Matched:
+def match_layout(layout: Layout, rule: MatchRule, strict: bool, engine: Engine) -> Matched:
     """Matches every image of ``layout``.
 
     Raises:
@@ -174,11 +164,9 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, device: torch.de
     try:
         if not strict and np.isinf(gt_areas(layout.ground_truths)).any():
             raise InputError("ground truth areas must be finite")  # named below
-        matched = assign(batch_of(layout, strict, device), rule)
-        raise_error(matched.error, describe_box)
+        return engine.assign(batch_of(layout, strict), rule)
     except InputError as error:
         raise _named_error(layout, strict) or error from None
-    return matched
 
 
 def _named_error(layout: Layout, strict: bool) -> InputError | None:
@@ -200,15 +188,16 @@ def _named_error(layout: Layout, strict: bool) -> InputError | None:
     return None
 
 
-def evaluate_records(layout: Layout, params: Params, strict: bool, device: torch.device) -> EvaluationRecords:
+def evaluate_records(layout: Layout, params: Params, strict: bool, engine: Engine) -> EvaluationRecords:
     """Matches ``layout`` and keeps the records."""
     rule = match_rule(params, strict)
-    matched = match_layout(layout, rule, strict, device)
+    matched = match_layout(layout, rule, strict, engine)
     return EvaluationRecords(
+        engine,
         matched.detections,
         matched.ground_truths,
-        torch.from_numpy(layout.image_positions()),
-        torch.from_numpy(np.stack((layout.detections.lengths, layout.ground_truths.lengths))),
+        layout.image_positions(),
+        layout.lengths(),
         len(params.catIds) if params.useCats else 1,
         RecordShape(len(rule.thresholds), len(rule.area_ranges), len(rule.limits)),
     )

@@ -1,4 +1,4 @@
-"""A single (image, category) cell from annotation objects, as subclasses of COCOeval reach it. No torch at import."""
+"""A single (image, category) cell from annotation objects, as subclasses of COCOeval reach it. No torch."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class CellRule:
 
 def box_ious(detections: Sequence[Annotation], ground_truths: Sequence[Annotation]) -> NDArray[np.float64]:
     """float64 ``[D, G]``, in Fortran order as pycocotools gives it."""
-    import torch
+    from valor_gpu.coco.engine import engine_on
 
-    from valor_gpu.ops.boxes import box_iou
-
-    crowd = torch.tensor([bool(_field(t, "iscrowd")) for t in ground_truths])
-    boxes = [torch.from_numpy(_finite_boxes(side)) for side in (detections, ground_truths)]
-    return np.asfortranarray(box_iou(boxes[0], boxes[1], box_format="xywh", crowd=crowd).numpy())
+    boxes = [_finite_boxes(side) for side in (detections, ground_truths)]
+    crowd = np.array([bool(_field(t, "iscrowd")) for t in ground_truths])
+    sizes = np.array([[len(detections)], [len(ground_truths)]], np.int64)
+    pairs = engine_on().box_iou(boxes[0], boxes[1], crowd, sizes)
+    return np.asfortranarray(pairs.reshape(len(detections), len(ground_truths)))
 
 
 def by_score(annotations: Sequence[Annotation], max_detections: int) -> list[Annotation]:

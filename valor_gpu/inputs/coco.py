@@ -6,7 +6,6 @@ the native library, of which ``valor_gpu.native.reason("valor_cpu")`` tells, :mo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -242,6 +241,8 @@ _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
 
 def load_json(path: Path) -> Any:
     """The JSON value in a file, by Python's json."""
+    import json
+
     file = InputFile(path)
     try:
         text = file.read().decode("utf-8")

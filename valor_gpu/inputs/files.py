@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -50,7 +48,7 @@ class InputFile:
         OSError: there is no such file.
 
     Example:
-        >>> import pathlib, tempfile
+        >>> import gzip, pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "a.txt.gz"
         ...     _ = path.write_bytes(gzip.compress(b"hello"))
@@ -157,6 +155,8 @@ class _Unpacked(io.RawIOBase):
     """The bytes inside gzip; damage is an :class:`InputError`."""
 
     def __init__(self, packed: BinaryIO, name: str) -> None:
+        import gzip  # here, since most files are plain
+
         self._packed = _Counted(packed)
         self._gzip = gzip.GzipFile(fileobj=self._packed, mode="rb")
         self._name = name
@@ -166,6 +166,9 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        import gzip
+        import zlib
+
         try:
             size = int(self._gzip.readinto(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -101,7 +101,7 @@ class CocoSummary:
     def mean_precision(self) -> NDArray[np.float64]:
         """float64 ``[T, R]``: precision at every recall sample, averaged over the classes with ground truth."""
         values = self.precision[..., 0]
-        present = values[0, 0] > ABSENT
+        present = (values > ABSENT).all(axis=(0, 1))  # of no samples too
         return values[:, :, present].mean(axis=2) if present.any() else np.full(values.shape[:2], np.nan)
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from valor_gpu.report.text import plural, table
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from valor_gpu.coco import COCO
 
 _NUMBERS = {
     "AP": "map_per_class",
@@ -51,3 +58,36 @@ def count_line(result: Result) -> str:
     if counts["detections_of_unknown_categories"]:
         text += f", {counts['detections_of_unknown_categories']:,} more left out, of unknown categories"
     return text
+
+
+def doubts(ground_truth: COCO, detections: COCO, result: Result, path: PathLike[str]) -> Iterator[str]:
+    """Says which rows are left out, for the ground truth has no such category or image, and which values are doubtful.
+
+    Args:
+        ground_truth: what was evaluated.
+        detections: the detections on it.
+        result: of :meth:`valor_gpu.coco.COCOeval.result`.
+        path: the ground truth file.
+    """
+    import numpy as np
+
+    from valor_gpu.coco.doubtful_values import describe_doubtful_values
+    from valor_gpu.coco.ids import members
+
+    known = {"category_id": ground_truth.getCatIds(), "image_id": ground_truth.getImgIds()}
+    sides = (("detection", detections.columns.annotations), ("ground truth", ground_truth.columns.annotations))
+    for (what, rows), (name, ids) in itertools.product(sides, known.items()):
+        unknown = np.flatnonzero(~members(getattr(rows, name), ids))
+        if len(unknown):
+            first, kind = int(unknown[0]), name.removesuffix("_id")
+            many = {"category": "categories", "image": "images"}[kind]
+            yield (
+                f"{rows.place(first)}.{name} is {getattr(rows, name)[first]}, no {kind} of {path}:"
+                f" {plural(len(unknown), what)} of unknown {many} left out"
+            )
+    lists = {"categories": known["category_id"], "images": known["image_id"]}
+    absent = [many for many, ids in lists.items() if not ids]
+    if not absent and not len(ground_truth.columns.annotations):
+        absent = ["annotations, so that no number exists (-1 stands for that)"]
+    yield from (f"{path} lists no {many}" for many in absent)
+    yield from describe_doubtful_values(result.counts)

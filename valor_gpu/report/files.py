@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
-import logging
 import os
 import re
 import stat
@@ -65,6 +63,8 @@ def check_picture(option: str, path: Path) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Writes ``value`` indented, with lists of numbers on one line; to standard output if ``path`` is that."""
+    import json
+
     text = json.dumps(value, indent=2, allow_nan=False)
     # Inside JSON strings a newline is escaped, so these brackets are lists.
     text = re.sub(r"\[\n([^\[\]{}]*)\]", _on_one_line, text) + "\n"
@@ -102,6 +102,8 @@ def draw_picture(path: Path, result: Result, **options: Any) -> None:
 @contextlib.contextmanager
 def _silent_fonts() -> Iterator[None]:
     """Without the notes of matplotlib on fonts that have only other weights than asked for."""
+    import logging
+
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)

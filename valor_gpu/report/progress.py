@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from types import TracebackType
 from typing import TextIO
@@ -35,8 +34,6 @@ class Progress:
         self._done, self._name = -1, ""
         self._start = time.monotonic()
         self._shown = False
-        self._finished = threading.Event()
-        self._thread = threading.Thread(target=self._keep_drawing, daemon=True)
 
     def step(self, name: str) -> None:
         """Begins the next step."""
@@ -44,6 +41,10 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._enabled:
+            import threading  # here, since most runs draw nothing
+
+            self._finished = threading.Event()
+            self._thread = threading.Thread(target=self._keep_drawing, daemon=True)
             self._thread.start()
         return self
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from valor_gpu.drawing import width
-
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Columns two spaces apart: the first ``left`` flush left, the others flush right.
@@ -18,9 +16,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
         cat        0.500
         aeroplane      -
     """
+    from valor_gpu.drawing import width  # here, since numbers alone need no table
+
     lines = [[_printable(cell) for cell in line] for line in (header, *rows)]
-    widths = [max(width(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join(_line(cells, widths, left) for cells in lines)
+    sizes = [[width(cell) for cell in line] for line in lines]
+    widths = [max(column) for column in zip(*sizes)]
+    gaps = [[" " * (wide - size) for wide, size in zip(widths, line)] for line in sizes]
+    return "\n".join(_line(cells, spaces, left) for cells, spaces in zip(lines, gaps))
 
 
 def _printable(cell: str) -> str:
@@ -29,8 +31,7 @@ def _printable(cell: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cell)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
-    gaps = [" " * (wide - width(cell)) for cell, wide in zip(cells, widths)]
+def _line(cells: Sequence[str], gaps: Sequence[str], left: int) -> str:
     parts = [cell + gap if c < left else gap + cell for c, (cell, gap) in enumerate(zip(cells, gaps))]
     return "  ".join(parts).rstrip()
 

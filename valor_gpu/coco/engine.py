@@ -1,0 +1,98 @@
+"""Where an evaluation is computed: over numpy arrays on the CPU, else by the torch ops on a device.
+
+Importing this loads no torch, nor does evaluating on the CPU with the C++ library.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.ops._accumulate_cpu import count_ground_truths, order_records, precision_recall
+from valor_gpu.ops._assign_cpu import assign
+from valor_gpu.ops._boxes_cpu import box_iou
+from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
+from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
+
+
+class Engine(Protocol):
+    """The steps of an evaluation. Rows and orders stay where the engine keeps them, all else is numpy arrays."""
+
+    def assign(self, batch: MatchBatch, rule: MatchRule) -> Matched:
+        """Matches a batch of numpy arrays, one for all images in each column; raises InputError for a bad value."""
+        ...
+
+    def choose(self, rows: Any, chosen: NDArray[np.bool_]) -> Any:
+        """The rows that are chosen, in order."""
+        ...
+
+    def order_records(
+        self, detections: Any, starts: NDArray[np.int64], lengths: NDArray[np.int64], labels: NDArray[np.int64],
+        limits: int,
+    ) -> Ordered:  # fmt: skip
+        """The order of detection rows by class and score, see :func:`valor_gpu.ops._accumulate_cpu.order_records`."""
+        ...
+
+    def count_ground_truths(self, ground_truths: Any, labels: NDArray[np.int64], areas: int) -> NDArray[np.int64]:
+        """Ground truths that count, int64 ``[K, A]``."""
+        ...
+
+    def precision_recall(
+        self, detections: Any, ordered: Ordered, positives: NDArray[np.int64], recalls: NDArray[np.float64],
+        shape: RecordShape, full: bool,
+    ) -> Curves:  # fmt: skip
+        """Precision, recall and scores, see :func:`valor_gpu.ops._accumulate_cpu.precision_recall`."""
+        ...
+
+    def box_iou(
+        self, boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_],
+        lengths: NDArray[np.int64],
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """IoU of xywh boxes, the pairs of each segment one after another; lengths are ``[2, S]``."""
+        ...
+
+
+class NumpyEngine:
+    """numpy arrays and the C++ library."""
+
+    assign = staticmethod(assign)
+    order_records = staticmethod(order_records)
+    count_ground_truths = staticmethod(count_ground_truths)
+    precision_recall = staticmethod(precision_recall)
+
+    @staticmethod
+    def choose(rows: Any, chosen: NDArray[np.bool_]) -> Any:
+        """See :class:`Engine`."""
+        return rows[chosen]
+
+    @staticmethod
+    def box_iou(
+        boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_], lengths: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """See :class:`Engine`."""
+        return box_iou(boxes1, boxes2, lengths=lengths, box_format="xywh", crowd=crowd)
+
+
+def engine_on(device: Any = None) -> Engine:
+    """The engine of a device. Without the C++ library torch serves the CPU, which a warning says once.
+
+    Args:
+        device: ``cpu`` (or None), ``cuda`` or ``cuda:N``, or a ``torch.device``.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    if device is not None and str(device) != "cpu":
+        from valor_gpu.coco.torch_engine import TorchEngine, usable_device
+
+        usable = usable_device(device)
+        if usable.type != "cpu":
+            return TorchEngine(usable)
+    if native.usable("valor_cpu"):
+        return NumpyEngine()
+    from valor_gpu.coco.torch_engine import TorchEngine, usable_device
+
+    return TorchEngine(usable_device("cpu"))

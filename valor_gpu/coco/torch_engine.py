@@ -1,0 +1,89 @@
+"""Evaluation by the torch ops: on CUDA devices, and on the CPU without the C++ library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.ops import curves
+from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
+from valor_gpu.ops.assign import assign
+from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops.error_codes import describe_box, raise_error
+from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
+from valor_gpu.ragged import Ragged
+
+
+def usable_device(device: Any) -> torch.device:
+    """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
+    try:
+        usable = torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError):
+        raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
+    count = torch.cuda.device_count()
+    if usable.type == "cuda" and (usable.index or 0) >= count:
+        text = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
+        raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
+    if usable.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
+    return usable
+
+
+@dataclass(frozen=True)
+class TorchEngine:
+    """The torch ops on a device; see :class:`valor_gpu.coco.engine.Engine`."""
+
+    device: torch.device
+
+    def assign(self, batch: MatchBatch, rule: MatchRule) -> Matched:
+        """Matches on the device: views of the columns on the CPU, one copy of each elsewhere."""
+        columns: dict[str, Any] = {name: [self._there(column) for column in getattr(batch, name)] for name in COLUMNS}
+        matched = assign(replace(batch, lengths=torch.from_numpy(batch.lengths), **columns), rule)
+        raise_error(matched.error, describe_box)
+        return matched
+
+    def choose(self, rows: Tensor, chosen: NDArray[np.bool_]) -> Tensor:
+        """The rows that are chosen, in order."""
+        return rows[self._there(chosen)]
+
+    def order_records(
+        self, detections: Any, starts: NDArray[np.int64], lengths: NDArray[np.int64], labels: NDArray[np.int64],
+        limits: int,
+    ) -> Ordered:  # fmt: skip
+        """The order of detection rows, tensors on the device."""
+        rows, images = self._there(detections), [torch.from_numpy(column) for column in (starts, lengths)]
+        return curves.order_records(rows, images[0], images[1], self._there(labels), limits)
+
+    def count_ground_truths(self, ground_truths: Any, labels: NDArray[np.int64], areas: int) -> NDArray[np.int64]:
+        """Ground truths that count, int64 ``[K, A]``."""
+        counts = curves.count_truths(self._there(ground_truths), self._there(labels), areas)
+        return counts.cpu().numpy()
+
+    def precision_recall(
+        self, detections: Any, ordered: Ordered, positives: NDArray[np.int64], recalls: NDArray[np.float64],
+        shape: RecordShape, full: bool,
+    ) -> Curves:  # fmt: skip
+        """Precision, recall and scores."""
+        rows, grid = self._there(detections), torch.from_numpy(recalls)
+        found = curves.precision_recall(rows, ordered, self._there(positives), grid, shape, full)
+        return Curves(*(curve.cpu().numpy() for curve in found))
+
+    def box_iou(
+        self, boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_],
+        lengths: NDArray[np.int64],
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """IoU of xywh boxes, the pairs of each segment one after another."""
+        sides = [Ragged(self._there(boxes), torch.from_numpy(n)) for boxes, n in zip((boxes1, boxes2), lengths)]
+        pairs = box_iou(sides[0], sides[1], box_format="xywh", crowd=self._there(crowd))
+        return pairs.values.cpu().numpy()
+
+    def _there(self, array: Any) -> Tensor:
+        """A numpy array, or a tensor that already is one, on the device."""
+        tensor = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
+        return tensor.to(self.device)
