@@ -23,7 +23,7 @@ from torch import Tensor
 
 from testing.scenes import random_scene
 from valor_gpu import classification, text
-from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result, Signature
@@ -116,6 +116,19 @@ def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
 def _bad_boxes() -> Batch:
     preds, target = _boxes_batch(3)
     return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
+
+
+def _open_images_batch(seed: int, images: int = 4) -> Batch:
+    """Images with groups, one class whose parent is another, and some classes that nobody looked for."""
+    preds, target = _boxes_batch(seed, images, ids=True)
+    keys = ("boxes", "labels", "image_id")
+    changed = [dict({key: item[key] for key in keys}, is_group_of=item["iscrowd"]) for item in target]
+    return preds, [dict(item, negative_labels=torch.tensor([1])) if i % 2 else item for i, item in enumerate(changed)]
+
+
+def _bad_groups() -> Batch:
+    preds, target = _open_images_batch(3)
+    return preds, [dict(item, is_group_of=item["is_group_of"] + 2) for item in target]
 
 
 _MULTICLASS = dict(num_classes=4)
@@ -271,6 +284,15 @@ METRICS = [
             order_free=name != "arrival",
         )
         for name, choices in _AP_CHOICES.items()
+    ),
+    Case(
+        name="OpenImagesAveragePrecision",
+        make=partial(OpenImagesAveragePrecision, {1: 0}, box_format="xywh", expand_detections=True),
+        other=partial(OpenImagesAveragePrecision, {1: 0}, box_format="xywh", expand_detections=True, group_weight=0),
+        batch=_open_images_batch,
+        empty=lambda: ([], []),
+        single=partial(_open_images_batch, 7, images=1),
+        bad=_bad_groups,
     ),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),

@@ -21,7 +21,8 @@ Columns = dict[tuple[str, str], list[Tensor]]
 """Tensors by side (``preds`` or ``target``) and key; empty for a key that nothing has."""
 
 REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
-OPTIONAL = ("iscrowd", "area")
+FLAG, AREA = "iscrowd", "area"
+"""Optional keys of ``target``; Open Images flags its ground truths by ``is_group_of`` instead."""
 
 _DEVICE, _DTYPE, _LAYOUT = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
@@ -29,6 +30,7 @@ _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
     "scores": ("floating point", FLOAT_TYPES),
     "labels": ("integer", INT_TYPES),
     "iscrowd": ("integer or bool", INT_TYPES),
+    "is_group_of": ("integer or bool", INT_TYPES),
     "area": ("floating point or integer", {**FLOAT_TYPES, **INT_TYPES}),
 }
 
@@ -95,18 +97,19 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
                 )
 
 
-def match_batch(columns: Columns, lengths: Tensor, box_format: str, **others: Any) -> MatchBatch:
+def match_batch(columns: Columns, lengths: Tensor, box_format: str, flag: str, **others: Any) -> MatchBatch:
     """The batch of checked columns.
 
     Args:
-        columns: all of ``REQUIRED`` and ``OPTIONAL``.
+        columns: all of ``REQUIRED``, the flag and ``AREA``.
         lengths: int64 ``[2, I]`` on the CPU.
         box_format: of plain tensors; boxes with a format of their own keep it.
+        flag: key of the flags of ground truths.
         others: fields of :class:`MatchBatch` that are not columns.
     """
     boxes, code = _boxes(columns["preds", "boxes"], "preds", box_format)
     gt_boxes, gt_code = _boxes(columns["target", "boxes"], "target", box_format)
-    areas = _uniform(columns["target", "area"], "target", "area")
+    areas = _uniform(columns["target", AREA], "target", AREA)
     return MatchBatch(
         lengths,
         boxes,
@@ -114,7 +117,7 @@ def match_batch(columns: Columns, lengths: Tensor, box_format: str, **others: An
         _uniform(columns["preds", "labels"], "preds", "labels"),
         gt_boxes=gt_boxes,
         gt_labels=_uniform(columns["target", "labels"], "target", "labels"),
-        gt_flags=_uniform(columns["target", "iscrowd"], "target", "iscrowd"),
+        gt_flags=_uniform(columns["target", flag], "target", flag),
         gt_areas=[t.double() for t in areas] if areas and areas[0].dtype not in FLOAT_TYPES else areas,
         box_format=code,
         gt_box_format=gt_code,

@@ -12,7 +12,8 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.box_columns import (
-    OPTIONAL,
+    AREA,
+    FLAG,
     REQUIRED,
     Columns,
     Item,
@@ -28,7 +29,7 @@ from valor_gpu.ops.match_batch import MatchBatch
 _INT64 = torch.iinfo(torch.int64)
 
 
-def detection_batch(preds: Any, target: Any, box_format: str) -> MatchBatch:
+def detection_batch(preds: Any, target: Any, box_format: str, flag: str = FLAG) -> MatchBatch:
     """Reads a batch given as two lists of dicts (one per image), or as two dicts of padded tensors.
 
     Lists: ``preds[i]`` holds ``boxes [D, 4]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``boxes [G, 4]``,
@@ -40,16 +41,17 @@ def detection_batch(preds: Any, target: Any, box_format: str) -> MatchBatch:
         preds: the detections.
         target: the ground truths.
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of plain tensors.
+        flag: ``iscrowd``, or the key that holds such flags of ground truths instead.
 
     Raises:
         InputError: naming the image and key, what is needed and what came.
     """
     if isinstance(preds, Mapping) and isinstance(target, Mapping):
-        return from_padded(preds, target, box_format)
-    return _from_lists(preds, target, box_format)
+        return from_padded(preds, target, box_format, flag)
+    return _from_lists(preds, target, box_format, flag)
 
 
-def _from_lists(preds: Any, target: Any, box_format: str) -> MatchBatch:
+def _from_lists(preds: Any, target: Any, box_format: str, flag: str) -> MatchBatch:
     for name, value in (("preds", preds), ("target", target)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
@@ -65,10 +67,10 @@ def _from_lists(preds: Any, target: Any, box_format: str) -> MatchBatch:
         for key in keys[:-1]:
             _check_sizes(columns[side, key], side, key, sizes)
         lengths.append(sizes)
-    for key in OPTIONAL:
+    for key in (flag, AREA):
         columns["target", key] = _optional_column(target, key, lengths[1])
     ids = _image_ids(target, check_devices(columns))
-    return match_batch(columns, torch.from_numpy(np.array(lengths, np.int64)), box_format, image_ids=ids)
+    return match_batch(columns, torch.from_numpy(np.array(lengths, np.int64)), box_format, flag, image_ids=ids)
 
 
 def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[Tensor]:

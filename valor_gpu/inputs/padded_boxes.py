@@ -9,12 +9,12 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.box_columns import OPTIONAL, REQUIRED, Columns, Item, check_devices, match_batch, read_column
+from valor_gpu.inputs.box_columns import AREA, REQUIRED, Columns, Item, check_devices, match_batch, read_column
 from valor_gpu.ops.dtypes import INT_TYPES, to_device
 from valor_gpu.ops.match_batch import MatchBatch
 
 
-def from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
+def from_padded(preds: Item, target: Item, box_format: str, flag: str) -> MatchBatch:
     """The batch of two dicts of tensors ``[B, N, ...]``; see :func:`valor_gpu.inputs.boxes.detection_batch`.
 
     On the CPU rows beyond the counts get no record; on a GPU, where nobody waits for the counts, they get empty ones.
@@ -23,7 +23,7 @@ def from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
     for (side, keys), item in zip(REQUIRED.items(), (preds, target)):
         for key in keys:
             columns[side, key] = read_column([item], side, key)
-    for key in OPTIONAL:
+    for key in (flag, AREA):
         columns["target", key] = read_column([target], "target", key) if key in target else []
     images = columns["preds", "labels"][0].shape[:1].numel()
     for (side, key), column in columns.items():
@@ -38,9 +38,9 @@ def from_padded(preds: Item, target: Item, box_format: str) -> MatchBatch:
         lengths = torch.tensor([[room] * images for room in rooms])
         device = columns["preds", "labels"][0].device
         counts = [None if count is None else count if count.is_cuda else to_device(count, device) for count in counts]
-        return match_batch(flat, lengths, box_format, image_ids=ids, counts=counts[0], gt_counts=counts[1])
+        return match_batch(flat, lengths, box_format, flag, image_ids=ids, counts=counts[0], gt_counts=counts[1])
     used = np.stack([_lengths(*of_side, images) for of_side in zip(REQUIRED, counts, rooms)])
-    return match_batch(flat, torch.from_numpy(used), box_format, image_ids=ids, room=rooms[0], gt_room=rooms[1])
+    return match_batch(flat, torch.from_numpy(used), box_format, flag, image_ids=ids, room=rooms[0], gt_room=rooms[1])
 
 
 def _check_shape(side: str, key: str, tensor: Tensor, rows: torch.Size, images: int) -> None:
