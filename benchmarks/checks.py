@@ -19,16 +19,25 @@ class Disagreement(Exception):
     """Two results that must be equal are not."""
 
 
+def print_now(text: str) -> None:
+    """Prints a line that a kill of the process does not lose."""
+    print(text, flush=True)
+
+
 class Checks:
     """Outcomes by name, in order.
 
     Attributes:
         records: dicts of ``name``, ``outcome`` (``pass``, ``fail`` or ``unavailable``), ``detail`` and ``seconds``.
+
+    Args:
+        show: called with one line for each check.
+        after: called when a check has been recorded.
     """
 
-    def __init__(self, show: Callable[[str], object] = print) -> None:
+    def __init__(self, show: Callable[[str], object] = print_now, after: Callable[[], object] = lambda: None) -> None:
         self.records: list[dict[str, Any]] = []
-        self._show = show
+        self._show, self._after = show, after
 
     def run(self, name: str, check: Callable[[], object]) -> Any:
         """Run one check; returns what it returns, or None when it fails or cannot be made."""
@@ -44,6 +53,7 @@ class Checks:
         seconds = time.perf_counter() - start
         self.records.append({"name": name, "outcome": outcome, "detail": detail, "seconds": round(seconds, 4)})
         self._show(f"{outcome:11s} {name} ({seconds:.2f} s)" + (f": {detail.strip()}" if detail else ""))
+        self._after()
         return result
 
     @property
@@ -81,12 +91,29 @@ def wall_seconds(
     return spread(seconds)
 
 
-def device_seconds(work: Callable[[], object], device: torch.device, repeats: int) -> dict[str, float]:
-    """Spread of the seconds between two events around ``work`` on the stream of ``device``; wall time on the CPU."""
+HEAD_START_CYCLES = 4_000_000
+"""For which the device is held back, some 2 ms: as long as the host enqueues one piece of work."""
+
+
+def device_seconds(
+    work: Callable[[], object],
+    device: torch.device,
+    repeats: int,
+    before: Callable[[], object] = lambda: None,
+    ahead: bool = False,
+) -> dict[str, float]:
+    """Spread of the seconds between two events around ``work`` on the stream of ``device``; wall time on the CPU.
+
+    ``before`` runs ahead of every repeat, outside the events. With ``ahead`` the device first sleeps, so that the host
+    is ahead of it and the seconds have no gaps in which the device waits for the host.
+    """
     if device.type != "cuda":
-        return wall_seconds(work, device, repeats)
+        return wall_seconds(work, device, repeats, before)
     seconds = []
     for _ in range(repeats):
+        before()
+        if ahead:
+            torch.cuda._sleep(HEAD_START_CYCLES)
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         work()

@@ -1,8 +1,9 @@
 """``python -m benchmarks.gpu_check``: is valor_gpu right on this GPU, does ``update`` ever wait, how fast is it?
 
-Parity of every op with its reference and with the CPU kernel, the metric with the CPU, synchronisation, timings, and
-compute-sanitizer where it exists. Without a CUDA device it says so, runs nothing and exits 0. Every check is recorded;
-a failure is printed at once and again at the end, and the exit code is then 1.
+Parity of every op with its reference and with the CPU kernel, the metric with the CPU, synchronisation, streams and
+graphs, timings and budgets, and with ``--only sanitizer`` compute-sanitizer where it exists. Without a CUDA device it
+says so, runs nothing and exits 0; without the CUDA library it says how to build it and exits 1. Every check is recorded
+as soon as it is made; a failure is printed at once and again at the end, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,12 @@ import torch
 
 from benchmarks import gpu_classification, machine
 from benchmarks.checks import Checks, Disagreement, Unavailable
+from benchmarks.gpu_budgets import time_budgets
 from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_parity import as_lists, check_metric, check_ops, check_waiting, on, run_metric
+from benchmarks.gpu_streams import check_streams
 from benchmarks.gpu_timing import (
     COPY_BYTES,
-    Timing,
     Work,
     profile,
     time_metric,
@@ -44,6 +46,11 @@ from valor_gpu.ops import backends
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
 FOUND = 86  # exit code that compute-sanitizer gives when it found something
 _SANITIZER_SECONDS = 240
+SANITIZER_TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+GROUPS = ("ops", "metric", "waiting", "streams", "budgets", "timing", "scale", "classification", "sanitizer")
+USUAL = GROUPS[:-1]
+"""Groups of checks that run unless ``--only`` names others: a sanitizer takes minutes."""
+BUILD = "VALOR_GPU_ARCHS=90 python3 setup.py -q build_ext --inplace"
 _PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds per image
 
 
@@ -59,6 +66,10 @@ def sanitize(tool: str) -> None:
     if program is None:
         raise Unavailable("compute-sanitizer is not in PATH nor in CUDA_HOME/bin")
     command = [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all"]
+    command += ["--kernel-regex", "kns=valor", "--require-cuda-init", "no"]
+    command += (
+        ["--report-api-errors", "no"] if tool == "memcheck" else []
+    )  # torch probes the driver, and errs on purpose
     command += [sys.executable, "-m", "benchmarks.gpu_check", "--small-case"]
     plain_memory = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # so that every tensor has bounds of its own
     try:
@@ -91,43 +102,67 @@ def small_case(device: torch.device) -> int:
 
 
 def collect(
-    device: torch.device, quick: bool, works: Sequence[Work], copy_size: int = COPY_BYTES, load: Load | None = None
+    device: torch.device,
+    quick: bool,
+    works: Callable[[], Sequence[Work]],
+    copy_size: int = COPY_BYTES,
+    load: Load | None = None,
+    only: Collection[str] = USUAL,
+    save: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """All checks and timings on ``device``.
+    """Checks and timings on ``device``.
 
     Args:
         device: a CUDA device, or the CPU, on which everything but the CUDA calls runs too.
         quick: fewer and smaller examples.
-        works: datasets to time; the first also gives phases, kernels, ops and torchmetrics.
+        works: makes the datasets to time; the first also gives phases, kernels, ops and torchmetrics.
         copy_size: bytes of the copy that measures the bandwidth.
         load: scores to time classification on, None for none.
+        only: groups of checks, of :data:`GROUPS`.
+        save: called with all results so far after every check.
     """
-    checks = Checks()
-    timings: list[Timing] = []
-    phases: list[Timing] = []
-    launches: list[Timing] = []
-    ops: list[Timing] = []
-    if device.type == "cuda":
-        for tool in ("memcheck", "racecheck"):
-            checks.run(f"compute-sanitizer {tool}", partial(sanitize, tool))
-    check_ops(checks, device, quick)
-    check_metric(checks, device, 2 if quick else 8)
-    check_waiting(checks, device)
-    gpu_classification.check_waiting(checks, device)
-    for work in works:
-        timings += time_metric(checks, work, device)
-    if works:
-        phases = time_phases(checks, works[0], device)
-        launches = checks.run(f"{works[0].name}: kernels", partial(profile, works[0], device)) or []
-        ops = time_ops(checks, works[0].scene, device, works[0].repeats, copy_size)
-        peer = partial(time_torchmetrics, works[0], device, _PEER_IMAGES)
-        timings += checks.run("torchmetrics on the same device", peer) or []
-    classified = [] if load is None else time_classification(checks, load, device, copy_size)
     served = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    return {
-        "kernels": served, "checks": checks.records, "timings": timings, "phases": phases,
-        "launches": launches, "ops": ops, "classification": classified,
-    }  # fmt: skip
+    result: dict[str, Any] = {"kernels": served, "groups": sorted(only), "checks": []}
+    result |= {name: [] for name in ("timings", "budgets", "phases", "launches", "ops", "classification")}
+    checks = Checks(after=lambda: save(result))
+    result["checks"] = checks.records
+    if "ops" in only:
+        check_ops(checks, device, quick)
+    if "metric" in only:
+        check_metric(checks, device, 2 if quick else 8)
+    if "waiting" in only:
+        check_waiting(checks, device)
+        gpu_classification.check_waiting(checks, device)
+    if "streams" in only:
+        check_streams(checks, device)
+    if {"budgets", "timing", "scale"} & set(only):
+        _time(checks, result, device, works(), copy_size, only)
+    if load is not None and "classification" in only:
+        result["classification"] += time_classification(checks, load, device, copy_size)
+    for tool in SANITIZER_TOOLS if "sanitizer" in only else ():
+        checks.run(f"compute-sanitizer {tool}", partial(sanitize, tool))
+    save(result)
+    return result
+
+
+def _time(
+    checks: Checks, result: dict[str, Any], device: torch.device, works: Sequence[Work], copy_size: int,
+    only: Collection[str],
+) -> None:  # fmt: skip
+    """Adds to ``result`` what detection takes."""
+    for work in works:
+        if "budgets" in only:
+            result["budgets"] += time_budgets(checks, work, device)
+        if "timing" in only:
+            result["timings"] += time_metric(checks, work, device)
+    for work in works[:1]:
+        if "timing" in only:
+            result["phases"] += time_phases(checks, work, device)
+            result["launches"] += checks.run(f"{work.name}: kernels", partial(profile, work, device)) or []
+            peer = partial(time_torchmetrics, work, device, _PEER_IMAGES)
+            result["timings"] += checks.run("torchmetrics on the same device", peer) or []
+        if "scale" in only:
+            result["ops"] += time_ops(checks, work.scene, device, work.repeats, copy_size)
 
 
 def usual_works(quick: bool) -> list[Work]:
@@ -136,7 +171,14 @@ def usual_works(quick: bool) -> list[Work]:
     if quick:
         return [Work("val2017, 500 images", make(val2017, 500), batches_target=None, repeats=5)]
     return [
-        Work("val2017 scale", make(val2017), whole_target=1e-3, batches_target=40e-3),
+        Work(
+            "val2017 scale",
+            make(val2017),
+            whole_target=1e-3,
+            batches_target=40e-3,
+            compute_device_target=0.35e-3,
+            compute_host_target=0.15e-3,
+        ),
         Work("Objects365 scale", make(objects365), whole_target=3e-3),
     ]
 
@@ -155,13 +197,18 @@ def device_facts(device: torch.device) -> dict[str, Any]:
     }
 
 
-def store(result: dict[str, Any], folder: Path) -> Path:
-    """Write ``gpu_<device>_<date>.json`` and return where."""
-    name = re.sub(r"[^a-z0-9]+", "-", result["device"]["name"].lower()).strip("-")
-    path = folder / f"gpu_{name}_{result['date'][:10]}.json"
+def record_path(head: dict[str, Any], folder: Path) -> Path:
+    """Where the record is written: ``gpu_<device>_<date>.json`` in an existing folder."""
+    name = re.sub(r"[^a-z0-9]+", "-", head["device"]["name"].lower()).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    return path
+    return folder / f"gpu_{name}_{head['date'][:10]}.json"
+
+
+def store(result: dict[str, Any], path: Path) -> None:
+    """Writes the record whole, or leaves the one before: a kill may come at any time."""
+    scratch = path.with_suffix(".part")
+    scratch.write_text(json.dumps(result, indent=1) + "\n")
+    scratch.replace(path)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -172,24 +219,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--results", type=Path, default=machine.RESULTS, help="folder of the record")
     parser.add_argument("--commit", help="of this checkout, where git cannot tell")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=GROUPS,
+        default=USUAL,
+        metavar="GROUP",
+        help=f"groups of checks: {', '.join(GROUPS)}",
+    )
     parser.add_argument("--small-case", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if not torch.cuda.is_available():
         print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
         return 0
+    if not native.available("valor_cuda"):
+        print(f"gpu_check: {native.explanation('valor_cuda')}. Build it, then run again: {BUILD}")
+        return 1
     device = torch.device("cuda", torch.cuda.current_device())
     if arguments.small_case:
         return small_case(device)
     about = machine.describe(PACKAGES, arguments.commit)
     head = {"kind": "gpu", **about, "quick": arguments.quick, "device": device_facts(device)}
     head["library"] = native.reason("valor_cuda")
+    path = record_path(head, arguments.results)
     load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
-    result = {**head, **collect(device, arguments.quick, usual_works(arguments.quick), load=load)}
-    path = store(result, arguments.results)
-    failed = [check["name"] for check in result["checks"] if check["outcome"] == "fail"]
-    timed = [*result["timings"], *result["classification"]]
-    missed = [row["work"] for row in timed if row.get("met") is False]
+    works = partial(usual_works, arguments.quick)
+    result = collect(
+        device,
+        arguments.quick,
+        works,
+        load=load,
+        only=arguments.only,
+        save=lambda found: store({**head, **found}, path),
+    )
     print(f"record: {path}")
+    return summarise(result)
+
+
+def summarise(result: dict[str, Any]) -> int:
+    """Prints what failed and what took longer than it may; returns the exit code."""
+    failed = [check["name"] for check in result["checks"] if check["outcome"] == "fail"]
+    timed = [*result["timings"], *result["budgets"], *result["classification"]]
+    missed = [row["work"] for row in timed if row.get("met") is False]
     print(f"{len(result['checks']) - len(failed)} of {len(result['checks'])} checks did not fail")
     for text in (*(f"failed: {name}" for name in failed), *(f"over its target: {name}" for name in missed)):
         print(text)

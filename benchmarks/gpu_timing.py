@@ -9,7 +9,6 @@ import contextlib
 import importlib
 import importlib.util
 import io
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,6 @@ from benchmarks.checks import (
     Unavailable,
     device_seconds,
     peak_device_mb,
-    spread,
     wait,
     wall_seconds,
 )
@@ -57,6 +55,8 @@ class Work:
         name: of the scene.
         whole_target: seconds allowed for one update with all images and ``compute``, None for no target.
         batches_target: likewise for updates of 16 images and ``compute``; None: not timed.
+        compute_device_target: seconds of the device allowed for ``compute``, None for no target.
+        compute_host_target: likewise of the host.
         repeats: runs of each.
     """
 
@@ -64,6 +64,8 @@ class Work:
     scene: BoxDataset
     whole_target: float | None = None
     batches_target: float | None = None
+    compute_device_target: float | None = None
+    compute_host_target: float | None = None
     repeats: int = 20
 
 
@@ -96,7 +98,7 @@ class Evaluation:
 
 
 def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
-    """From tensors on ``device`` to AP: one update with all images, updates of 16 images, and one such update alone."""
+    """From tensors on ``device`` to AP: one update with all images, and updates of 16 images."""
     on_the_cpu = Evaluation([formats.padded_tensors(work.scene)], torch.device("cpu"))
     expected = checks.run(f"{work.name}: AP on the CPU", on_the_cpu)
     if expected is None:
@@ -112,8 +114,6 @@ def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing
         repeats = max(3, work.repeats // 4)
         check = partial(_time_evaluation, named, batches, device, expected, work.batches_target, repeats)
         rows.append(checks.run(named, check))
-        named = f"{work.name}: one update of {BATCH} images"
-        rows.append(checks.run(named, partial(_time_update, named, batches, device)))
     return [row for row in rows if row is not None]
 
 
@@ -127,22 +127,6 @@ def _time_evaluation(
     seconds = wall_seconds(evaluation, device, repeats, before=evaluation.reset)
     evaluation.reset()
     return _targeted(name, seconds, target, peak_device_mb=peak_device_mb(evaluation, device))
-
-
-def _time_update(name: str, batches: list[Any], device: torch.device) -> Timing:
-    """Host seconds of one ``update``, the device left to work on: what a training loop pays."""
-    metric = MeanAveragePrecision().to(device)
-    metric.update(*batches[0])
-    wait(device)
-    seconds = [_host_seconds(partial(metric.update, *batch)) for batch in batches[:200]]
-    wait(device)
-    return _targeted(name, spread(seconds), 120e-6)
-
-
-def _host_seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 # ------------------------------------------------------------------------------------------------------------- phases

@@ -174,7 +174,7 @@ TEXTS = {
 def gpu_text(result: dict[str, Any]) -> str:
     """The timings of a GPU check as one Markdown table."""
     lines = ["| On a GPU | time |", "| --- | --- |"]
-    timed = [*result["timings"], *result.get("classification", [])]
+    timed = [*result["timings"], *result.get("budgets", []), *result.get("classification", [])]
     lines += [
         f"| {row['work']} | {_milliseconds(row['seconds'])}{_beside(row)} |" for row in timed if row.get("seconds")
     ]
@@ -188,7 +188,9 @@ def gpu_text(result: dict[str, Any]) -> str:
 
 
 def _beside(row: Row) -> str:
-    """What a time is compared with: the copy bandwidth, torchmetrics."""
+    """What a time is made of, or compared with: host and device, the copy bandwidth, torchmetrics."""
+    if "device_seconds" in row:
+        return f", host {_milliseconds(row['host_seconds'])}, device {_milliseconds(row['device_seconds'])}"
     if "times_torchmetrics" in row:
         return f", torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)"
     return f", {row['share_of_copy']:.0%} of the speed of a copy" if "share_of_copy" in row else ""

@@ -14,6 +14,7 @@ from benchmarks.checks import Checks, Disagreement, Unavailable
 from benchmarks.gpu_timing import Work
 from testing import datasets
 from testing.registry import ROWS
+from valor_gpu import native
 
 CPU = torch.device("cpu")
 
@@ -27,22 +28,45 @@ def test_without_a_gpu_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(gpu_check, "collect", lambda *_: pytest.fail("something ran"))
+    monkeypatch.setattr(gpu_check, "collect", lambda *_, **__: pytest.fail("something ran"))
     assert gpu_check.main(["--results", str(tmp_path)]) == 0
     assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 
 def test_all_checks_pass_on_the_cpu(scene: datasets.BoxDataset) -> None:
-    work = Work("small", scene, whole_target=60, batches_target=60, repeats=2)
-    result = gpu_check.collect(CPU, quick=True, works=[work], copy_size=1 << 16)
+    work = Work("small", scene, 60, 60, compute_device_target=60, compute_host_target=1e-12, repeats=2)
+    saved: list[str] = []
+    result = gpu_check.collect(
+        CPU, quick=True, works=lambda: [work], copy_size=1 << 16, save=lambda found: saved.append(json.dumps(found))
+    )
     assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
     assert {c["name"] for c in result["checks"] if c["outcome"] == "unavailable"} <= {
-        "small: kernels", "torchmetrics on the same device",
+        "small: kernels", "torchmetrics on the same device", "accumulation captured in a CUDA graph",
+        "update and compute on a side stream",
     }  # fmt: skip
+    assert len(saved) == len(result["checks"]) + 1 and json.loads(saved[0])["checks"] == result["checks"][:1]
+    assert [row["met"] for row in result["budgets"]][2:] == [None, False]
+    assert all({"seconds", "host_seconds", "device_seconds"} <= set(row) for row in result["budgets"])
     assert [row["met"] for row in result["timings"][:2]] == [True, True]
     assert sorted(row["op"] for row in result["ops"]) == sorted(ROWS)
     assert [row["phase"] for row in result["phases"]][1:4] == ["match", "order and count", "curves"]
     json.dumps(result)
+
+
+def test_only_the_groups_that_are_asked_for_run() -> None:
+    result = gpu_check.collect(CPU, True, lambda: pytest.fail("a dataset was made"), only=["streams"])
+    assert [check["name"] for check in result["checks"]] == [
+        "accumulation captured in a CUDA graph", "update and compute on a side stream",
+    ]  # fmt: skip
+
+
+def test_without_the_cuda_library_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(native, "available", lambda name: False)
+    assert gpu_check.main(["--results", str(tmp_path)]) == 1
+    assert gpu_check.BUILD in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 
 def test_failures_are_kept_and_the_rest_goes_on() -> None:
@@ -83,6 +107,15 @@ def test_a_record_is_stored(
     collected = {
         "checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}],
         "timings": [{"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}],
+        "budgets": [
+            {
+                "work": "compute",
+                "seconds": {"median": 0.004},
+                "host_seconds": {"median": 0.001},
+                "device_seconds": {"median": 0.002},
+                "met": False,
+            },
+        ],
         "classification": [
             {"work": "sweep", "seconds": {"median": 0.003}, "share_of_copy": 0.625, "met": False},
             {"work": "AUC", "seconds": {"median": 1.0}, "torchmetrics": {"median": 4.0}, "times_torchmetrics": 4.0},
@@ -92,14 +125,17 @@ def test_a_record_is_stored(
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(gpu_check, "usual_works", lambda quick: [])
     monkeypatch.setattr(gpu_check, "device_facts", lambda device: {"name": "NVIDIA H200", "driver": "580"})
-    monkeypatch.setattr(gpu_check, "collect", lambda *_, **__: collected)
+    monkeypatch.setattr(native, "available", lambda name: True)
+    monkeypatch.setattr(gpu_check, "collect", lambda *_, save, **__: save(collected) or collected)
     assert gpu_check.main(["--results", str(tmp_path), "--commit", "abc"]) == code
     (path,) = tmp_path.iterdir()
     assert path.name.startswith("gpu_nvidia-h200_") and json.loads(path.read_text())["commit"] == "abc"
     printed = capsys.readouterr().out
     assert "over its target: val2017" in printed and "over its target: sweep" in printed
+    assert "over its target: compute" in printed
     assert ("failed: op x" in printed) == bool(code)
     table = report.gpu_text(json.loads(path.read_text()))
+    assert "| compute | 4 ms, host 1 ms, device 2 ms |" in table
     assert "| val2017 | 2 ms |" in table and "| sweep | 3 ms, 62% of the speed of a copy |" in table
     assert "| AUC | 1e+03 ms, torchmetrics 4e+03 ms (4.0x) |" in table
 
