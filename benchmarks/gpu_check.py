@@ -211,6 +211,10 @@ def store(result: dict[str, Any], path: Path) -> None:
     scratch.replace(path)
 
 
+def _store_with(head: dict[str, Any], path: Path, found: dict[str, Any]) -> None:
+    store({**head, **found}, path)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Check and store; see the module."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=__doc__.split("\n")[0])
@@ -243,15 +247,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     head["library"] = native.reason("valor_cuda")
     path = record_path(head, arguments.results)
     load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
+    save = partial(_store_with, head, path)
     works = partial(usual_works, arguments.quick)
-    result = collect(
-        device,
-        arguments.quick,
-        works,
-        load=load,
-        only=arguments.only,
-        save=lambda found: store({**head, **found}, path),
-    )
+    result = collect(device, arguments.quick, works, load=load, only=arguments.only, save=save)
     print(f"record: {path}")
     return summarise(result)
 
