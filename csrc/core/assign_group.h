@@ -64,9 +64,10 @@ template <RuleKind kKind, class Group, class Candidates>
 VALOR_HD Outcome assign_by_rule(const Group& group, const Rule& rule, const Chunk& chunk,
                                 const GroundTruths& ground_truths, const Candidates& candidates, double area,
                                 uint8_t flags, int32_t* matches) {
-  if (kKind == kGroupOf)
+  if constexpr (kKind == kGroupOf)
     return assign_detection_group(group, rule, chunk, ground_truths, candidates, area, flags, matches);
-  return assign_detection(group, rule, chunk, ground_truths, candidates, area, flags, matches);
+  else
+    return assign_detection(group, rule, chunk, ground_truths, candidates, area, flags, matches);
 }
 
 }  // namespace valor

@@ -8,9 +8,11 @@
 
 namespace valor {
 
+// clang-format off: it moves the names of these lists anew each time
 // Columns with a row for each detection: boxes [D, 4], scores, labels, areas (float64, or 0: of the boxes),
 // flags (uint8 DetectionFlag, or 0), hashes (uint64 of the geometry, for stored pairs).
-#define VALOR_DETECTION_COLUMNS(X) X(boxes) X(scores) X(labels) X(areas) X(flags) X(hashes)
+#define VALOR_DETECTION_COLUMNS(X) \
+  X(boxes) X(scores) X(labels) X(areas) X(flags) X(hashes)
 // For each ground truth: gt_flags (GroundTruthFlag, or 0) and gt_areas (or 0) come from the user,
 // gt_own_areas (float64) and gt_hashes (uint64) from the geometry of stored pairs.
 #define VALOR_GROUND_TRUTH_COLUMNS(X) \
@@ -20,34 +22,27 @@ namespace valor {
 // shapes the output), where the int64 counts of valid rows lie if the batch is padded (0: all rows are
 // valid), and the first output rows.
 #define VALOR_SEGMENT_FIELDS(X) \
-  VALOR_DETECTION_COLUMNS(X)    \
-  VALOR_GROUND_TRUTH_COLUMNS(X) \
-  X(id)                         \
-  X(id_address)                 \
-  X(has_id) X(detections) X(ground_truths) X(counts) X(gt_counts) X(first_detection) X(first_ground_truth)
+  VALOR_DETECTION_COLUMNS(X) VALOR_GROUND_TRUTH_COLUMNS(X) X(id) X(id_address) X(has_id) \
+  X(detections) X(ground_truths) X(counts) X(gt_counts) X(first_detection) X(first_ground_truth)
 
 // The choices of a run: thresholds float64 [T], of kCoco already min(t, 1 - 1e-10); area_ranges float64 [A,
 // 2], both ends included; limits int64 [M], ascending max-detection limits; a kind of rule; dtype codes.
-#define VALOR_RULE_FIELDS(X)                                                                             \
-  X(thresholds)                                                                                          \
-  X(num_thresholds)                                                                                      \
-  X(area_ranges)                                                                                         \
-  X(num_areas)                                                                                           \
-  X(limits) X(num_limits) X(box_format) X(gt_box_format) X(options) X(kind) X(boxes_type) X(scores_type) \
-      X(labels_type) X(gt_boxes_type) X(gt_labels_type) X(gt_flags_type) X(gt_areas_type)
+#define VALOR_RULE_FIELDS(X) \
+  X(thresholds) X(num_thresholds) X(area_ranges) X(num_areas) X(limits) X(num_limits) X(box_format) \
+  X(gt_box_format) X(options) X(kind) X(boxes_type) X(scores_type) X(labels_type) X(gt_boxes_type) \
+  X(gt_labels_type) X(gt_flags_type) X(gt_areas_type)
 
 // A batch whose columns are one array each for all images: where each begins (0: absent), the bytes of a row;
 // row counts of all images; lengths int64 [2, I]; image_ids, counts and gt_counts 0 or int64 [I]; stored
 // pairs (see Pairs).
-#define VALOR_BATCH_FIELDS(X)                                                                              \
-  VALOR_DETECTION_COLUMNS(X)                                                                               \
-  VALOR_GROUND_TRUTH_COLUMNS(X)                                                                            \
-  X(boxes_stride)                                                                                          \
-  X(scores_stride)                                                                                         \
-  X(labels_stride) X(areas_stride) X(flags_stride) X(hashes_stride) X(gt_boxes_stride) X(gt_labels_stride) \
-      X(gt_flags_stride) X(gt_areas_stride) X(gt_own_areas_stride) X(gt_hashes_stride) X(images)           \
-          X(detections) X(ground_truths) X(lengths) X(image_ids) X(counts) X(gt_counts) X(pair_offsets)    \
-              X(pair_counts) X(pair_ground_truths) X(pair_similarities) X(pairs) X(room) X(gt_room)
+#define VALOR_BATCH_FIELDS(X) \
+  VALOR_DETECTION_COLUMNS(X) VALOR_GROUND_TRUTH_COLUMNS(X) X(boxes_stride) X(scores_stride) \
+  X(labels_stride) X(areas_stride) X(flags_stride) X(hashes_stride) X(gt_boxes_stride) \
+  X(gt_labels_stride) X(gt_flags_stride) X(gt_areas_stride) X(gt_own_areas_stride) \
+  X(gt_hashes_stride) X(images) X(detections) X(ground_truths) X(lengths) X(image_ids) X(counts) \
+  X(gt_counts) X(pair_offsets) X(pair_counts) X(pair_ground_truths) X(pair_similarities) X(pairs) \
+  X(room) X(gt_room)
+// clang-format on
 
 #define VALOR_FIELD(name) int64_t name;
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ Image find_image(const AssignTask& task, int64_t at, 
 }
 
 // With kLarge settings may be more than 64, numbers lie on the device and images work in global memory.
-template <class Source, bool kLarge, bool kMatches>
+template <class Source, RuleKind kKind, bool kLarge, bool kMatches>
 __global__ void __launch_bounds__(32, 16) assign_kernel(const __grid_constant__ AssignTask task) {
   VALOR_SHARED(Segment, segment);
   VALOR_SHARED(int64_t, numbers, [kNumbersByValue]);
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(32, 16) assign_kernel(const __grid_constant__ 
            (reinterpret_cast<intptr_t>(table_rows) & 15);
   const Source source(rule, segment, task.pairs, memory.boxes());
   const int64_t error =
-      ImageWarp<Source, kLarge, kMatches>(rule, segment, task.out, source, memory, rows).run(image.number);
+      ImageWarp<Source, kKind, kLarge, kMatches>(rule, segment, task.out, source, memory, rows)
+          .run(image.number);
   if (error != kNoError) atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(error));
   if (in_shared) copy_bytes(warp, table_rows, rows, segment.detections * rule.detection_bytes());
 }
@@ -89,25 +90,30 @@ bool place_numbers(AssignTask& task, const int64_t* device_numbers) {
   return true;
 }
 
-template <class Source, bool kLarge, bool kMatches>
+template <class Source, RuleKind kKind, bool kLarge, bool kMatches>
 int32_t launch_images(AssignTask& task, int64_t first, int64_t count, int64_t shared_bytes, void* stream) {
   if (count == 0) return 0;
   task.first = first;
-  return VALOR_LAUNCH((assign_kernel<Source, kLarge, kMatches>), static_cast<unsigned>(count), 32,
+  return VALOR_LAUNCH((assign_kernel<Source, kKind, kLarge, kMatches>), static_cast<unsigned>(count), 32,
                       static_cast<size_t>(shared_bytes), stream, task);
 }
 
-// Images that work in global memory, or all of a rule with many settings, take a kernel that is larger.
+// Images that work in global memory, or all of a rule with many settings, take a kernel that is larger; so do
+// those of Open Images, which have few settings in few batches.
 template <class Usual, class Any>
 int32_t launch_all(AssignTask& task, const AssignPlan& plan, void* stream) {
   const int64_t shared = plan.shared_bytes, rest = task.images - plan.large;
+  if (task.rule.kind == kGroupOf)
+    return launch_images<Any, kGroupOf, true, true>(task, 0, task.images, shared, stream);
   const bool many = task.rule.settings() > 64 || task.rule.thresholds != 0;
-  if (many) return launch_images<Any, true, true>(task, 0, task.images, shared, stream);
-  if (const int32_t status = launch_images<Any, true, true>(task, 0, plan.large, 0, stream)) return status;
+  if (many) return launch_images<Any, kCoco, true, true>(task, 0, task.images, shared, stream);
+  if (const int32_t status = launch_images<Any, kCoco, true, true>(task, 0, plan.large, 0, stream))
+    return status;
   if (!Usual::serves(task.rule))
-    return launch_images<Any, false, true>(task, plan.large, rest, shared, stream);
-  if (task.out.matches) return launch_images<Usual, false, true>(task, plan.large, rest, shared, stream);
-  return launch_images<Usual, false, false>(task, plan.large, rest, shared, stream);
+    return launch_images<Any, kCoco, false, true>(task, plan.large, rest, shared, stream);
+  if (task.out.matches)
+    return launch_images<Usual, kCoco, false, true>(task, plan.large, rest, shared, stream);
+  return launch_images<Usual, kCoco, false, false>(task, plan.large, rest, shared, stream);
 }
 
 }  // namespace
@@ -153,6 +159,7 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
   task.detections = equal ? equal[0] : -1;
   task.ground_truths = equal ? equal[1] : -1;
   task.table = device_table;
+  if (task.rule.kind != kCoco && task.rule.kind != kGroupOf) return kInvalidValue;
   if (!place_numbers(task, device_numbers)) return kInvalidValue;
   if (!equal && !device_table && images > kImagesByValue) return kInvalidValue;
   if (!device_table) memcpy(task.words, table, equal ? sizeof(Batch) : 8 * kImageFields * images);

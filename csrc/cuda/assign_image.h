@@ -1,5 +1,8 @@
 // One image of an assignment on CUDA, for one warp.
 #pragma once
+#include <type_traits>
+
+#include "../core/assign_group.h"
 #include "assign_sources.h"
 #include "copy_bytes.h"
 
@@ -57,7 +60,7 @@ class ImageMemory {
 };
 
 // With kMany there may be more than 64 settings; with kMatches they may be noted.
-template <class Source, bool kMany, bool kMatches>
+template <class Source, RuleKind kKind, bool kMany, bool kMatches>
 class ImageWarp {
  public:
   // `rows` is where rows of detections are put together.
@@ -285,7 +288,8 @@ class ImageWarp {
   __device__ __forceinline__ void settle(const Chunk& chunk, int32_t end) {
     warp_.sync();
     const int32_t size = list_.before(end);
-    list_.template prepare<Source::kInOrder>(warp_, rule_, chunk, size);
+    if (!Source::kInOrder) list_.sort(warp_, size);
+    if (kKind == kCoco) list_.find_settings(warp_, rule_, chunk, size);
     for (int32_t at = warp_.lane(); at < size; at += 32)
       if (at == 0 || label_at(at - 1) != label_at(at)) settle_class(chunk, at, size);
     list_.drop(warp_, size);
@@ -305,12 +309,14 @@ class ImageWarp {
       const int32_t begin = at;
       do ++at;
       while (at < size && list_[at].detection == detection);
-      const KnownCandidates candidates(&list_[begin], at - begin);
+      using Candidates = std::conditional_t<kKind == kCoco, KnownCandidates, ListedCandidates>;
+      const Candidates candidates(&list_[begin], at - begin);
       int32_t* matches =
           kMatches ? out_.match(rule_, segment_.first_detection + item.row, chunk.first) : nullptr;
-      write_settings(rule_, row(item.row), chunk,
-                     assign_detection(Serial(), rule_, chunk, ground_truths, candidates,
-                                      source_.area(item.row), detection_flags(segment_, item.row), matches));
+      write_settings(
+          rule_, row(item.row), chunk,
+          assign_by_rule<kKind>(Serial(), rule_, chunk, ground_truths, candidates, source_.area(item.row),
+                                detection_flags(segment_, item.row), matches));
     }
   }
 

@@ -21,17 +21,27 @@ struct Candidate {
   }
 };
 
-// The candidates of one detection, their settings known.
-class KnownCandidates {
+// The candidates of one detection: a part of the list.
+class ListedCandidates {
  public:
-  VALOR_HD KnownCandidates(const Candidate* first, int32_t size) : first_(first), size_(size) {}
+  VALOR_HD ListedCandidates(const Candidate* first, int32_t size) : first_(first), size_(size) {}
   VALOR_HD int32_t size() const { return size_; }
   VALOR_HD int32_t ground_truth(int32_t c) const { return first_[c].ground_truth; }
-  VALOR_HD uint64_t reached(int32_t c) const { return first_[c].word; }
+  VALOR_HD double similarity(int32_t c) const { return first_[c].similarity(); }
+
+ protected:
+  const Candidate* first_;
 
  private:
-  const Candidate* first_;
   int32_t size_;
+};
+
+// The same once similarities have become settings.
+class KnownCandidates : public ListedCandidates {
+ public:
+  using ListedCandidates::ListedCandidates;
+  double similarity(int32_t) const = delete;
+  VALOR_HD uint64_t reached(int32_t c) const { return first_[c].word; }
 };
 
 VALOR_HD uint64_t reached(const Rule&, const Chunk&, const KnownCandidates& candidates, int32_t c) {
@@ -65,16 +75,16 @@ class CandidateList {
   __device__ __forceinline__ int32_t before(int32_t end) const {
     return partition_point(count_, [this, end](int32_t at) { return items_[at].detection < end; });
   }
-  // Puts the first `size` in order, unless they came so, and turns similarities into settings.
-  template <bool kInOrder>
-  __device__ __forceinline__ void prepare(const Warp& warp, const Rule& rule, const Chunk& chunk,
-                                          int32_t size) {
-    if (!kInOrder) {
-      bool several = false;  // nine in ten of the detections that have candidates have one
-      for (int32_t at = 1 + warp.lane(); at < size; at += 32)
-        several |= items_[at - 1].detection == items_[at].detection;
-      if (warp.ballot(several)) sort_network(warp, items_, static_cast<uint32_t>(size));
-    }
+  // Puts the first `size` in order.
+  __device__ __forceinline__ void sort(const Warp& warp, int32_t size) {
+    bool several = false;  // nine in ten of the detections that have candidates have one
+    for (int32_t at = 1 + warp.lane(); at < size; at += 32)
+      several |= items_[at - 1].detection == items_[at].detection;
+    if (warp.ballot(several)) sort_network(warp, items_, static_cast<uint32_t>(size));
+  }
+  // Turns the similarities of the first `size` into settings.
+  __device__ __forceinline__ void find_settings(const Warp& warp, const Rule& rule, const Chunk& chunk,
+                                                int32_t size) {
     for (int32_t at = warp.lane(); at < size; at += 32)
       items_[at].word = chunk.reached(rule, items_[at].similarity());
     warp.sync();

@@ -20,8 +20,12 @@ from valor_gpu.ops import _assign_cuda, _library
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
+    CROWD,
     FREE,
+    GROUP,
+    GROUP_OF,
     HASHED,
+    IGNORED,
     UNMATCHED_IGNORED,
     WANT_MATCHES,
     MatchBatch,
@@ -227,6 +231,17 @@ def test_flags_and_areas_that_only_coco_gives(op: Op) -> None:
         flags=[torch.tensor(rng.choice([0, 0, FREE, UNMATCHED_IGNORED, 3], n), dtype=torch.uint8) for n in sizes[0]],
     )
     check(op, batch, MatchRule.make(COCO_THRESHOLDS, COCO_AREAS, [0, 1, 10], WANT_MATCHES))
+
+
+@pytest.mark.parametrize("thresholds", [COCO_THRESHOLDS, np.linspace(0, 0.95, 40).tolist()])
+def test_the_rule_of_open_images(op: Op, thresholds: list[float], order_of_lanes: None) -> None:
+    scene = sized_scene([(60, 20), (10, 40), (90, 3), (500, 200)], classes=2)
+    rng = np.random.default_rng(1)
+    batch = scene.batch(
+        gt_flags=[torch.tensor(rng.choice([0, 0, CROWD, CROWD | GROUP, IGNORED], len(x))) for x in scene.gt_labels],
+        flags=[torch.tensor(rng.choice([0, FREE, UNMATCHED_IGNORED], len(x)), dtype=torch.uint8) for x in scene.labels],
+    )
+    check(op, batch, MatchRule.make(thresholds, COCO_AREAS, [1, 100], WANT_MATCHES, GROUP_OF))
 
 
 def test_nan_and_infinite_scores_where_allowed(op: Op) -> None:

@@ -133,7 +133,7 @@ def _launch(batch: MatchBatch, rule: MatchRule, sizes: list[list[int]], out: Mat
         table = numbers = None
         if plan.equal is None and images > _IMAGES_BY_VALUE:
             table = _device_tables.upload(np.frombuffer(plan.table, np.int64), device)
-        if len(rule.numbers()) > _NUMBERS_BY_VALUE:
+        if sum(part.size for part in (rule.thresholds, rule.area_ranges, rule.limits)) > _NUMBERS_BY_VALUE:
             numbers = _device_tables.constant(rule.numbers(), device)
         native.function("valor_cuda", "valor_assign_cuda", "ppqpppppppppppp")(
             _address(plan.table), _address(table), images, _address(plan.equal), _address(plan.words), words,

@@ -17,7 +17,6 @@ from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.match_batch import (
-    COCO,
     MatchBatch,
     Matched,
     MatchRule,
@@ -30,7 +29,7 @@ from valor_gpu.ops.match_batch import (
 _DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
 
 
-def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
+def assign(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matched:
     """Matches the detections of every image against its ground truths.
 
     Detections of an (image, label) cell are taken by descending score, then input order. In each setting (a threshold
@@ -47,6 +46,8 @@ def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
     Args:
         batch: the images, as tensors, validated for shape by the caller.
         rule: thresholds, area ranges, limits and options.
+        error: int64 ``[]`` on the device of tensors on CUDA: an error code, lowered to the first error of the batch,
+            which takes no launch of its own. None makes a new one.
 
     Returns:
         Row tables of detections, ground truths and images.
@@ -56,22 +57,25 @@ def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
             returned instead, since reading it would wait for the device.
     """
     if _direct(batch):
+        if batch.labels[0].is_cuda:
+            return _assign_cuda.run(batch, rule, error)
         matched = _run(batch, rule)
     else:
         whole = batch.without_gaps(torch.from_numpy) if batch.room or batch.gt_room else batch
         matched = Matched(*_OP(*to_arguments(whole, rule, torch.from_numpy)))
     if not matched.error.is_cuda:
         _assign_cpu.raise_if_bad(matched, batch)
-    return matched
+    return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, matched.error)))
 
 
 def _direct(batch: MatchBatch) -> bool:
-    """Whether the dispatcher would only pass the batch on to the C++ kernel: its call costs as much as small images."""
+    """Whether the dispatcher would only pass the batch on to a kernel: its call costs as much as small images."""
+    if len(batch.labels) == 0 or type(batch.labels[0]) is not Tensor:
+        return False
+    library = {"cpu": "valor_cpu", "cuda": "valor_cuda"}.get(batch.labels[0].device.type)
     return (
-        native.available("valor_cpu")
-        and len(batch.labels) > 0
-        and type(batch.labels[0]) is Tensor
-        and batch.labels[0].is_cpu
+        library is not None
+        and native.available(library)
         and not torch.compiler.is_compiling()
         and torch._C._len_torch_dispatch_stack() == 0
     )
@@ -95,10 +99,7 @@ def _assign_on_cpu(*arguments: Any) -> Matched:
 
 
 def _assign_on_cuda(*arguments: Any) -> Matched:
-    batch, rule = from_arguments(arguments, Tensor.numpy)
-    if rule.kind != COCO:
-        return _assign_reference.assign(batch, rule)
-    return _assign_cuda.run(batch, rule)
+    return _assign_cuda.run(*from_arguments(arguments, Tensor.numpy))
 
 
 def _assign_by_reference(*arguments: Any) -> Matched:
