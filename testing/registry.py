@@ -29,7 +29,11 @@ from valor_gpu.ops._library import NAMESPACE, Op
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
+    CROWD,
+    GROUP,
+    GROUP_OF,
     HASHED,
+    IGNORED,
     USER_INPUT,
     WANT_MATCHES,
     MatchBatch,
@@ -174,11 +178,12 @@ def _iou_load(scene: BoxDataset) -> Arguments:
 # -------------------------------------------------------------------------------------------------------- assign
 
 _USUAL = HASHED | CHECK_SCORES | USER_INPUT
-_MATCH_RULES: dict[str, tuple[Any, Any, list[int], int]] = {
+_MATCH_RULES: dict[str, tuple[Any, ...]] = {
     "as evaluated": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], USER_INPUT),
     "with hashes and matches": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | WANT_MATCHES),
     "class-agnostic": (COCO_THRESHOLDS, COCO_AREAS, [1, 10, 100], _USUAL | AGNOSTIC),
     "one setting": ([0.5], [[0, 1e10]], [100], _USUAL),
+    "Open Images": ([0.5, 0.25], [[-np.inf, np.inf], [0, 1024]], [2**31 - 1], _USUAL ^ USER_INPUT, GROUP_OF),
     "148 settings, unsorted": (np.linspace(0.9, 0.1, 37), COCO_AREAS, [1, 3], _USUAL | WANT_MATCHES),
 }
 
@@ -246,7 +251,11 @@ def _match_examples(quick: bool) -> Iterator[Example]:
     wrong = scene(3, most=9)
     wrong.scores[-1][...] = torch.nan
     yield Example("NaN scores", _match_arguments(wrong), output=Matched._fields.index("error"))
-    yield Example("ties", _match_arguments(_crowded(np.random.default_rng(0), 33, 31)))
+    ties = _crowded(np.random.default_rng(0), 33, 31)
+    yield Example("ties", _match_arguments(ties))
+    flags = torch.tensor([0, 0, CROWD, CROWD | GROUP, IGNORED, CROWD | GROUP | IGNORED]).repeat(6)[:31]
+    grouped = MatchBatch(**{**vars(ties), "gt_flags": [flags]})
+    yield Example("ties and groups", _match_arguments(grouped, "Open Images"))
     yield from () if quick else _large_match_examples(scene)
 
 

@@ -14,6 +14,7 @@ from tests.detection import open_images_reference as plain
 from tests.fuzz import seeds
 from valor_gpu.detection import OpenImagesAveragePrecision
 from valor_gpu.errors import InputError, SyncError
+from valor_gpu.inputs.expansion import Rows
 
 Item = dict[str, Any]
 A, B = [0, 0, 10, 10], [0, 2, 10, 12]  # IoU 80 / 120 = 2 / 3
@@ -302,6 +303,19 @@ def test_padded_tensors_equal_lists() -> None:
     assert tensors.result().to_dict() == lists.result().to_dict()
 
 
+@pytest.mark.parametrize("expand", [False, True])
+def test_rows_left_behind_as_on_a_gpu_change_nothing(expand: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody waits for counts, rows that do not count get records of padding."""
+    preds, target = random_images(8)
+    usual = evaluated(preds, target, PARENTS, expand_detections=expand)
+    monkeypatch.setattr(Rows, "compact", lambda rows: (rows.sorted(), rows.count(rows.real)))
+    behind = evaluated(preds, target, PARENTS, expand_detections=expand)
+    assert len(behind.state().detections) > len(usual.state().detections)
+    assert behind.result().to_dict() == usual.result().to_dict()
+    loaded = OpenImagesAveragePrecision(PARENTS, expand_detections=expand).from_bytes(behind.to_bytes())
+    assert loaded.result().to_dict() == usual.result().to_dict()
+
+
 def test_states_of_other_choices_do_not_merge() -> None:
     metric = OpenImagesAveragePrecision({1: 0})
     for other in ({2: 0}, {1: 0, 2: 0}, None):
@@ -397,3 +411,12 @@ def test_lists_of_labels_need_lists_of_images() -> None:
     preds, target = _bad("target", "positive_labels", [1])
     with pytest.raises(InputError, match=r"target\[1\]\['positive_labels'\] must be Tensor but got list"):
         OpenImagesAveragePrecision().update(preds, target)
+
+
+def test_foreign_counts_are_checked() -> None:
+    preds, target = random_images(2)
+    metric = evaluated(preds, target)
+    for wrong, message in ((metric.given[0] - 100, r"given\[0\] must count boxes of its image"),
+                           (metric.given[0][1:], "given must have 12 rows, as images says, but has 11")):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            OpenImagesAveragePrecision().merge_state({**metric.metric_state, "given": [wrong]})
