@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, AccumulateChoices, Curves, Pick, PickTable, RecordShape
-from valor_gpu.ops.dtypes import to_device
 
 FIRST_CLASSES = 255
 """Classes that the first run on a device has room for."""
@@ -113,6 +113,7 @@ class Enqueued(NamedTuple):
         curves: arrays with room for K classes.
         guess: what the run takes for granted.
         means: how many.
+        tables: what the run reads; they live as long as a graph that captured it needs them.
     """
 
     head: Tensor
@@ -122,51 +123,46 @@ class Enqueued(NamedTuple):
     curves: Curves
     guess: Guess
     means: int
+    tables: tuple[Tensor | None, ...]
 
 
 class _Constants(NamedTuple):
-    """Tables of a run on its device.
+    """Tables of a run that depend on its choices alone.
 
     Attributes:
-        words: int64: the recall grid, the pick rows, their thresholds.
+        words: int64 on the host: the recall grid, the pick rows, their thresholds.
         grid: how many words the grid takes.
         unconditional: recall thresholds that are not above 0.
         picks: P.
         most: thresholds of the longest pick.
-        labels: int64 wanted labels, or None.
     """
 
-    words: Tensor
+    words: Rows
     grid: int
     unconditional: int
     picks: int
     most: int
-    labels: Tensor | None
 
-
-def _constants(choices: AccumulateChoices, device: torch.device) -> _Constants:
-    picks = tuple(pick._replace(thresholds=tuple(pick.thresholds)) for pick in choices.picks)
-    recalls = np.ascontiguousarray(choices.recall_thresholds, np.float64).tobytes()
-    labels = None if choices.labels is None else np.ascontiguousarray(choices.labels, np.int64).tobytes()
-    return _constant_tables(recalls, picks, choices.shape, choices.curves, labels, device)
+    @classmethod
+    def of(cls, choices: AccumulateChoices) -> _Constants:
+        """Those of ``choices``, made once."""
+        picks = tuple(pick._replace(thresholds=tuple(pick.thresholds)) for pick in choices.picks)
+        recalls = np.ascontiguousarray(choices.recall_thresholds, np.float64).tobytes()
+        return _constants(recalls, picks, choices.shape, choices.curves)
 
 
 @functools.lru_cache(maxsize=64)
-def _constant_tables(
-    recalls: bytes, picks: tuple[Pick, ...], shape: RecordShape, curves: int, labels: bytes | None, device: torch.device
-) -> _Constants:
-    """Copies the tables and waits: any stream may use them from now on, and a captured graph copies nothing."""
-    grid = grid_table(np.frombuffer(recalls))
-    table = PickTable.of(picks, shape, curves)
-    host = np.concatenate((grid, table.rows.reshape(-1), table.thresholds))
-    words = to_device(torch.from_numpy(host), device)
-    wanted = None
-    if labels is not None:  # and one more: an empty tensor has no address, which says that all labels are wanted
-        wanted = to_device(torch.from_numpy(np.append(np.frombuffer(labels, np.int64), 0)), device)
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).synchronize()
+def _constants(recalls: bytes, picks: tuple[Pick, ...], shape: RecordShape, curves: int) -> _Constants:
+    thresholds = np.frombuffer(recalls)
+    grid, table = grid_table(thresholds), PickTable.of(picks, shape, curves)
+    words = np.concatenate((grid, table.rows.reshape(-1), table.thresholds))
     most = int(table.rows[:, 4].max(initial=0))
-    return _Constants(words, len(grid), int((np.frombuffer(recalls) <= 0).sum()), len(picks), most, wanted)
+    return _Constants(words, len(grid), int((thresholds <= 0).sum()), len(picks), most)
+
+
+def _wanted(labels: NDArray[np.int64] | None, device: torch.device) -> Tensor | None:
+    """Wanted labels and one word more: an empty tensor has no address, which says that all labels are wanted."""
+    return None if labels is None else constant(np.append(labels, 0), device)
 
 
 def grid_table(recall_thresholds: NDArray[np.float64]) -> Rows:
@@ -193,7 +189,8 @@ def enqueue(
 ) -> Enqueued:
     """Enqueues a run on the current stream: does not synchronise, and a CUDA graph can capture it.
 
-    The first run with other recall thresholds, picks or labels copies them to the device and waits for that.
+    The first run with other recall thresholds, picks or labels copies them to the device and waits for that. A graph
+    must keep what this returns.
 
     Args:
         records: contiguous tables.
@@ -202,11 +199,12 @@ def enqueue(
         by_key: order images by their key, not by arrival.
         error: int64 ``[]`` to be read with the numbers.
     """
-    constants, shape = _constants(choices, records.detections.device), choices.shape
+    constants, shape, device = _Constants.of(choices), choices.shape, records.detections.device
     classes = min(1, guess.labels) if choices.agnostic else guess.labels
     means = len(choices.ties) * constants.picks
     head = len(Words._fields) + means + guess.labels
-    with launching(records.detections.device) as stream:
+    with launching(device) as stream:
+        words, wanted = constant(constants.words, device), _wanted(choices.labels, device)
         out = records.images.new_empty(head + classes * shape.areas + classes + 1)
         positives = out[head : head + classes * shape.areas].view(classes, shape.areas)
         offsets = out[head + classes * shape.areas :]
@@ -214,14 +212,14 @@ def enqueue(
         task = array("q", (
             *(table.data_ptr() for table in records), 0 if error is None else error.data_ptr(), *map(len, records),
             shape.thresholds, shape.areas, shape.limits, choices.agnostic, by_key, guess.wide, guess.labels,
-            guess.slots, 0 if constants.labels is None else constants.labels.data_ptr(),
-            0 if constants.labels is None else guess.labels, out.data_ptr(), out.data_ptr() + 8 * (head - guess.labels),
+            guess.slots, 0 if wanted is None else wanted.data_ptr(),
+            0 if wanted is None else guess.labels, out.data_ptr(), out.data_ptr() + 8 * (head - guess.labels),
             positives.data_ptr(), offsets.data_ptr(), order.data_ptr(),
         ))  # fmt: skip
         sizes = array("q", (
             shape.thresholds, shape.areas, shape.limits, len(choices.recall_thresholds), classes, len(order),
         ))  # fmt: skip
-        stages = _Stages(task, sizes, constants, choices, records, stream)
+        stages = _Stages(task, sizes, constants, words.data_ptr(), choices, records, stream)
         stages.order()
         first: Curves | None = None
         for index, ties in enumerate(choices.ties):
@@ -229,17 +227,17 @@ def enqueue(
             stages.means(curves, out.data_ptr() + 8 * (len(Words._fields) + index * constants.picks))
             first = curves if first is None else first
     assert first is not None
-    return Enqueued(out[:head], order, offsets, positives, first, guess, means)
+    return Enqueued(out[:head], order, offsets, positives, first, guess, means, (words, wanted, *records))
 
 
 class _Stages:
     """The native calls of one run, which share one workspace: each is done with it before the next begins."""
 
     def __init__(
-        self, task: array[int], sizes: array[int], constants: _Constants, choices: AccumulateChoices,
+        self, task: array[int], sizes: array[int], constants: _Constants, words: int, choices: AccumulateChoices,
         records: Records, stream: int,
     ) -> None:  # fmt: skip
-        self._task, self._sizes, self._constants, self._choices = task, sizes, constants, choices
+        self._task, self._sizes, self._constants, self._words, self._choices = task, sizes, constants, words, choices
         self._records, self._stream = records, stream
         shape, recalls, classes = choices.shape, sizes[3], sizes[4]
         self._means_sizes = array(
@@ -273,14 +271,14 @@ class _Stages:
         )
         native.function("valor_cuda", "valor_precision_recall_cuda", "ppppppqqqppppp")(
             self._records.detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(),
-            _address(self._sizes), self._constants.words.data_ptr(), self._constants.unconditional, choices.full, ties,
+            _address(self._sizes), self._words, self._constants.unconditional, choices.full, ties,
             *(table.data_ptr() for table in curves), self._workspace.data_ptr(), self._stream,
         )  # fmt: skip
         return curves
 
     def means(self, curves: Curves, out: int) -> None:
         """The mean of each pick, written to ``out``."""
-        picks = self._constants.words.data_ptr() + 8 * self._constants.grid
+        picks = self._words + 8 * self._constants.grid
         native.function("valor_cuda", "valor_present_means_cuda", "pppppppp")(
             curves.precision.data_ptr(), curves.recall.data_ptr(), _address(self._means_sizes), picks,
             picks + 40 * self._constants.picks, out, self._workspace.data_ptr(), self._stream,
