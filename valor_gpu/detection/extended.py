@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -84,7 +85,7 @@ def batch_records(matched: Matched, batch: MatchBatch, boxes: bool, rematched: M
     return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)
 
 
-def _joined_boxes(boxes: list[Tensor], box_format: int) -> Tensor:
+def _joined_boxes(boxes: Sequence[Tensor], box_format: int) -> Tensor:
     return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), box_format)
 
 

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops.error_codes import describe_box, raise_error
+from valor_gpu.ops import _pair_errors
+from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import (
     COLUMNS,
     DETECTIONS,
+    FLOATS,
     GROUND_TRUTHS,
     HASHED,
-    TYPED,
+    INTEGERS,
+    PAIR_TYPES,
     WANT_MATCHES,
     BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
+    Pairs,
     allocate,
     check_sizes,
 )
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES, NUMPY_INT_TYPES
 
-_SIDES = {"detections": "labels", "ground_truths": "gt_labels"}
-_STORED = ("areas", "gt_own_areas")
+_LABELS = {DETECTIONS: "labels", GROUND_TRUTHS: "gt_labels"}
+_STRIDES = {name: f"{name}_stride" for name in COLUMNS}
 
 
 class Access(NamedTuple):
@@ -35,7 +39,7 @@ class Access(NamedTuple):
 
     Attributes:
         address: where the first value of an array lies.
-        codes: the code of a dtype, as C++ knows it.
+        codes: by the dtype of a column (``FLOATS``, ``INTEGERS`` or a name), the code of each dtype that it may have.
         join: one array of many.
         contiguous: the array itself, or a contiguous copy.
         empty: an array of a shape and a dtype, by name.
@@ -43,11 +47,17 @@ class Access(NamedTuple):
     """
 
     address: Callable[[Any], int]
-    codes: Mapping[Any, int]
+    codes: Mapping[str, Mapping[Any, int]]
     join: Callable[[Sequence[Any]], Any]
     contiguous: Callable[[Any], Any]
     empty: Callable[[tuple[int, ...], str], Any]
     threads: Callable[[], int]
+
+
+def codes_of(floats: Mapping[Any, int], integers: Mapping[Any, int], dtype: Callable[[str], Any]) -> dict[str, Any]:
+    """``Access.codes`` of a library, whose dtype of a name ``dtype`` gives; codes of fixed dtypes are not used."""
+    fixed = {name: {dtype(name): 0} for name in ("uint8", "int32", "int64", "float64")}
+    return {FLOATS: floats, INTEGERS: integers, **fixed}
 
 
 def _numpy_address(array: Any) -> int:
@@ -56,7 +66,7 @@ def _numpy_address(array: Any) -> int:
 
 NUMPY = Access(
     _numpy_address,
-    {**NUMPY_FLOAT_TYPES, **NUMPY_INT_TYPES},
+    codes_of(NUMPY_FLOAT_TYPES, NUMPY_INT_TYPES, np.dtype),
     np.concatenate,
     np.ascontiguousarray,
     np.empty,
@@ -96,26 +106,31 @@ def assign(batch: MatchBatch, rule: MatchRule) -> Matched:
 
 def raise_if_bad(matched: Matched, batch: MatchBatch) -> None:
     """Raises :class:`InputError` for the error that ``matched`` reports."""
-    raise_error(matched.error, describe_box)
+    raise_error(matched.error, lambda code: _pair_errors.describe(code, batch))
 
 
 def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     """Matches, and leaves the error code in the result."""
-    wholes = _wholes(batch, access)  # kept alive while C++ reads their addresses
-    rows = _rows(wholes, batch, rule)
+    words: dict[str, int] = {}
+    kept = _columns(batch, access)
+    types = _describe(kept, words, access)
+    if batch.room or batch.gt_room:
+        _add_rooms(batch, words)
+    rows = (words[DETECTIONS], words[GROUND_TRUTHS], batch.lengths.shape[1])
     check_sizes(rows, batch.lengths)
+    words["images"] = rows[2]
+    singles = {name: getattr(batch, name) for name in ("lengths", "counts", "gt_counts")}
+    if ids := batch.image_ids:
+        singles["image_ids"] = ids[0] if len(ids) == 1 else access.join([x.reshape(-1) for x in ids])
+    for name, array in singles.items():
+        if array is not None:
+            kept[name] = access.contiguous(_typed(name, array, "int64", access))
+            words[name] = access.address(kept[name])
+    if batch.pairs is not None:
+        _add_pairs(batch, rule, kept, words, access)
     out = allocate(access.empty, rows, rule)
     if rule.options & WANT_MATCHES:
         out.matches[:] = -1
-    words = {name: access.address(whole) for name, whole in wholes.items()}
-    for name, column in COLUMNS.items():
-        if name in wholes:
-            words[f"{name}_stride"] = wholes[name].dtype.itemsize * column.width
-    types = {name: access.codes[wholes[name].dtype] if name in wholes else 0 for name in TYPED}
-    words.update(zip(("detections", "ground_truths", "images"), rows))
-    if batch.pairs is not None:
-        words["pairs"] = len(batch.pairs.similarities)
-    words["room"], words["gt_room"] = batch.room, batch.gt_room
     native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
         bytes(BatchWords(**words)), rule.words(types, batch.box_format, batch.gt_box_format),
         *map(access.address, out), access.threads(),
@@ -123,20 +138,13 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     return out
 
 
-def _wholes(batch: MatchBatch, access: Access) -> dict[str, Any]:
-    """Every array of the batch, one for all images, by its name in ``BatchWords``."""
-    wholes = {}
+def _columns(batch: MatchBatch, access: Access) -> dict[str, Any]:
+    """Every column that the batch has, as one array, which must live while C++ reads it."""
+    columns = {}
     for name in COLUMNS:
-        if len(parts := getattr(batch, name)):
-            wholes[name] = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
-    if len(ids := batch.image_ids):
-        flat = [x.reshape(-1) for x in ids]
-        wholes["image_ids"] = access.contiguous(flat[0]) if len(ids) == 1 else access.join(flat)
-    singles = {name: getattr(batch, name) for name in ("lengths", "counts", "gt_counts")}
-    if batch.pairs is not None:
-        singles.update({f"pair_{name}": value for name, value in vars(batch.pairs).items()})
-    wholes.update({name: access.contiguous(value) for name, value in singles.items() if value is not None})
-    return wholes
+        if parts := getattr(batch, name):
+            columns[name] = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
+    return columns
 
 
 def _join(parts: Sequence[Any], access: Access) -> Any:
@@ -144,36 +152,78 @@ def _join(parts: Sequence[Any], access: Access) -> Any:
     return access.join([x.reshape(-1, 4) if x.ndim == 2 else x for x in parts])
 
 
-def _rows(wholes: Mapping[str, Any], batch: MatchBatch, rule: MatchRule) -> tuple[int, int, int]:
-    """Detections, ground truths and images; raises where columns differ in rows or are missing."""
-    rows = {side: wholes[name].shape[0] if name in wholes else 0 for side, name in _SIDES.items()}
+def _describe(columns: Mapping[str, Any], words: dict[str, int], access: Access) -> dict[str, int]:
+    """Fills addresses, strides and row counts into ``words``; returns the dtype codes of all columns with several."""
+    for side, name in _LABELS.items():
+        words[side] = columns[name].shape[0] if name in columns else 0
+    types = {}
     for name, column in COLUMNS.items():
-        if name in wholes and wholes[name].shape[0] != rows[column.side]:
+        whole = columns.get(name)
+        code = 0
+        if whole is not None:
+            dtype = whole.dtype
+            if dtype not in access.codes[column.dtype]:
+                _typed(name, whole, column.dtype, access)
+            code = access.codes[column.dtype][dtype]
+            words[name] = access.address(whole)
+            words[_STRIDES[name]] = dtype.itemsize * column.width
+            if whole.shape[0] != words[column.side]:
+                raise InputError(
+                    f"{name} must have {words[column.side]} rows, one for each label, but has {whole.shape[0]}"
+                )
+        if column.typed:
+            types[name] = code
+    return types
+
+
+def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:
+    """Counts the rows that are used where every image has a room; raises where one needs more, or there are others."""
+    words["room"], words["gt_room"] = batch.room, batch.gt_room
+    for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), batch.lengths):
+        if room and len(lengths) and (words[side] != len(lengths) * room or int(lengths.max()) > room):
             raise InputError(
-                f"{name} must have {rows[column.side]} rows, one for each label, but has {wholes[name].shape[0]}"
+                f"{side} must have {len(lengths)} rooms of {room} rows but have {words[side]} rows, {lengths.tolist()}"
             )
-    for i, (side, room) in enumerate(((DETECTIONS, batch.room), (GROUND_TRUTHS, batch.gt_room))):
         if room:
-            rows[side] = _rows_in_rooms(side, room, batch.lengths[i], rows[side])
-    if batch.pairs is not None:
-        check_pairs(wholes, rows, rule)
-    return rows[DETECTIONS], rows[GROUND_TRUTHS], batch.lengths.shape[1]
+            words[side] = int(lengths.sum())
 
 
-def _rows_in_rooms(side: str, room: int, lengths: Any, rows: int) -> int:
-    """Rows that are used where every image has ``room`` rows; raises where one needs more, or there are others."""
-    if len(lengths) and (rows != len(lengths) * room or int(lengths.max()) > room):
-        raise InputError(
-            f"{side} must have {len(lengths)} rooms of {room} rows but have {rows} rows, {lengths.tolist()}"
-        )
-    return int(lengths.sum())
+def _typed(name: str, array: Any, dtype: str, access: Access) -> Any:
+    """``array``, or :class:`InputError` when its dtype is another."""
+    if array.dtype not in access.codes[dtype]:
+        raise InputError(f"{name} must be {dtype} but is {array.dtype}")
+    return array
 
 
-def check_pairs(wholes: Mapping[str, Any], rows: Mapping[str, int], rule: MatchRule) -> None:
-    """Raises unless a batch of stored pairs has what boxes would give."""
-    for name in (*_STORED, *(("hashes", "gt_hashes") if rule.options & HASHED else ())):
-        if name not in wholes and rows[COLUMNS[name].side]:
+def _add_pairs(batch: MatchBatch, rule: MatchRule, kept: dict[str, Any], words: dict[str, int], access: Access) -> None:
+    """Fills the pairs into ``words``."""
+    assert batch.pairs is not None
+    check_pairs(batch.pairs, kept.keys(), words, rule)
+    words["pairs"] = batch.pairs.similarities.shape[0]
+    for name in PAIR_TYPES:
+        kept[f"pair_{name}"] = access.contiguous(getattr(batch.pairs, name))
+        words[f"pair_{name}"] = access.address(kept[f"pair_{name}"])
+
+
+def check_pairs(pairs: Pairs, present: Collection[str], rows: Mapping[str, int], rule: MatchRule) -> None:
+    """Raises unless a batch of stored pairs has what boxes would give.
+
+    Args:
+        pairs: the pairs, numpy arrays or tensors.
+        present: the columns of the batch.
+        rows: how many ``DETECTIONS`` and ``GROUND_TRUTHS`` it has.
+        rule: the choices of the run.
+    """
+    for name, dtype in PAIR_TYPES.items():
+        if (found := str(getattr(pairs, name).dtype).removeprefix("torch.")) != dtype:
+            raise InputError(f"pairs.{name} must be {dtype} but is {found}")
+    detections, total = rows[DETECTIONS], pairs.similarities.shape[0]
+    for name, need in (("offsets", detections + 1), ("counts", detections), ("ground_truths", total)):
+        if (entries := getattr(pairs, name).shape[0]) != need:
+            raise InputError(
+                f"pairs.{name} must have {need} entries, for {detections} detections and {total} similarities, but has"
+                f" {entries}"
+            )
+    for name in ("areas", "gt_own_areas", *(("hashes", "gt_hashes") if rule.options & HASHED else ())):
+        if name not in present and rows[COLUMNS[name].side]:
             raise InputError(f"{name} must come with stored pairs but is absent")
-    for name, need in (("offsets", rows[DETECTIONS] + 1), ("counts", rows[DETECTIONS])):
-        if (found := wholes[f"pair_{name}"].shape[0]) != need:
-            raise InputError(f"pairs.{name} must have {need} entries, by detection, but has {found}")

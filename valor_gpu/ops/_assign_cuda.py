@@ -27,13 +27,13 @@ from valor_gpu.ops.match_batch import (
     COLUMNS,
     DETECTIONS,
     GROUND_TRUTHS,
+    SEGMENT_FIELDS,
     TYPED,
     BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
     Pairs,
-    SegmentWords,
     allocate,
     check_sizes,
 )
@@ -43,7 +43,6 @@ _CODES = {**FLOAT_TYPES, **INT_TYPES}
 _DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
 _IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/assign.cu, which refuses a call that disagrees
 _NUMBERS_BY_VALUE = 64
-_FIELDS = tuple(field[0] for field in SegmentWords._fields_)
 _SINGLES = ("counts", "gt_counts")
 
 
@@ -91,9 +90,8 @@ def _check_rows(batch: MatchBatch, rows: tuple[int, int, int], rule: MatchRule) 
         if len(tensors := getattr(batch, name)) == 1 and tensors[0].shape[0] != need:
             raise InputError(f"{name} must have {need} rows, as lengths say, but has {tensors[0].shape[0]}")
     if batch.pairs is not None:
-        columns = {name: tensors for name in COLUMNS if (tensors := getattr(batch, name))}
-        pairs = {f"pair_{name}": value for name, value in vars(batch.pairs).items()}
-        _assign_cpu.check_pairs(columns | pairs, dict(zip((DETECTIONS, GROUND_TRUTHS), rows)), rule)
+        present = {name for name in COLUMNS if getattr(batch, name)}
+        _assign_cpu.check_pairs(batch.pairs, present, dict(zip((DETECTIONS, GROUND_TRUTHS), rows)), rule)
 
 
 def _tensors(batch: MatchBatch) -> dict[str, Sequence[Tensor]]:
@@ -177,7 +175,7 @@ def _plan(
             ids = _device_tables.upload(ids.contiguous().numpy(), device)
         return ids, _Plan(_batch_words(batch, images, ids), equal, found)
     segments = segment_table(batch, sizes)
-    table = array("q", bytes(8 * (len(_FIELDS) + 2) * images))
+    table = array("q", bytes(8 * (len(SEGMENT_FIELDS) + 2) * images))
     native_plan(_address(segments), images, 0, rule_words, stored, _address(table), _address(found))
     return None, _Plan(table, None, found)
 
@@ -212,13 +210,13 @@ def segment_table(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | NDA
     if any(len(getattr(batch, name)) == images > 1 for name in COLUMNS):
         fields, zeros = _fields_of_tensors(batch, sizes), [0] * images
         words: list[int] = []
-        for name in _FIELDS:
+        for name in SEGMENT_FIELDS:
             words += fields.get(name, zeros)
         return array("q", words)
     arrays = _fields_of_arrays(batch)
-    table = np.zeros((len(_FIELDS), images), np.int64)
+    table = np.zeros((len(SEGMENT_FIELDS), images), np.int64)
     for name, values in arrays.items():
-        table[_FIELDS.index(name)] = values
+        table[SEGMENT_FIELDS.index(name)] = values
     return table
 
 

@@ -10,7 +10,16 @@ from torch import Tensor
 
 from valor_gpu.ops._assign_group_reference import GroupCandidates, choose
 from valor_gpu.ops._image_reference import Image, bits, image_row
-from valor_gpu.ops.error_codes import NO_ERROR, pack_box
+from valor_gpu.ops.error_codes import (
+    NO_ERROR,
+    PAIR_CLASS,
+    PAIR_COUNT,
+    PAIR_GROUND_TRUTH,
+    PAIR_OFFSETS,
+    PAIR_ORDER,
+    PAIR_SIMILARITY,
+    pack_box,
+)
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
@@ -32,8 +41,6 @@ from valor_gpu.ops.match_batch import (
     MatchRule,
     Pairs,
 )
-
-_PAIR_OFFSETS, _PAIR_COUNT, _PAIR_GROUND_TRUTH, _PAIR_SIMILARITY, _PAIR_ORDER, _PAIR_CLASS = range(10, 16)
 
 _Candidates = list[tuple[float, int]]
 """(similarity, position of the ground truth in its image), largest first."""
@@ -139,9 +146,9 @@ def _stored_pairs(rule: _Rule, image: Image, pairs: Pairs, first: int) -> tuple[
         used = begin + int(pairs.counts[first + d])
         kind = 0
         if not 0 <= begin <= end <= total:
-            kind = _PAIR_OFFSETS
+            kind = PAIR_OFFSETS
         elif not begin <= used <= min(end, begin + len(image.gt_labels)):
-            kind = _PAIR_COUNT
+            kind = PAIR_COUNT
         if kind == 0:
             candidates = list(zip(pairs.similarities[begin:used].tolist(), pairs.ground_truths[begin:used].tolist()))
             kind = _pair_error(candidates, None if rule.options & AGNOSTIC else label, image.gt_labels.tolist())
@@ -156,13 +163,13 @@ def _pair_error(candidates: _Candidates, label: int | None, gt_labels: list[int]
     last = (float("inf"), len(gt_labels))
     for similarity, g in candidates:
         if not 0 <= g < len(gt_labels):
-            return _PAIR_GROUND_TRUTH
+            return PAIR_GROUND_TRUTH
         if similarity != similarity:
-            return _PAIR_SIMILARITY
+            return PAIR_SIMILARITY
         if not last > (similarity, g):
-            return _PAIR_ORDER
+            return PAIR_ORDER
         if label is not None and gt_labels[g] != label:
-            return _PAIR_CLASS
+            return PAIR_CLASS
         last = (similarity, g)
     return 0
 
@@ -319,7 +326,7 @@ def _load(
     pairs: list[_Candidates] = []
     if error == NO_ERROR and batch.pairs is None:
         pairs = _box_pairs(rule, image)
-    elif error == NO_ERROR:
+    elif error == NO_ERROR and batch.pairs is not None:
         pairs, error = _stored_pairs(rule, image, batch.pairs, first)
     return (image if error == NO_ERROR else image.empty()), pairs, error
 

@@ -86,8 +86,13 @@ def _empty(shape: tuple[int, ...], dtype: str) -> Tensor:
 
 
 _TORCH = _assign_cpu.Access(
-    Tensor.data_ptr, {**FLOAT_TYPES, **INT_TYPES}, torch.cat, Tensor.contiguous, _empty, torch.get_num_threads
-)  # type: ignore[arg-type]
+    address=Tensor.data_ptr,
+    codes=_assign_cpu.codes_of(FLOAT_TYPES, INT_TYPES, lambda name: getattr(torch, name)),
+    join=torch.cat,  # type: ignore[arg-type]
+    contiguous=Tensor.contiguous,
+    empty=_empty,
+    threads=torch.get_num_threads,
+)
 
 
 def _run(batch: MatchBatch, rule: MatchRule) -> Matched:

@@ -27,6 +27,9 @@ ROUNDED_SCORES = 5
 LAST_ROW = (1 << 27) - 1
 """Row that stands for itself and for all rows after it."""
 
+PAIR_OFFSETS, PAIR_COUNT, PAIR_GROUND_TRUTH, PAIR_SIMILARITY, PAIR_ORDER, PAIR_CLASS = range(10, 16)
+"""Kinds of errors in the stored pairs of a detection."""
+
 _Code = TypeVar("_Code", int, "Tensor")
 
 _KIND_BITS, _COLUMN_BITS = 4, 32
@@ -41,6 +44,12 @@ _BOX_ERRORS = {
     7: ("target", "iscrowd", "must be 0 or 1"),
     8: ("preds", "counts", "must lie between 0 and the padded length"),
     9: ("target", "counts", "must lie between 0 and the padded length"),
+    PAIR_OFFSETS: ("preds", "pairs.offsets", "must ascend and lie inside the pairs"),
+    PAIR_COUNT: ("preds", "pairs.counts", "must lie between 0 and the room of the detection"),
+    PAIR_GROUND_TRUTH: ("preds", "pairs.ground_truths", "must be positions in the image"),
+    PAIR_SIMILARITY: ("preds", "pairs.similarities", "must not be NaN"),
+    PAIR_ORDER: ("preds", "pairs.similarities", "must descend, the later ground truth first on ties"),
+    PAIR_CLASS: ("preds", "pairs.ground_truths", "must have the label of the detection"),
     16: ("preds", "boxes", "must have a width and a height of at least 0"),
     17: ("target", "boxes", "must have a width and a height of at least 0"),
     18: ("preds", "boxes", "must be the corners of a convex quadrilateral, one after another"),
@@ -105,10 +114,15 @@ def describe_box(code: int) -> str:
         >>> describe_box((3 << 28 | 7) << 5 | 2)
         "preds[3]['scores'][7] must not be NaN"
     """
-    side, name, need = _BOX_ERRORS.get(code & ((1 << _BOX_KIND_BITS) - 1), ("update", "?", f"failed with code {code}"))
-    row = code >> _BOX_KIND_BITS & ((1 << _BOX_BITS) - 1)
-    image = code >> (_BOX_KIND_BITS + _BOX_BITS)
+    image, row, kind = unpack_box(code)
+    side, name, need = _BOX_ERRORS.get(kind, ("update", "?", f"failed with code {code}"))
     return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
+
+
+def unpack_box(code: int) -> tuple[int, int, int]:
+    """Returns image, row and kind of a code of a batch of images."""
+    row = code >> _BOX_KIND_BITS & ((1 << _BOX_BITS) - 1)
+    return code >> (_BOX_KIND_BITS + _BOX_BITS), row, code & ((1 << _BOX_KIND_BITS) - 1)
 
 
 def pack_box(image: int, row: int, kind: int) -> int:

@@ -7,6 +7,7 @@ The fields of :class:`MatchBatch` say dtype, values per row and side. From them 
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -83,10 +84,10 @@ class Pairs:
         similarities: float64 ``[P]``, none NaN; every pair of the class where a threshold is at most 0.
     """
 
-    offsets: Any
-    counts: Any
-    ground_truths: Any
-    similarities: Any
+    offsets: Any = field(metadata={"dtype": "int64"})
+    counts: Any = field(metadata={"dtype": "int32"})
+    ground_truths: Any = field(metadata={"dtype": "int32"})
+    similarities: Any = field(metadata={"dtype": "float64"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,40 +160,35 @@ COLUMNS: dict[str, Column] = {f.name: f.metadata["column"] for f in fields(Match
 """The columns of a batch, detections first, in the order of csrc/core/match_batch.h."""
 
 TYPED = tuple(name for name, column in COLUMNS.items() if column.typed)
-_PAIRS = tuple(f.name for f in fields(Pairs))
+PAIR_TYPES: dict[str, str] = {f.name: f.metadata["dtype"] for f in fields(Pairs)}
+"""The dtype of each array of pairs."""
 
 
 def _words(name: str, names: Iterable[str]) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": [(n, ctypes.c_int64) for n in names]})
 
 
-SegmentWords = _words(
-    "SegmentWords",
-    (
-        *COLUMNS, "id", "id_address", "has_id", "detections", "ground_truths", "counts", "gt_counts",
-        "first_detection", "first_ground_truth",
-    ),
+SEGMENT_FIELDS = (
+    *COLUMNS, "id", "id_address", "has_id", "detections", "ground_truths", "counts", "gt_counts", "first_detection",
+    "first_ground_truth",
 )  # fmt: skip
 """Segment of csrc/core/match_batch.h: one image."""
 
-RuleWords = _words(
-    "RuleWords",
-    (
-        "thresholds", "num_thresholds", "area_ranges", "num_areas", "limits", "num_limits", "box_format",
-        "gt_box_format", "options", "kind", *(f"{name}_type" for name in TYPED),
-    ),
+RULE_FIELDS = (
+    "thresholds", "num_thresholds", "area_ranges", "num_areas", "limits", "num_limits", "box_format", "gt_box_format",
+    "options", "kind", *(f"{name}_type" for name in TYPED),
 )  # fmt: skip
 """Rule of csrc/core/match_batch.h; the numbers follow it."""
 
-BatchWords = _words(
-    "BatchWords",
-    (
-        *COLUMNS, *(f"{name}_stride" for name in COLUMNS), "images", "detections", "ground_truths", "lengths",
-        "image_ids", "counts", "gt_counts", "pair_offsets", "pair_counts", "pair_ground_truths", "pair_similarities",
-        "pairs", "room", "gt_room",
-    ),
+BATCH_FIELDS = (
+    *COLUMNS, *(f"{name}_stride" for name in COLUMNS), "images", "detections", "ground_truths", "lengths", "image_ids",
+    "counts", "gt_counts", "pair_offsets", "pair_counts", "pair_ground_truths", "pair_similarities", "pairs", "room",
+    "gt_room",
 )  # fmt: skip
 """Batch of csrc/core/match_batch.h: columns that are one array each."""
+
+RuleWords = _words("RuleWords", RULE_FIELDS)
+BatchWords = _words("BatchWords", BATCH_FIELDS)
 
 
 def native_layout() -> tuple[list[str], ...]:
@@ -247,22 +243,22 @@ class MatchRule:
             )
         return cls(np.minimum(ious, 1 - 1e-10) if kind == COCO else ious, areas, tops, options, kind)
 
-    @property
+    @functools.cached_property
     def settings(self) -> int:
         """T * A: how many outcomes a detection has."""
         return int(self.thresholds.shape[0] * self.area_ranges.shape[0])
 
-    @property
+    @functools.cached_property
     def setting_bytes(self) -> int:
         """Bytes of one bit field: ceil(T * A / 8)."""
         return (self.settings + 7) // 8
 
-    @property
+    @functools.cached_property
     def detection_bytes(self) -> int:
         """Bytes of a row of ``detections``."""
         return 13 + 2 * self.setting_bytes
 
-    @property
+    @functools.cached_property
     def ground_truth_bytes(self) -> int:
         """Bytes of a row of ``ground_truths``."""
         return 4 + (int(self.area_ranges.shape[0]) + 2 + 7) // 8
@@ -331,7 +327,7 @@ def check_sizes(rows: tuple[int, int, int], lengths: Any) -> None:
 
 _BATCH_ARGUMENTS = {f.name: f.metadata["schema"] for f in fields(MatchBatch) if "schema" in f.metadata}
 _RULE_ARGUMENTS = {"thresholds": "Tensor", "area_ranges": "Tensor", "limits": "Tensor", "options": "int", "kind": "int"}
-_ARGUMENTS = {**_BATCH_ARGUMENTS, **{f"pair_{name}": "Tensor?" for name in _PAIRS}, **_RULE_ARGUMENTS}
+_ARGUMENTS = {**_BATCH_ARGUMENTS, **{f"pair_{name}": "Tensor?" for name in PAIR_TYPES}, **_RULE_ARGUMENTS}
 
 
 def schema(op: str) -> str:
@@ -343,7 +339,7 @@ def schema(op: str) -> str:
 def to_arguments(batch: MatchBatch, rule: MatchRule, tensor: Callable[[Any], Any]) -> tuple[Any, ...]:
     """The arguments of the op, in the order of its schema; ``tensor`` makes tensors of the arrays of the rule."""
     values = [getattr(batch, name) for name in _BATCH_ARGUMENTS]
-    values += [None if batch.pairs is None else getattr(batch.pairs, name) for name in _PAIRS]
+    values += [None if batch.pairs is None else getattr(batch.pairs, name) for name in PAIR_TYPES]
     for name, kind in _RULE_ARGUMENTS.items():
         value = getattr(rule, name)
         values.append(tensor(value) if kind == "Tensor" else value)
@@ -353,7 +349,7 @@ def to_arguments(batch: MatchBatch, rule: MatchRule, tensor: Callable[[Any], Any
 def from_arguments(arguments: Sequence[Any], array: Callable[[Any], Any]) -> tuple[MatchBatch, MatchRule]:
     """The batch and the rule that :func:`to_arguments` took apart; ``array`` makes arrays of the rule's tensors."""
     values = dict(zip(_ARGUMENTS, arguments))
-    stored = [values[f"pair_{name}"] for name in _PAIRS]
+    stored = [values[f"pair_{name}"] for name in PAIR_TYPES]
     pairs = None if stored[0] is None else Pairs(*stored)
     batch = MatchBatch(**{name: values[name] for name in _BATCH_ARGUMENTS}, pairs=pairs)
     choices = {
