@@ -182,8 +182,12 @@ BAD_PAIRS = {
     "offsets": ({"offsets": {2: 1}}, r"pairs.offsets\[1\] and the next must ascend .* 0 and 4, .* but are 2 and 1"),
     "past_the_end": ({"offsets": {3: 9}}, r"pairs.offsets\[2\] and the next must ascend .* but are 3 and 9"),
     "below_zero": ({"offsets": {0: -1}}, r"pairs.offsets\[0\] and the next must ascend .* but are -1 and 2"),
-    "counts": ({"counts": {1: 2}}, r"pairs.counts\[1\] must lie between 0 and 1, the room .*, but is 2"),
-    "counts_below_zero": ({"counts": {1: -1}}, r"pairs.counts\[1\] must lie between 0 and 1, the room .*, but is -1"),
+    "counts": ({"counts": {1: 2}}, r"pairs.counts\[1\] must lie between 0 and 1 \(1 entries of room, 2 .* but is 2"),
+    "more_than_ground_truths": (
+        {"offsets": {1: 3, 2: 3, 3: 3}, "counts": {0: 3}},
+        r"counts\[0\] .* 0 and 2 \(3 .* 3",
+    ),
+    "counts_below_zero": ({"counts": {1: -1}}, r"pairs.counts\[1\] must lie between 0 and 1 \(.* but is -1"),
     "ground_truths": (
         {"ground_truths": {3: 2}},
         r"pairs.ground_truths\[3\] must lie between 0 and 1, .* but is 2 \(detection 2, image 0 of the batch\)",
@@ -234,7 +238,7 @@ def test_pairs_stay_inside_a_class(options: int) -> None:
         return
     with pytest.raises(InputError, match=r"pairs.ground_truths\[1\] must have label 0 .* but has label 4"):
         _assign_cpu.assign(batch, rule)
-    assert int(by_reference(to_tensors(batch), rule).error) & 15 == PAIR_CLASS
+    assert int(by_reference(to_tensors(batch), rule).error) & 31 == PAIR_CLASS
 
 
 BAD_COLUMNS = {
@@ -267,6 +271,18 @@ def test_scores_labels_and_flags_are_checked_as_for_boxes() -> None:
         _assign_cpu.assign(replace(batch, gt_flags=[np.array([0, 2])]), rule)
     with pytest.raises(InputError, match=r"target\[0\]\['area'\]\[0\] must be finite"):
         _assign_cpu.assign(replace(batch, gt_areas=[np.array([np.inf, 2])]), rule)
+
+
+def test_dtypes_that_cannot_be_read() -> None:
+    batch = three_detections(False)
+    with pytest.raises(InputError, match="scores must be floating but is int64"):
+        _assign_cpu.assign(replace(batch, scores=[np.arange(3)]), ONE)
+    with pytest.raises(InputError, match="flags must be uint8 but is int64"):
+        _assign_cpu.assign(replace(batch, flags=[np.arange(3)]), ONE)
+    assert batch.pairs is not None
+    pairs = replace(batch.pairs, counts=batch.pairs.counts.astype(np.int64))
+    with pytest.raises(InputError, match=r"pairs.counts must be int32 but is int64"):
+        _assign_cpu.assign(replace(batch, pairs=pairs), ONE)
 
 
 def test_lengths_that_do_not_sum_to_the_rows_are_not_read() -> None:

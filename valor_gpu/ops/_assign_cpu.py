@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,10 @@ from valor_gpu.ops.match_batch import (
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES, NUMPY_INT_TYPES
 
 _LABELS = {DETECTIONS: "labels", GROUND_TRUTHS: "gt_labels"}
+_DTYPES = {
+    FLOATS: ("float16", "bfloat16", "float32", "float64"),
+    INTEGERS: ("int8", "uint8", "int16", "int32", "int64", "bool"),
+}
 _STRIDES = {name: f"{name}_stride" for name in COLUMNS}
 
 
@@ -39,7 +44,7 @@ class Access(NamedTuple):
 
     Attributes:
         address: where the first value of an array lies.
-        codes: by the dtype of a column (``FLOATS``, ``INTEGERS`` or a name), the code of each dtype that it may have.
+        codes: the code of a dtype, as C++ knows it.
         join: one array of many.
         contiguous: the array itself, or a contiguous copy.
         empty: an array of a shape and a dtype, by name.
@@ -47,17 +52,11 @@ class Access(NamedTuple):
     """
 
     address: Callable[[Any], int]
-    codes: Mapping[str, Mapping[Any, int]]
+    codes: Mapping[Any, int]
     join: Callable[[Sequence[Any]], Any]
     contiguous: Callable[[Any], Any]
     empty: Callable[[tuple[int, ...], str], Any]
     threads: Callable[[], int]
-
-
-def codes_of(floats: Mapping[Any, int], integers: Mapping[Any, int], dtype: Callable[[str], Any]) -> dict[str, Any]:
-    """``Access.codes`` of a library, whose dtype of a name ``dtype`` gives; codes of fixed dtypes are not used."""
-    fixed = {name: {dtype(name): 0} for name in ("uint8", "int32", "int64", "float64")}
-    return {FLOATS: floats, INTEGERS: integers, **fixed}
 
 
 def _numpy_address(array: Any) -> int:
@@ -66,7 +65,7 @@ def _numpy_address(array: Any) -> int:
 
 NUMPY = Access(
     _numpy_address,
-    codes_of(NUMPY_FLOAT_TYPES, NUMPY_INT_TYPES, np.dtype),
+    {**NUMPY_FLOAT_TYPES, **NUMPY_INT_TYPES},
     np.concatenate,
     np.ascontiguousarray,
     np.empty,
@@ -124,7 +123,8 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
         singles["image_ids"] = ids[0] if len(ids) == 1 else access.join([x.reshape(-1) for x in ids])
     for name, array in singles.items():
         if array is not None:
-            kept[name] = access.contiguous(_typed(name, array, "int64", access))
+            check_dtype(name, array.dtype, "int64")
+            kept[name] = access.contiguous(array)
             words[name] = access.address(kept[name])
     if batch.pairs is not None:
         _add_pairs(batch, rule, kept, words, access)
@@ -162,9 +162,8 @@ def _describe(columns: Mapping[str, Any], words: dict[str, int], access: Access)
         code = 0
         if whole is not None:
             dtype = whole.dtype
-            if dtype not in access.codes[column.dtype]:
-                _typed(name, whole, column.dtype, access)
-            code = access.codes[column.dtype][dtype]
+            check_dtype(name, dtype, column.dtype)
+            code = access.codes[dtype]
             words[name] = access.address(whole)
             words[_STRIDES[name]] = dtype.itemsize * column.width
             if whole.shape[0] != words[column.side]:
@@ -188,11 +187,18 @@ def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:
             words[side] = int(lengths.sum())
 
 
-def _typed(name: str, array: Any, dtype: str, access: Access) -> Any:
-    """``array``, or :class:`InputError` when its dtype is another."""
-    if array.dtype not in access.codes[dtype]:
-        raise InputError(f"{name} must be {dtype} but is {array.dtype}")
-    return array
+@functools.cache  # a dtype is looked up faster than its name
+def check_dtype(name: str, dtype: Any, need: str) -> None:
+    """Raises :class:`InputError` unless an array of numpy or torch has the dtype that is needed.
+
+    Args:
+        name: of the array, for the message.
+        dtype: that it has.
+        need: ``FLOATS``, ``INTEGERS`` or the name of a dtype.
+    """
+    found = str(dtype).removeprefix("torch.")
+    if found not in _DTYPES.get(need, (need,)):
+        raise InputError(f"{name} must be {need} but is {found}")
 
 
 def _add_pairs(batch: MatchBatch, rule: MatchRule, kept: dict[str, Any], words: dict[str, int], access: Access) -> None:
@@ -215,8 +221,7 @@ def check_pairs(pairs: Pairs, present: Collection[str], rows: Mapping[str, int],
         rule: the choices of the run.
     """
     for name, dtype in PAIR_TYPES.items():
-        if (found := str(getattr(pairs, name).dtype).removeprefix("torch.")) != dtype:
-            raise InputError(f"pairs.{name} must be {dtype} but is {found}")
+        check_dtype(f"pairs.{name}", getattr(pairs, name).dtype, dtype)
     detections, total = rows[DETECTIONS], pairs.similarities.shape[0]
     for name, need in (("offsets", detections + 1), ("counts", detections), ("ground_truths", total)):
         if (entries := getattr(pairs, name).shape[0]) != need:

@@ -32,18 +32,22 @@ def describe(code: int, batch: MatchBatch) -> str:
             f"pairs.offsets[{detection}] and the next must ascend and lie between 0 and {total}, the number of pairs,"
             f" but are {begin} and {end}"
         )
+    valid = int((batch.lengths[1] if batch.gt_counts is None else batch.gt_counts)[image])
     if kind == PAIR_COUNT:
         return (
-            f"pairs.counts[{detection}] must lie between 0 and {end - begin}, the room of the detection, but is {count}"
+            f"pairs.counts[{detection}] must lie between 0 and {min(end - begin, valid)} ({end - begin} entries of"
+            f" room, {valid} ground truths) but is {count}"
         )
-    return _describe_entry(kind, batch, image, detection, range(begin, begin + count))
+    return _describe_entry(kind, batch, (image, valid), detection, range(begin, begin + count))
 
 
-def _describe_entry(kind: int, batch: MatchBatch, image: int, detection: int, entries: Sequence[int]) -> str:
-    """The message of the first bad entry of a detection."""
+def _describe_entry(
+    kind: int, batch: MatchBatch, where: tuple[int, int], detection: int, entries: Sequence[int]
+) -> str:
+    """The message of the first bad entry of a detection, in an image of so many ground truths."""
     assert batch.pairs is not None
     positions, similarities = batch.pairs.ground_truths, batch.pairs.similarities
-    valid = int((batch.lengths[1] if batch.gt_counts is None else batch.gt_counts)[image])
+    image, valid = where
     place = f"(detection {detection}, image {image} of the batch)"
     if kind == PAIR_SIMILARITY:
         entry = next(e for e in entries if similarities[e] != similarities[e])

@@ -100,7 +100,9 @@ def first_rows(lengths: Any) -> NDArray[np.int64]:
 
 def stored(batch: MatchBatch, found: Found) -> MatchBatch:
     """Returns ``batch`` with pairs, areas and hashes in place of boxes."""
-    columns = {name: [getattr(found, name)] for name in ("areas", "gt_own_areas", "hashes", "gt_hashes")}
+    columns: dict[str, Any] = {
+        name: [getattr(found, name)] for name in ("areas", "gt_own_areas", "hashes", "gt_hashes")
+    }
     return replace(batch, boxes=[], gt_boxes=[], box_format=0, gt_box_format=0, pairs=Pairs(*found[:4]), **columns)
 
 

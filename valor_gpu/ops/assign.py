@@ -87,7 +87,7 @@ def _empty(shape: tuple[int, ...], dtype: str) -> Tensor:
 
 _TORCH = _assign_cpu.Access(
     address=Tensor.data_ptr,
-    codes=_assign_cpu.codes_of(FLOAT_TYPES, INT_TYPES, lambda name: getattr(torch, name)),
+    codes={**FLOAT_TYPES, **INT_TYPES},
     join=torch.cat,  # type: ignore[arg-type]
     contiguous=Tensor.contiguous,
     empty=_empty,
