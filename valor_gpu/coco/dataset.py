@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco import mask
-from valor_gpu.coco.draw import draw_annotations
 from valor_gpu.coco.load_results import (
     Object,
     SourceFile,
@@ -291,6 +290,8 @@ class COCO:
 
     def showAnns(self, anns: Sequence[Object], draw_bbox: bool = False) -> None:
         """Draws polygons, masks, keypoints and, if asked for, boxes into the current axes; prints captions."""
+        from valor_gpu.coco.draw import draw_annotations
+
         draw_annotations(anns, draw_bbox, self.annToMask, lambda number: self.loadCats(number)[0])
 
     def download(self, tarDir: str | None = None, imgIds: Sequence[int] = ()) -> int | None:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
-from valor_gpu.coco import one_cell
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.ids import sorted_unique
@@ -251,6 +250,8 @@ class COCOeval:
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
         """IoU float64 ``[D, G]`` of a cell, the detections by descending score up to the last limit; or []."""
+        from valor_gpu.coco import one_cell
+
         ground_truths, detections = self._cell(imgId, catId)
         detections = one_cell.by_score(detections, self.params.maxDets[-1])
         if not ground_truths or not detections:
@@ -268,6 +269,8 @@ class COCOeval:
             image_id, category_id, aRng, maxDet, dtIds ``[D]``, gtIds ``[G]``, dtMatches and dtIgnore ``[T, D]``,
             gtMatches ``[T, G]``, dtScores ``[D]``, gtIgnore ``[G]``; None when the cell is empty.
         """
+        from valor_gpu.coco import one_cell
+
         ground_truths, detections = self._cell(imgId, catId)
         if not ground_truths and not detections:
             return None
