@@ -180,7 +180,8 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
 
         NaN, with a reason, is the value of a class that has detections but no ground truth. Counts are those of images
         that count: ``ground_truths``, ``groups`` and ``detections`` as given, what expansion added to them,
-        ``unverified_detections`` left out, and ``ignored_detections`` at the first IoU threshold.
+        ``unverified_detections`` left out, and ``ignored_detections`` at the first IoU threshold. Counts of boxes that
+        are mostly mistakes (see :meth:`MeanAveragePrecision.result`) are of boxes after expansion.
         """
         with self.synced_state() as state:
             return self._result(self._reduce(state))

@@ -163,7 +163,10 @@ class Rows:
         return Rows(self.labels[index], self.image[index], self.source[index], self.real[index], lengths)
 
     def first_error(self, masks: Mapping[int, Tensor]) -> Tensor:
-        """int64 ``[]``, the smallest code of bad rows by kind."""
+        """int64 ``[]``, the smallest code of bad rows by kind; places are worked out only where one may be bad."""
+        none = torch.full((1,), NO_ERROR, device=self.labels.device)
+        if not self.labels.is_cuda and not any(bool(bad.any()) for bad in masks.values()):
+            return none[0]
         place: Tensor = pack_box(self.image, self.row(), 0)  # type: ignore[arg-type,assignment]
         codes = [torch.where(bad & self.real, place | kind, NO_ERROR) for kind, bad in masks.items()]
-        return torch.cat([place.new_full((1,), NO_ERROR), *codes]).min()
+        return torch.cat([none, *codes]).min()

@@ -18,11 +18,11 @@ from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.expansion import HierarchyTables, Rows, contains, wide
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.ops.dtypes import INT_TYPES, to_device
-from valor_gpu.ops.error_codes import NO_ERROR, describe_box, value_kind
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box
 from valor_gpu.ops.match_batch import CROWD, GROUP, MatchBatch
 
 _BOX, _SCORE, _LABEL, _GT_BOX, _GT_LABEL, _FLAG = 1, 2, 3, 4, 5, 7
-_UNKNOWN_LABEL, _UNKNOWN_GT_LABEL, _UNKNOWN_POSITIVE, _UNKNOWN_NEGATIVE, _CONTRADICTION = range(10, 15)
+_UNKNOWN_LABEL, _UNKNOWN_GT_LABEL, _UNKNOWN_POSITIVE, _UNKNOWN_NEGATIVE, _CONTRADICTION = range(24, 29)
 _UNKNOWN = "must be a label of class_labels or of the hierarchy"
 _MESSAGES = {
     _FLAG: ("target", "is_group_of", "must be 0 or 1"),
@@ -71,13 +71,10 @@ def describe_error(code: int) -> str:
     """The message of an error code of :class:`OpenImagesBatch` or of matching.
 
     Example:
-        >>> describe_error((3 << 28 | 5) << 4 | 7)
+        >>> describe_error((3 << 28 | 5) << 5 | 7)
         "target[3]['is_group_of'][5] must be 0 or 1"
     """
-    if (message := _MESSAGES.get(value_kind(code))) is None:
-        return describe_box(code)
-    side, key, need = message
-    return f"{side}[{code >> 32}]['{key}'][{code >> 4 & (1 << 28) - 1}] {need}"
+    return describe_box(code, _MESSAGES)
 
 
 def open_images_batch(preds: Any, target: Any, box_format: str, expansion: Expansion) -> OpenImagesBatch:

@@ -7,7 +7,7 @@ smallest is the first in reading order. csrc/core/error_codes.h packs the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from valor_gpu.errors import InputError
@@ -107,15 +107,20 @@ def describe_value(code: int, names: Names) -> str:
     }.get(kind, f"{names.scores}[{first}] failed with code {kind}")
 
 
-def describe_box(code: int) -> str:
+def describe_box(code: int, kinds: Mapping[int, tuple[str, str, str]] | None = None) -> str:
     """Returns the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
+
+    Args:
+        code: the error code.
+        kinds: side, key and what its values must be, of kinds of errors that matching does not know or names otherwise.
 
     Example:
         >>> describe_box((3 << 28 | 7) << 5 | 2)
         "preds[3]['scores'][7] must not be NaN"
     """
     image, row, kind = unpack_box(code)
-    side, name, need = _BOX_ERRORS.get(kind, ("update", "?", f"failed with code {code}"))
+    known = {**_BOX_ERRORS, **(kinds or {})}
+    side, name, need = known.get(kind, ("update", "?", f"failed with code {code}"))
     return f"{side}[{image}]['{name}']" + ("" if name == "counts" else f"[{row}]") + f" {need}"
 
 
