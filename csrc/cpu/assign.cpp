@@ -235,7 +235,15 @@ std::vector<int64_t> first_rows(const Batch& batch) {
   return firsts;
 }
 
-// The first error of a batch. Waking a helper takes as long as some thousand rows.
+// Rows and pairs that keep a thread busy for about half a millisecond: on a busy machine a helper that has to
+// wake comes too late for less.
+constexpr int64_t kRowsOfThread = 8192;
+
+int64_t useful_threads(const Batch& batch, int64_t threads) {
+  return std::min(threads, 1 + (batch.detections + batch.ground_truths + batch.pairs) / kRowsOfThread);
+}
+
+// The first error of a batch.
 template <class Source, RuleKind kKind>
 int64_t assign_batch(const Batch& batch, const Rule& rule, const Output& out, int64_t threads) {
   const std::vector<int64_t> firsts = first_rows(batch);
@@ -251,7 +259,7 @@ int64_t assign_batch(const Batch& batch, const Rule& rule, const Output& out, in
     }
   };
   const int64_t grain = std::max<int64_t>(1, std::min<int64_t>(64, images / 16));
-  parallel_for(images, grain, static_cast<int>(threads), body);
+  parallel_for(images, grain, static_cast<int>(useful_threads(batch, threads)), body);
   return first.code();
 }
 

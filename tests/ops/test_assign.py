@@ -121,7 +121,7 @@ def test_padded_rows_are_marked_and_change_nothing() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_change_nothing(threads: int) -> None:
-    scene = random_scene(np.random.default_rng(17), images=300)
+    scene = random_scene(np.random.default_rng(17), images=1500)  # enough work for three threads
     rule, before = MatchRule.make(*RULES["coco"]), torch.get_num_threads()
     single = [x.clone() for x in assign(scene.batch(), rule)]
     try:

@@ -161,13 +161,15 @@ def _without(pairs: Pairs | None) -> Pairs:
     return replace(pairs, counts=pairs.counts * 0)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("threads", [2, 5])
 def test_threads_change_nothing(threads: int) -> None:
     rule, before = MatchRule.make(*RULES["coco"]), torch.get_num_threads()
-    batch = to_tensors(random_pairs(np.random.default_rng(17), rule, images=300))
+    batch = to_tensors(random_pairs(np.random.default_rng(17), rule, images=900))  # enough work for three threads
     try:
+        torch.set_num_threads(1)
+        single = assign(batch, rule)
         torch.set_num_threads(threads)
-        assert_same(assign(batch, rule), by_reference(batch, rule) if threads == 1 else assign(batch, rule))
+        assert_same(assign(batch, rule), single)
     finally:
         torch.set_num_threads(before)
 
