@@ -113,6 +113,21 @@ def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
     return preds, target
 
 
+def _turned(batch: Batch) -> Batch:
+    """The same images with xywh boxes of any size as cxcywha in degrees."""
+
+    def turn(item: dict[str, Any]) -> dict[str, Any]:
+        boxes = item["boxes"].double().reshape(-1, 4)
+        size, angle = boxes[:, 2:].abs(), torch.arange(len(boxes)) * 20.0 % 90
+        return {**item, "boxes": torch.cat((boxes[:, :2] + size / 2, size, angle[:, None]), 1)}
+
+    return tuple([turn(item) for item in side] for side in batch)
+
+
+def _turned_batch(seed: int, images: int = 4) -> Batch:
+    return _turned(_boxes_batch(seed, images, ids=True))
+
+
 def _bad_boxes() -> Batch:
     preds, target = _boxes_batch(3)
     return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
@@ -293,6 +308,19 @@ METRICS = [
         empty=lambda: ([], []),
         single=partial(_open_images_batch, 7, images=1),
         bad=_bad_groups,
+    ),
+    *(
+        Case(
+            name=f"MeanAveragePrecision-rotated-{name}",
+            make=partial(MeanAveragePrecision, "cxcywha", "rotated", **choices),
+            other=partial(MeanAveragePrecision, "cxcywha", "rotated", angle_unit="radians", **choices),
+            batch=_turned_batch,
+            empty=lambda: ([], []),
+            single=partial(_turned_batch, 7, images=1),
+            bad=lambda: _turned(_bad_boxes()),
+        )
+        for name, choices in _AP_CHOICES.items()
+        if name != "arrival"
     ),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),

@@ -10,15 +10,18 @@
 namespace valor {
 
 // What a row holds: the corners x1 y1 .. x4 y4, or centre, width, height and an angle in one of four ways.
+// Checked corners were accepted before, perhaps in a coarser type, and pass as they are.
 enum QuadFormat : int {
   kCorners = 0,
   kDegrees = 1,
   kDegreesClockwise = 2,
   kRadians = 3,
-  kRadiansClockwise = 4
+  kRadiansClockwise = 4,
+  kCheckedCorners = 5
 };
 
-VALOR_HD int quad_columns(QuadFormat format) { return format == kCorners ? 8 : 5; }
+VALOR_HD bool has_corners(QuadFormat format) { return format == kCorners || format == kCheckedCorners; }
+VALOR_HD int quad_columns(QuadFormat format) { return has_corners(format) ? 8 : 5; }
 
 // Sine and cosine for |x| <= pi / 4: the polynomials of fdlibm's k_sin.c and k_cos.c (Sun Microsystems,
 // 1993).
@@ -234,9 +237,10 @@ VALOR_HD LoadedQuad load_quad(const void* rows, int64_t row, FloatType type, Qua
     loaded.hash = fold(loaded.hash, bits_of(values[i]));
   }
   loaded.hash = mix(loaded.hash);
-  loaded.error = total != 0.0         ? kNotFinite
-                 : format == kCorners ? quad_of_corners(values, type, loaded.quad)
-                                      : quad_of_centre(values, format, loaded.quad);
+  loaded.error = total != 0.0          ? kNotFinite
+                 : has_corners(format) ? quad_of_corners(values, type, loaded.quad)
+                                       : quad_of_centre(values, format, loaded.quad);
+  if (loaded.error == kBadShape && format == kCheckedCorners) loaded.error = kGoodQuad;
   if (loaded.error != kGoodQuad) loaded.quad = Quad{};
   return loaded;
 }

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from valor_gpu.detection.geometry import Geometry
 from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_detections, real_rows
 from valor_gpu.detection.records import DetectionRecords
-from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.curves import detection_labels, record_labels, record_scores
 from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
 from valor_gpu.state import check_rows, joined
@@ -23,8 +23,8 @@ class ExtendedRecords(DetectionRecords):
     """Plain records and, where asked for, more columns; a column that nobody asked for has no rows.
 
     Attributes:
-        boxes: float64 ``[D, 4]`` xywh.
-        gt_boxes: float64 ``[G, 5]`` xywh and crowd flag.
+        boxes: float64 ``[D, W]`` as the geometry keeps them, such as xywh.
+        gt_boxes: float64 ``[G, W + 1]``, likewise with a crowd flag.
         class_detections: uint8 ``[D, 13 + 2B]``, the records of matching class by class.
     """
 
@@ -40,62 +40,63 @@ class ExtendedRecords(DetectionRecords):
         check_rows("class_detections", self.class_detections, len(self.detections) * rule.rematched, "detections")
         check_detections("class_detections", self.class_detections, rule.rule)
         if rule.boxes:
-            check_boxes("boxes", self.boxes, self.detections[:, 12] != PADDING_BUCKET)
-            check_boxes("gt_boxes", self.gt_boxes, real_rows(self.ground_truths, rule.rule.area_ranges.shape[0]))
+            check_boxes("boxes", self.boxes, self.detections[:, 12] != PADDING_BUCKET, crowd=False)
+            real = real_rows(self.ground_truths, rule.rule.area_ranges.shape[0])
+            check_boxes("gt_boxes", self.gt_boxes, real, crowd=True)
 
     def by_class(self) -> DetectionRecords:
         """The records of matching class by class."""
         return DetectionRecords(self.class_detections, self.ground_truths, self.images)
 
 
-def no_records(rule: MatchRule, boxes: bool, rematched: bool) -> DetectionRecords:
+def no_records(rule: MatchRule, kept: Geometry | None, rematched: bool) -> DetectionRecords:
     """The state without data.
 
     Args:
         rule: thresholds, area ranges and limits.
-        boxes: keep boxes.
+        kept: the geometry of boxes that are kept, None to keep none.
         rematched: keep the records of matching class by class.
     """
     plain = DetectionRecords.none(rule)
-    if not (boxes or rematched):
+    if kept is None and not rematched:
         return plain
+    boxes = torch.empty((0, 4 if kept is None else kept.width), dtype=torch.float64)
     return ExtendedRecords(
         **plain.tensors(),
-        boxes=torch.empty((0, 4), dtype=torch.float64),
-        gt_boxes=torch.empty((0, 5), dtype=torch.float64),
+        boxes=boxes,
+        gt_boxes=boxes.new_empty((0, boxes.shape[1] + 1)),
         class_detections=plain.detections,
     )
 
 
-def batch_records(matched: Matched, batch: MatchBatch, boxes: bool, rematched: Matched | None) -> DetectionRecords:
+def batch_records(
+    matched: Matched, batch: MatchBatch, kept: Geometry | None, rematched: Matched | None
+) -> DetectionRecords:
     """The state of one batch, of the kind that :func:`no_records` gives for the same choices."""
     plain = DetectionRecords.of(matched)
-    if not (boxes or rematched):
+    if kept is None and rematched is None:
         return plain
     device = matched.detections.device
     dt_boxes = torch.empty((0, 4), dtype=torch.float64, device=device)
     gt_boxes = dt_boxes.new_empty((0, 5))
-    if boxes:
+    if kept is not None:
         batch = batch.without_gaps(torch.from_numpy)
-        dt_boxes = _joined_boxes(batch.boxes, batch.box_format)
+        dt_boxes = kept.kept(batch.boxes, batch.box_format)
         crowd = torch.cat([t.reshape(-1) for t in batch.gt_flags]).double() if batch.gt_flags else None
-        xywh = _joined_boxes(batch.gt_boxes, batch.gt_box_format)
-        gt_boxes = torch.cat((xywh, (xywh.new_zeros(len(xywh)) if crowd is None else crowd)[:, None]), 1)
+        rows = kept.kept(batch.gt_boxes, batch.gt_box_format)
+        gt_boxes = torch.cat((rows, (rows.new_zeros(len(rows)) if crowd is None else crowd)[:, None]), 1)
     by_class = plain.detections[:0] if rematched is None else rematched.detections
     return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)
 
 
-def _joined_boxes(boxes: Sequence[Tensor], box_format: int) -> Tensor:
-    return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), box_format)
-
-
 def cell_ious(
-    records: ExtendedRecords, labels: list[int], limit: int, agnostic: bool
+    records: ExtendedRecords, geometry: Geometry, labels: list[int], limit: int, agnostic: bool
 ) -> dict[Cell, Tensor | list[int]]:
     """IoU of the detections and ground truths of every (image, label) cell, as ``COCOeval.ious`` holds them.
 
     Args:
         records: with boxes.
+        geometry: of the boxes.
         labels: ascending labels.
         limit: detections kept a cell, by descending score.
         agnostic: one cell per image, named by label 0.
@@ -116,6 +117,6 @@ def cell_ious(
             gt_mask = slice(None) if agnostic else gt_labels[gt_rows] == label
             order = torch.sort(scores[dt_rows][dt_mask], descending=True, stable=True).indices[:limit]
             boxes, gt_boxes = records.boxes[dt_rows][dt_mask][order], records.gt_boxes[gt_rows][gt_mask]
-            iou = box_iou(boxes, gt_boxes[:, :4].contiguous(), box_format="xywh", crowd=gt_boxes[:, 4] != 0)
+            iou = geometry.iou(boxes, gt_boxes[:, :-1].contiguous(), gt_boxes[:, -1] != 0)
             out[key if has_id else position, label] = iou.float() if iou.numel() else []
     return out

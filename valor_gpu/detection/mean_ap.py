@@ -13,16 +13,14 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
+from valor_gpu.detection.geometry import Geometry, choose_geometry
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, Tally
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.metric import Metric
-from valor_gpu.ops.assign import assign
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, MatchRule
 from valor_gpu.ops.means import present_means
-from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
@@ -45,8 +43,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     and by 0.01 or more on small ones.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets.
-        iou_type: ``bbox``, all that is evaluated.
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
+            width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
+        iou_type: ``bbox``, or ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`.
         iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
         rec_thresholds: recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
         max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100.
@@ -56,6 +55,10 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
         tie_order: how equal scores rank: ``image``, by the image key as above, or ``arrival``, by the order of images
             as in torchmetrics.
+        angle_unit: ``degrees`` or ``radians``, of ``cxcywha``. A torchvision tv_tensor in format ``CXCYWHR`` is read in
+            degrees and counterclockwise whatever these two arguments say.
+        angle_direction: ``counterclockwise`` as for Detectron2's ``RotatedBoxes``, or ``clockwise`` as for MMRotate's
+            ``le90``, which is in radians; both as seen in the image, where y grows downwards.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -89,11 +92,12 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         backend: str = "pycocotools",
         *,
         tie_order: str = "image",
+        angle_unit: str = "degrees",
+        angle_direction: str = "counterclockwise",
         **kwargs: Any,
     ) -> None:
-        check_choice("box_format", box_format, BOX_FORMATS)
-        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-        check_choice("iou_type", kinds, (("bbox",),))
+        self.iou_type = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        self._geometry = choose_geometry(self.iou_type, box_format, angle_unit, angle_direction)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         check_choice("tie_order", tie_order, ("image", "arrival"))
@@ -101,14 +105,19 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             check_type(name, flag, bool)
         self.box_format, self.average, self.tie_order = box_format, average, tie_order
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
-        self.iou_type = kinds
+        self.angle_unit, self.angle_direction = angle_unit, angle_direction
         self.iou_thresholds = _numbers("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
         self.rec_thresholds = _numbers("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
         self.max_detection_thresholds = _limits(max_detection_thresholds)
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
         self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches)
-        super().__init__(no_records(self._rule, extended_summary, self._rematches), self._config(), **kwargs)
+        super().__init__(no_records(self._rule, self._kept, self._rematches), self._config(), **kwargs)
+
+    @property
+    def _kept(self) -> Geometry | None:
+        """The geometry of boxes that the state keeps, if it keeps any."""
+        return self._geometry if self.extended_summary else None
 
     @property
     def _rematches(self) -> bool:
@@ -121,7 +130,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
 
     def _config(self) -> dict[str, Any]:
         """What ``update`` depends on."""
+        angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
         return {
+            **({"iou_type": "rotated", **angles} if self.iou_type == ("rotated",) else {}),
             "box_format": self.box_format,
             "iou_thresholds": self.iou_thresholds,
             "max_detection_thresholds": self.max_detection_thresholds,
@@ -138,22 +149,23 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         """Matches a batch of images and keeps its records.
 
         Args:
-            preds: one dict per image: ``boxes [D, 4]``, ``scores [D]`` (any floating dtype), ``labels [D]`` (integer);
-                or one dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
-            target: one dict per image: ``boxes [G, 4]``, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), ``scores [D]`` (any
+                floating dtype), ``labels [D]`` (integer); or one dict of tensors padded to ``[B, N, ...]`` with
+                ``counts [B]``.
+            target: one dict per image: ``boxes`` likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
                 [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict.
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
-        batch = detection_batch(preds, target, self.box_format)
+        batch = self._geometry.read(preds, target)
         if batch.lengths.shape[1] == 0:
             return
-        matched = assign(batch, self._rule)
-        rematched = assign(batch, self._class_rule) if self._rematches else None
+        matched = self._geometry.match(batch, self._rule)
+        rematched = self._geometry.match(batch, self._class_rule) if self._rematches else None
         error = matched.error if matched.error.is_cuda else None
-        self._add(batch_records(matched, batch, self.extended_summary, rematched), error)
+        self._add(batch_records(matched, batch, self._kept, rematched), error)
 
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
@@ -208,7 +220,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
                 precision=summary.curves.precision, recall=summary.curves.recall, scores=summary.curves.scores
             )
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
-            values["ious"] = cell_ious(state, classes.labels.tolist(), limit, pooled)  # type: ignore[assignment]
+            values["ious"] = cell_ious(state, self._geometry, classes.labels.tolist(), limit, pooled)  # type: ignore[assignment]
         values["classes"] = classes.labels.int().cpu()
         return values
 

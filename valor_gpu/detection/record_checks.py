@@ -99,15 +99,16 @@ def _bit(rows: Tensor, index: int) -> Tensor:
     return (rows[:, 4 + index // 8] >> index % 8 & 1).bool()
 
 
-def check_boxes(name: str, boxes: Tensor, real: Tensor) -> None:
+def check_boxes(name: str, boxes: Tensor, real: Tensor, crowd: bool) -> None:
     """Raises :class:`InputError` unless boxes of rows that are no padding are finite, and crowd flags 0 or 1.
 
     Args:
         name: the field.
-        boxes: float64 ``[N, 4]``, or ``[N, 5]`` with a crowd flag.
+        boxes: float64 ``[N, W]``, or ``[N, W + 1]`` with a crowd flag.
         real: bool ``[N]``, which rows are no padding.
+        crowd: whether the last column is a crowd flag.
     """
-    good = boxes[:, :4].isfinite().all(1)
-    if boxes.shape[1] == 5:
-        good &= (boxes[:, 4] == 0) | (boxes[:, 4] == 1)
+    good = boxes.isfinite().all(1)
+    if crowd:
+        good &= (boxes[:, -1] == 0) | (boxes[:, -1] == 1)
     check_elements(name, boxes, good | ~real, "be finite, with a crowd flag of 0 or 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +24,25 @@ Columns = dict[tuple[str, str], list[Tensor]]
 REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 FLAG, AREA = "iscrowd", "area"
 """Optional keys of ``target``; Open Images flags its ground truths by ``is_group_of`` instead."""
+
+
+@dataclass(frozen=True)
+class BoxLayout:
+    """What a row of boxes holds.
+
+    Attributes:
+        width: numbers per row.
+        code: code of the format of plain tensors, as kernels know it.
+        own: codes of the formats that a tv_tensor may have, by name.
+    """
+
+    width: int
+    code: int
+    own: Mapping[str, int]
+
+
+UPRIGHT = {name: BoxLayout(4, i, {own: j for j, own in enumerate(BOX_FORMATS)}) for i, name in enumerate(BOX_FORMATS)}
+"""Layouts of boxes whose edges are parallel to the axes, by format."""
 
 _DEVICE, _DTYPE, _LAYOUT = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
@@ -51,13 +71,13 @@ def read_column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
     return column
 
 
-def check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
-    """Raises for the first tensor whose shape has not one row per label."""
+def check_shapes(column: list[Tensor], side: str, key: str, sizes: list[int], width: int) -> None:
+    """Raises for the first tensor whose shape has not one row per label, boxes one of ``width`` numbers."""
     for i, (tensor, size) in enumerate(zip(column, sizes)):
-        if tensor.numel() != (4 * size if key == "boxes" else size) or (
-            key == "boxes" and size and tuple(tensor.shape) != (size, 4)
+        if tensor.numel() != (width * size if key == "boxes" else size) or (
+            key == "boxes" and size and tuple(tensor.shape) != (size, width)
         ):
-            need = f"[{size}, 4]" if key == "boxes" else f"[{size}]"
+            need = f"[{size}, {width}]" if key == "boxes" else f"[{size}]"
             raise InputError(f"{side}[{i}][{key!r}] must have shape {need}, one row for each of its {size} labels,"
                              f" but got {list(tensor.shape)}")  # fmt: skip
 
@@ -97,18 +117,18 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
                 )
 
 
-def match_batch(columns: Columns, lengths: Tensor, box_format: str, flag: str, **others: Any) -> MatchBatch:
+def match_batch(columns: Columns, lengths: Tensor, layout: BoxLayout, flag: str, **others: Any) -> MatchBatch:
     """The batch of checked columns.
 
     Args:
         columns: all of ``REQUIRED``, the flag and ``AREA``.
         lengths: int64 ``[2, I]`` on the CPU.
-        box_format: of plain tensors; boxes with a format of their own keep it.
+        layout: of boxes; those with a format of their own keep it.
         flag: key of the flags of ground truths.
         others: fields of :class:`MatchBatch` that are not columns.
     """
-    boxes, code = _boxes(columns["preds", "boxes"], "preds", box_format)
-    gt_boxes, gt_code = _boxes(columns["target", "boxes"], "target", box_format)
+    boxes, code = _boxes(columns["preds", "boxes"], "preds", layout)
+    gt_boxes, gt_code = _boxes(columns["target", "boxes"], "target", layout)
     areas = _uniform(columns["target", AREA], "target", AREA)
     return MatchBatch(
         lengths,
@@ -125,18 +145,30 @@ def match_batch(columns: Columns, lengths: Tensor, box_format: str, flag: str, *
     )
 
 
-def _boxes(column: list[Tensor], side: str, box_format: str) -> tuple[list[Tensor], int]:
-    """Boxes of one dtype and format; where images differ, xywh in float64, each converted in its own dtype."""
-    code = BOX_FORMATS.index(box_format)
+def _boxes(column: list[Tensor], side: str, layout: BoxLayout) -> tuple[list[Tensor], int]:
+    """Boxes of one dtype and format.
+
+    Where images differ, upright boxes become xywh in float64, each in its own dtype; others become float64.
+    """
     if set(map(type, column)) <= {Tensor}:
-        codes = [code]
+        codes = [layout.code]
     else:
-        codes = [_own_format(t, code, f"{side}[{i}]['boxes']") for i, t in enumerate(column)]
+        codes = [_own_format(t, layout, f"{side}[{i}]['boxes']") for i, t in enumerate(column)]
     if len(set(codes)) > 1 or _mixed(column):
         codes = codes if len(codes) == len(column) else codes * len(column)
         _check_kind(column, side, "boxes")
+        if layout.width != 4:
+            return [t.double() for t in column], _one_code(codes, side)
         return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(column, codes)], BOX_FORMATS.index("xywh")
-    return _uniform(column, side, "boxes"), codes[0] if codes else code
+    return _uniform(column, side, "boxes", layout.width), codes[0] if codes else layout.code
+
+
+def _one_code(codes: list[int], side: str) -> int:
+    """The code of all images; raises :class:`InputError` where one differs."""
+    for i, code in enumerate(codes):
+        if code != codes[0]:
+            raise InputError(f"{side}[{i}]['boxes'] must be in the format of {side}[0]['boxes'] but is in another")
+    return codes[0]
 
 
 def _mixed(column: list[Tensor]) -> bool:
@@ -144,15 +176,15 @@ def _mixed(column: list[Tensor]) -> bool:
     return len(set(map(_DTYPE, column))) > 1 and len({t.dtype for t in column if t.numel()}) > 1
 
 
-def _own_format(boxes: Tensor, code: int, name: str) -> int:
-    """Format code of a tv_tensor, by its ``format`` attribute; ``code`` for any other tensor."""
+def _own_format(boxes: Tensor, layout: BoxLayout, name: str) -> int:
+    """Format code of a tv_tensor, by its ``format`` attribute; that of the layout for any other tensor."""
     own = getattr(boxes, "format", None)
     if own is None:
-        return code
+        return layout.code
     word = str(getattr(own, "value", own)).lower()
-    if word not in BOX_FORMATS:
-        raise InputError(f"{name} must be in format {', '.join(BOX_FORMATS)} but is in {word}")
-    return BOX_FORMATS.index(word)
+    if word not in layout.own:
+        raise InputError(f"{name} must be in format {', '.join(layout.own)} but is in {word}")
+    return layout.own[word]
 
 
 def _check_kind(column: list[Tensor], side: str, key: str) -> None:
@@ -162,7 +194,7 @@ def _check_kind(column: list[Tensor], side: str, key: str) -> None:
             raise InputError(f"{side}[{i}][{key!r}] must be {kind} but is {tensor.dtype}")
 
 
-def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
+def _uniform(column: list[Tensor], side: str, key: str, width: int = 4) -> list[Tensor]:
     """Contiguous tensors of one dtype that kernels read: on the CPU one for all images, elsewhere as they come.
 
     On the CPU joining costs less than looking at each tensor; on a GPU it would cost a launch.
@@ -172,21 +204,21 @@ def _uniform(column: list[Tensor], side: str, key: str) -> list[Tensor]:
     if column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column)):
         whole = column
     else:
-        whole = [_joined(column, side, key)]
+        whole = [_joined(column, side, key, width)]
     if whole[0].dtype not in _KINDS[key][1]:
         _check_kind(column, side, key)
         whole = [t.to(next(iter(_KINDS[key][1]))) for t in whole]  # only empty tensors get here
     return whole
 
 
-def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
+def _joined(column: list[Tensor], side: str, key: str, width: int) -> Tensor:
     if key == "area" and len(set(map(_DTYPE, column))) > 1:
         column = [t.double() for t in column]  # joining integers with float32 would round them
     try:
         whole = torch.cat(column)
         if whole.layout is not torch.strided:
             _check_dense(column, side, key)
-        fits = key != "boxes" or whole.shape[1:] == (4,) or whole.numel() == 0
+        fits = key != "boxes" or whole.shape[1:] == (width,) or whole.numel() == 0
     except RuntimeError:  # a device or layout that differs, or shapes such as [N] and [N, 1] together
         _check_dense(column, side, key)
         _check_one_device({(side, key): column})
@@ -194,5 +226,5 @@ def _joined(column: list[Tensor], side: str, key: str) -> Tensor:
     if fits:
         return whole
     if key == "boxes":
-        check_shapes(column, side, key, [t.numel() // 4 for t in column])
-    return torch.cat([t.reshape(-1, 4) if key == "boxes" else t.reshape(-1) for t in column])
+        check_shapes(column, side, key, [t.numel() // width for t in column], width)
+    return torch.cat([t.reshape(-1, width) if key == "boxes" else t.reshape(-1) for t in column])

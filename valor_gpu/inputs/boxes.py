@@ -15,6 +15,8 @@ from valor_gpu.inputs.box_columns import (
     AREA,
     FLAG,
     REQUIRED,
+    UPRIGHT,
+    BoxLayout,
     Columns,
     Item,
     check_devices,
@@ -46,12 +48,17 @@ def detection_batch(preds: Any, target: Any, box_format: str, flag: str = FLAG) 
     Raises:
         InputError: naming the image and key, what is needed and what came.
     """
+    return read_batch(preds, target, UPRIGHT[box_format], flag)
+
+
+def read_batch(preds: Any, target: Any, layout: BoxLayout, flag: str = FLAG) -> MatchBatch:
+    """Reads a batch whose boxes have ``layout``; see :func:`detection_batch`."""
     if isinstance(preds, Mapping) and isinstance(target, Mapping):
-        return from_padded(preds, target, box_format, flag)
-    return _from_lists(preds, target, box_format, flag)
+        return from_padded(preds, target, layout, flag)
+    return _from_lists(preds, target, layout, flag)
 
 
-def _from_lists(preds: Any, target: Any, box_format: str, flag: str) -> MatchBatch:
+def _from_lists(preds: Any, target: Any, layout: BoxLayout, flag: str) -> MatchBatch:
     for name, value in (("preds", preds), ("target", target)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
@@ -65,12 +72,12 @@ def _from_lists(preds: Any, target: Any, box_format: str, flag: str) -> MatchBat
             columns[side, key] = read_column(items, side, key)
         sizes = list(map(Tensor.numel, columns[side, "labels"]))
         for key in keys[:-1]:
-            _check_sizes(columns[side, key], side, key, sizes)
+            _check_sizes(columns[side, key], side, key, sizes, layout.width)
         lengths.append(sizes)
     for key in (flag, AREA):
         columns["target", key] = _optional_column(target, key, lengths[1])
     ids = _image_ids(target, check_devices(columns))
-    return match_batch(columns, torch.from_numpy(np.array(lengths, np.int64)), box_format, flag, image_ids=ids)
+    return match_batch(columns, torch.from_numpy(np.array(lengths, np.int64)), layout, flag, image_ids=ids)
 
 
 def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[Tensor]:
@@ -83,15 +90,15 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
         check_type(f"target[{at}][{key!r}]", like, Tensor)
         items = [item if key in item else {key: like.new_zeros(size)} for item, size in zip(items, sizes)]
     column = read_column(items, "target", key)
-    _check_sizes(column, "target", key, sizes)
+    _check_sizes(column, "target", key, sizes, 1)
     return column
 
 
-def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int]) -> None:
+def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int], width: int) -> None:
     """Raises unless every tensor has one row per label; an empty one may have any shape, like ``torch.tensor([])``."""
-    width = 4 if key == "boxes" else 1
-    if list(map(Tensor.numel, column)) != (sizes if width == 1 else [4 * size for size in sizes]):
-        check_shapes(column, side, key, sizes)
+    each = width if key == "boxes" else 1
+    if list(map(Tensor.numel, column)) != (sizes if each == 1 else [each * size for size in sizes]):
+        check_shapes(column, side, key, sizes, width)
 
 
 def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:

@@ -9,12 +9,21 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.box_columns import AREA, REQUIRED, Columns, Item, check_devices, match_batch, read_column
+from valor_gpu.inputs.box_columns import (
+    AREA,
+    REQUIRED,
+    BoxLayout,
+    Columns,
+    Item,
+    check_devices,
+    match_batch,
+    read_column,
+)
 from valor_gpu.ops.dtypes import INT_TYPES, to_device
 from valor_gpu.ops.match_batch import MatchBatch
 
 
-def from_padded(preds: Item, target: Item, box_format: str, flag: str) -> MatchBatch:
+def from_padded(preds: Item, target: Item, layout: BoxLayout, flag: str) -> MatchBatch:
     """The batch of two dicts of tensors ``[B, N, ...]``; see :func:`valor_gpu.inputs.boxes.detection_batch`.
 
     On the CPU rows beyond the counts get no record; on a GPU, where nobody waits for the counts, they get empty ones.
@@ -28,7 +37,7 @@ def from_padded(preds: Item, target: Item, box_format: str, flag: str) -> MatchB
     images = columns["preds", "labels"][0].shape[:1].numel()
     for (side, key), column in columns.items():
         for tensor in column:
-            _check_shape(side, key, tensor, columns[side, "labels"][0].shape, images)
+            _check_shape(side, key, tensor, columns[side, "labels"][0].shape, images, layout.width)
     on_gpu = check_devices(columns)
     rooms = [columns[side, "labels"][0].shape[1] for side in REQUIRED]
     counts = [_counts(item, side, images) for side, item in zip(REQUIRED, (preds, target))]
@@ -38,18 +47,19 @@ def from_padded(preds: Item, target: Item, box_format: str, flag: str) -> MatchB
         lengths = torch.tensor([[room] * images for room in rooms])
         device = columns["preds", "labels"][0].device
         counts = [None if count is None else count if count.is_cuda else to_device(count, device) for count in counts]
-        return match_batch(flat, lengths, box_format, flag, image_ids=ids, counts=counts[0], gt_counts=counts[1])
+        return match_batch(flat, lengths, layout, flag, image_ids=ids, counts=counts[0], gt_counts=counts[1])
     used = np.stack([_lengths(*of_side, images) for of_side in zip(REQUIRED, counts, rooms)])
-    return match_batch(flat, torch.from_numpy(used), box_format, flag, image_ids=ids, room=rooms[0], gt_room=rooms[1])
+    return match_batch(flat, torch.from_numpy(used), layout, flag, image_ids=ids, room=rooms[0], gt_room=rooms[1])
 
 
-def _check_shape(side: str, key: str, tensor: Tensor, rows: torch.Size, images: int) -> None:
+def _check_shape(side: str, key: str, tensor: Tensor, rows: torch.Size, images: int, width: int) -> None:
     if len(rows) == 1:
         raise InputError(f"{side} must be a dict of padded tensors [B, N, ...], or a list of dicts, but is the dict"
                          f" of one image: put it in a list")  # fmt: skip
-    need = (images, *rows[1:2], *((4,) if key == "boxes" else ()))
+    need = (images, *rows[1:2], *((width,) if key == "boxes" else ()))
     if len(rows) != 2 or tensor.shape != need:
-        raise InputError(f"{side}[{key!r}] must have shape [B, N{', 4' if key == 'boxes' else ''}] = {list(need)}"
+        last = f", {width}" if key == "boxes" else ""
+        raise InputError(f"{side}[{key!r}] must have shape [B, N{last}] = {list(need)}"
                          f" but got {list(tensor.shape)}")  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from valor_gpu.ops.match_batch import MatchBatch, Pairs
 QUAD_BYTES = 128
 """Size of Quad in csrc/core/quads.h."""
 
-CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE = range(5)
-"""What a row holds, QuadFormat in csrc/core/quads.h."""
+CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE, CHECKED_CORNERS = range(6)
+"""What a row holds, QuadFormat in csrc/core/quads.h; checked corners were accepted before."""
 
 ROTATED_FORMATS = ("xyxyxyxy", "cxcywha")
 """Four corners one after another; or centre, width, height and angle."""
@@ -47,7 +47,7 @@ def format_code(box_format: str, angle_unit: str = "degrees", angle_direction: s
 
 def columns_of(code: int) -> int:
     """Returns how many numbers a row of format ``code`` has."""
-    return 8 if code == CORNERS else 5
+    return 8 if code in (CORNERS, CHECKED_CORNERS) else 5
 
 
 def _words(name: str, names: Sequence[str]) -> type[ctypes.Structure]:

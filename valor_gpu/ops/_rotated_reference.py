@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
+from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
 
 Point = tuple[float, float]
@@ -152,7 +152,7 @@ def _from_corners(row: Sequence[float], dtype: str) -> Quad | None:
     low, high = (pick(0.0, *(py for _, py in points)) for pick in (min, max))
     width, height = points[3][0], high - low
     explained = 4.0 * _ROUNDING.get(dtype, 2.0**-22) * max(map(abs, row)) * max(width, height)
-    if area - 0.5 * enclosed > explained:
+    if dtype != "any" and area - 0.5 * enclosed > explained:
         return None
     return Quad(x, y, hull, _widened(x, y + low, x + width, y + high), area, False)
 
@@ -167,7 +167,10 @@ def load(row: Sequence[float], code: int, dtype: str) -> tuple[Quad, int]:
     """
     if not all(map(math.isfinite, row)):
         return EMPTY, NOT_FINITE
-    quad = _from_corners(row, dtype) if code == CORNERS else _from_centre(row, code)
+    if code in (CORNERS, CHECKED_CORNERS):
+        quad = _from_corners(row, "any" if code == CHECKED_CORNERS else dtype)
+    else:
+        quad = _from_centre(row, code)
     return (EMPTY, BAD_SHAPE) if quad is None else (quad, GOOD)
 
 
@@ -180,7 +183,7 @@ def load_rows(rows: Tensor, code: int, image: int, target: bool) -> tuple[list[Q
         image: the image of the batch.
         target: whether these are ground truths.
     """
-    kinds = {NOT_FINITE: 4 if target else 1, BAD_SHAPE: (18 if code == CORNERS else 16) + target}
+    kinds = {NOT_FINITE: 4 if target else 1, BAD_SHAPE: (18 if code in (CORNERS, CHECKED_CORNERS) else 16) + target}
     loaded = [load(row, code, str(rows.dtype)) for row in rows.double().tolist()]
     errors = [pack_box(image, i, kinds[wrong]) for i, (_, wrong) in enumerate(loaded) if wrong]
     return [quad for quad, _ in loaded], min(errors, default=NO_ERROR)

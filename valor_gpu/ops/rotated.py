@@ -23,6 +23,9 @@ from valor_gpu.ops._library import register
 from valor_gpu.ops._rotated_cpu import (
     ANGLE_DIRECTIONS,
     ANGLE_UNITS,
+    DEGREES_CLOCKWISE,
+    RADIANS,
+    RADIANS_CLOCKWISE,
     ROTATED_FORMATS,
     Found,
     Side,
@@ -104,6 +107,31 @@ def rotated_box_iou(
     iou, error = _IOU(boxes1, boxes2, crowd, code)
     raise_error(error, _describe_row)
     return iou  # type: ignore[no-any-return]
+
+
+def pairwise_iou(boxes1: Tensor, boxes2: Tensor, crowd: Tensor, code: int) -> Tensor:
+    """IoU float64 ``[N, M]`` of rows that were accepted before; one that is none has IoU 0.
+
+    Args:
+        boxes1: ``[N, 5]`` or ``[N, 8]``.
+        boxes2: likewise with M rows.
+        crowd: bool ``[M]``.
+        code: the quad format.
+    """
+    return _IOU(boxes1, boxes2, crowd, code)[0]  # type: ignore[no-any-return]
+
+
+def in_degrees(boxes: Tensor, code: int) -> Tensor:
+    """Rows in format ``DEGREES`` that are the same boxes to the last bit; corners stay as they are.
+
+    Args:
+        boxes: float64 ``[N, 5]`` or ``[N, 8]``.
+        code: the quad format.
+    """
+    factor = (57.29577951308232 if code in (RADIANS, RADIANS_CLOCKWISE) else 1.0) * (
+        -1.0 if code in (DEGREES_CLOCKWISE, RADIANS_CLOCKWISE) else 1.0
+    )
+    return boxes if factor == 1.0 else torch.cat((boxes[:, :4], boxes[:, 4:] * factor), 1)
 
 
 def checked_format(box_format: str, angle_unit: str, angle_direction: str) -> int:
