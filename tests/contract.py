@@ -116,12 +116,11 @@ def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
 def _turned(batch: Batch) -> Batch:
     """The same images with xywh boxes of any size as cxcywha in degrees."""
 
-    def turn(item: dict[str, Any]) -> dict[str, Any]:
-        boxes = item["boxes"].double().reshape(-1, 4)
-        size, angle = boxes[:, 2:].abs(), torch.arange(len(boxes)) * 20.0 % 90
-        return {**item, "boxes": torch.cat((boxes[:, :2] + size / 2, size, angle[:, None]), 1)}
+    def turned(boxes: Tensor) -> Tensor:
+        size, angle = boxes[:, 2:].double().abs(), torch.arange(len(boxes)) * 20.0 % 90
+        return torch.cat((boxes[:, :2] + size / 2, size, angle[:, None]), 1)
 
-    return tuple([turn(item) for item in side] for side in batch)
+    return tuple([dict(item, boxes=turned(item["boxes"].reshape(-1, 4))) for item in side] for side in batch)
 
 
 def _turned_batch(seed: int, images: int = 4) -> Batch:
