@@ -12,10 +12,14 @@ import torch
 
 import valor_gpu.ops.assign as op_module
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
+from tests.detection.test_open_images import random_images
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from tests.ops.test_assign import PROBLEMS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.expansion import Rows
+from valor_gpu.inputs.hierarchy import ClassHierarchy
+from valor_gpu.inputs.open_images import Expansion, open_images_batch
 from valor_gpu.ops import _assign_cuda, _library
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import (
@@ -242,6 +246,17 @@ def test_the_rule_of_open_images(op: Op, thresholds: list[float], order_of_lanes
         flags=[torch.tensor(rng.choice([0, FREE, UNMATCHED_IGNORED], len(x)), dtype=torch.uint8) for x in scene.labels],
     )
     check(op, batch, MatchRule.make(thresholds, COCO_AREAS, [1, 100], WANT_MATCHES, GROUP_OF))
+
+
+@pytest.mark.parametrize("expand", [False, True])
+def test_an_expanded_batch_of_open_images(op: Op, expand: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of verified classes first in the room of each image, as update hands them over on a GPU."""
+    monkeypatch.setattr(Rows, "compact", lambda rows: (rows.sorted(), rows.count(rows.real)))
+    preds, target = random_images(9, images=20)
+    hierarchy = ClassHierarchy.of({1: [0], 2: [0], 3: [1, 2]}, None)
+    batch = open_images_batch(preds, target, "xyxy", Expansion(hierarchy, expand, 1)).batch
+    assert batch.counts is not None and bool((batch.counts < batch.lengths[0]).any())
+    check(op, batch, MatchRule.make([0.5], [[-np.inf, np.inf]], [2**31 - 1], HASHED | WANT_MATCHES, GROUP_OF))
 
 
 def test_nan_and_infinite_scores_where_allowed(op: Op) -> None:
