@@ -88,7 +88,7 @@ def run_once(tool: str, files: Files, threads: int) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     if done.returncode:
         return {"failed": f"exit code {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}"}
-    return {"seconds": seconds, "numbers": printed_numbers(done.stdout)}
+    return {"seconds": seconds, "numbers": printed_numbers(done.stdout), "load": os.getloadavg()[0]}
 
 
 def interleaved(tools: Sequence[str], files: Files, plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -134,6 +134,7 @@ def rows(warm: dict[str, dict[str, Any]], runs: dict[str, list[dict[str, Any]]],
         else:
             seconds = {"seconds": spread([run["seconds"] for run in past]), "without_imports": inside["seconds"]}
             row |= {"status": "ok", **seconds, "parity": inside["parity"], "peak_mb": None}
+            row["load"] = [run["load"] for run in past]
         out.append(row)
     return out
 
@@ -171,12 +172,12 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
 def report(results: list[dict[str, Any]]) -> str:
     """One Markdown table, tools by sizes, and how the numbers were measured."""
     found = [row for result in results for row in result["rows"]]
-    sizes = sorted({row["images"] for row in found})
-    lines = [f"| COCO files to AP, from the shell | {' | '.join(f'{size:,} images' for size in sizes)} |"]
-    lines.append("| --- |" + " --- |" * len(sizes))
+    cases = {row["case"]: row["images"] for row in sorted(found, key=lambda row: int(row["images"]))}
+    lines = [f"| COCO files to AP, from the shell | {' | '.join(f'{size:,} images' for size in cases.values())} |"]
+    lines.append("| --- |" + " --- |" * len(cases))
     for tool in TOOLS:
-        mine = {row["images"]: row for row in found if row["tool"] == tool}
-        cells = [_cell(mine.get(size), [row for row in found if row["images"] == size]) for size in sizes]
+        mine = {row["case"]: row for row in found if row["tool"] == tool}
+        cells = [_cell(mine.get(case), [row for row in found if row["case"] == case]) for case in cases]
         lines.append(f"| {'`valor-gpu detect`' if tool == OURS else tool} | {' | '.join(cells)} |")
     return "\n\n".join(["\n".join(lines), *map(_conditions, results)])
 

@@ -13,7 +13,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from valor_gpu._version import __version__
@@ -21,6 +20,8 @@ from valor_gpu.errors import InputError, ValorError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
+    from pathlib import Path  # which loads urllib; a run without output files needs no paths but texts
+
     from valor_gpu.coco import COCOeval
     from valor_gpu.inputs.predictions import Predictions
     from valor_gpu.report.classify import Evaluated
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
 
-STANDARD_INPUT = Path("-")
+STANDARD_INPUT = "-"
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _JSON_HELP = (
@@ -109,23 +110,23 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_detect(detect: argparse.ArgumentParser) -> None:
     add = detect.add_argument
-    add("--gt", type=Path, required=True, metavar="FILE",
+    add("--gt", type=_input, required=True, metavar="FILE",
         help="ground truth: COCO JSON (or .gz, or -) with images, annotations and categories")  # fmt: skip
-    add("--dt", type=Path, required=True, metavar="FILE",
+    add("--dt", type=_input, required=True, metavar="FILE",
         help="detections: JSON array (or .gz, or -) of objects with image_id, category_id, bbox, score")  # fmt: skip
     add("--device", type=_device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
     add("--per-class", action="store_true", help="also print one line per class")
-    add("--plot", type=Path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
-    add("--json", type=Path, metavar="FILE", help=_JSON_HELP)
+    add("--plot", type=_output, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
+    add("--json", type=_output, metavar="FILE", help=_JSON_HELP)
     add("--quiet", action="store_true", help=_QUIET_HELP)
     detect.set_defaults(run=_detect)
 
 
 def _add_classify(classify: argparse.ArgumentParser) -> None:
     add = classify.add_argument
-    add("--data", type=Path, required=True, metavar="FILE",
+    add("--data", type=_input, required=True, metavar="FILE",
         help="table with one row per sample: .csv, .tsv, .jsonl (or .gz of these), .parquet, .npz; or -")  # fmt: skip
     add("--target", required=True, metavar="COLUMN", help="true class, by name")
     source = classify.add_mutually_exclusive_group(required=True)
@@ -148,7 +149,7 @@ def _add_classify(classify: argparse.ArgumentParser) -> None:
         help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
     add("--normalize", choices=("true", "pred", "all"),
         help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
-    add("--json", type=Path, metavar="FILE", help=_JSON_HELP)
+    add("--json", type=_output, metavar="FILE", help=_JSON_HELP)
     add("--quiet", action="store_true", help=_QUIET_HELP)
     classify.set_defaults(run=_classify)
 
@@ -168,8 +169,20 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
+def _input(text: str) -> str:
+    """A path as pathlib writes it."""
+    parts = "/".join(part for part in text.split("/") if part not in ("", "."))
+    return ("/" if text.startswith("/") else "") + parts or "."
+
+
+def _output(text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)
+
+
 def _paths(text: str) -> list[Path]:
-    return [Path(name) for name in _names(text)]
+    return [_output(name) for name in _names(text)]
 
 
 def _thresholds(text: str) -> int:
@@ -211,7 +224,7 @@ def _detect(options: argparse.Namespace) -> None:
         print(_report(options, evaluator, result, written))
 
 
-def _first_byte(path: Path) -> bytes:
+def _first_byte(path: str) -> bytes:
     """The first byte of a JSON file that is not space; nothing of what can be read only once."""
     from valor_gpu.inputs.files import InputFile
 
@@ -222,7 +235,7 @@ def _first_byte(path: Path) -> bytes:
         return opened.read(64).lstrip()[:1]
 
 
-def _inputs(options: argparse.Namespace, **files: Path) -> Inputs | None:
+def _inputs(options: argparse.Namespace, **files: str) -> Inputs | None:
     """The input files, whose hashes ``--json`` needs."""
     if options.json is None:
         return None
@@ -233,36 +246,40 @@ def _inputs(options: argparse.Namespace, **files: Path) -> Inputs | None:
 
 def _reports(options: argparse.Namespace) -> bool:
     """Whether the report is printed: not when standard output takes the JSON."""
+    if options.quiet or options.json is None:
+        return not options.quiet
     from valor_gpu.report.files import is_standard_output
 
-    return not options.quiet and (options.json is None or not is_standard_output(options.json))
+    return not is_standard_output(options.json)
 
 
-def _check_paths(inputs: Mapping[str, Path], json_file: Path | None, pictures: Sequence[Path]) -> None:
+def _check_paths(inputs: Mapping[str, str], json_file: Path | None, pictures: Sequence[Path]) -> None:
     """Raises for paths that cannot work before any work is done."""
-    from valor_gpu.report.files import check_output, check_picture, is_standard_output
-
-    taken: dict[Path, str] = {}
+    taken: dict[str, str] = {}
     for option, path in inputs.items():
         if path == STANDARD_INPUT:
             _take(taken, option, path)
             continue
-        if path.is_dir() or not path.exists():
-            got = "is a folder" if path.is_dir() else "does not exist"
+        if os.path.isdir(path) or not os.path.exists(path):
+            got = "is a folder" if os.path.isdir(path) else "does not exist"
             raise InputError(f"{option} must be a file but {path} {got}")
         if not os.access(path, os.R_OK):
             raise InputError(f"{option} must be readable but {path} is not")
         _take(taken, option, path)
+    if json_file is None and not pictures:
+        return
+    from valor_gpu.report.files import check_output, check_picture, is_standard_output
+
     json_files = [] if json_file is None or is_standard_output(json_file) else [("--json", json_file)]
-    for option, path in (*(("--plot", path) for path in pictures), *json_files):
-        check_output(option, path)
-        _take(taken, option, path)
-    for path in pictures:
-        check_picture("--plot", path)
+    for option, output in (*(("--plot", picture) for picture in pictures), *json_files):
+        check_output(option, output)
+        _take(taken, option, output)
+    for picture in pictures:
+        check_picture("--plot", picture)
 
 
-def _take(taken: dict[Path, str], option: str, path: Path) -> None:
-    whole = path.resolve()
+def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
+    whole = os.path.realpath(path)
     if whole in taken:
         raise InputError(f"{option} must be another file than {taken[whole]} but both are {path}")
     taken[whole] = option
@@ -276,7 +293,7 @@ def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
         from valor_gpu.coco.engine import engine_on
 
         engine_on(options.device)
-        progress.step(f"reading {options.gt.name} and {options.dt.name}")
+        progress.step(f"reading {os.path.basename(options.gt)} and {os.path.basename(options.dt)}")
         ground_truths = COCO(options.gt)
         detections = ground_truths.loadRes(options.dt)
         evaluator = COCOeval(ground_truths, detections, "bbox", device=options.device, convention=options.convention)
@@ -298,7 +315,7 @@ def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inp
     if options.plot is not None:
         from valor_gpu.report.files import draw_picture
 
-        draw_picture(options.plot, result, source=options.dt.name)
+        draw_picture(options.plot, result, source=os.path.basename(options.dt))
     return [path for path in (options.json, options.plot) if path is not None]
 
 
@@ -339,7 +356,7 @@ def _classify(options: argparse.Namespace) -> None:
         from valor_gpu.report.files import draw_picture, write_json
 
         usable_device(options.device)
-        progress.step(f"reading {options.data.name}")
+        progress.step(f"reading {os.path.basename(options.data)}")
         predictions = _read(options)
         progress.step(f"counting {plural(len(predictions.target), 'sample')}")
         evaluated = evaluate(predictions, options.average, options.thresholds, options.device, set(pictures.values()))
@@ -349,7 +366,7 @@ def _classify(options: argparse.Namespace) -> None:
             write_json(options.json, document("classify", evaluated.result, inputs, options.device, classes=classes))
         for path, picture in pictures.items():
             matrix = {"normalize": options.normalize} if picture == "confusion" else {}
-            drawn = {"names": evaluated.names, "source": options.data.name, **matrix}
+            drawn = {"names": evaluated.names, "source": os.path.basename(options.data), **matrix}
             draw_picture(path, evaluated.picture(picture), **drawn)
     if _reports(options):
         print(_classify_report(options, evaluated, [*([] if options.json is None else [options.json]), *pictures]))

@@ -11,12 +11,12 @@ import functools
 import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import NativeError
 
 ABI_VERSION = 1
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
@@ -35,24 +35,28 @@ def build_record() -> dict[str, dict[str, Any]]:
     """
     import json
 
-    path = Path(__file__).with_name("_build.json")
-    return dict(json.loads(path.read_text())) if path.exists() else {}
+    path = os.path.join(_FOLDER, "_build.json")
+    if not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        return dict(json.load(file))
 
 
 @functools.cache
 def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
     """The library and the reason why it is, or is not, there."""
-    path = Path(__file__).parent / f"lib{name}.so"
-    if not path.exists():
-        return None, f"{path.name} was not built"
+    file = f"lib{name}.so"
+    path = os.path.join(_FOLDER, file)
+    if not os.path.exists(path):
+        return None, f"{file} was not built"
     try:
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(path)
     except OSError as error:
-        return None, f"{path.name} does not load: {error}"
+        return None, f"{file} does not load: {error}"
     found = int(library.valor_abi_version())
     if found != ABI_VERSION:
-        return None, f"{path.name} has ABI {found} but this package needs {ABI_VERSION}: build it again"
-    return library, f"{path.name} loaded"
+        return None, f"{file} has ABI {found} but this package needs {ABI_VERSION}: build it again"
+    return library, f"{file} loaded"
 
 
 def available(name: str) -> bool:

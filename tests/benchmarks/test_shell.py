@@ -38,7 +38,7 @@ def inside(seconds: float = 1.0, **row: Any) -> dict[str, Any]:
 
 
 def ran(seconds: float, numbers: list[str] = NUMBERS) -> dict[str, Any]:
-    return {"seconds": seconds, "numbers": numbers}
+    return {"seconds": seconds, "numbers": numbers, "load": 0.5}
 
 
 def rows_of(runs: dict[str, list[dict[str, Any]]], **warm: dict[str, Any]) -> dict[str, dict[str, Any]]:

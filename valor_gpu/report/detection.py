@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from valor_gpu.report.text import plural, table
@@ -60,7 +59,7 @@ def count_line(result: Result) -> str:
     return text
 
 
-def doubts(ground_truth: COCO, detections: COCO, result: Result, path: PathLike[str]) -> Iterator[str]:
+def doubts(ground_truth: COCO, detections: COCO, result: Result, path: str) -> Iterator[str]:
     """Says which rows are left out, for the ground truth has no such category or image, and which values are doubtful.
 
     Args:

@@ -38,8 +38,8 @@ class Inputs:
         'e3b0c442'
     """
 
-    def __init__(self, files: Mapping[str, Path]) -> None:
-        self._files = dict(files)
+    def __init__(self, files: Mapping[str, str | Path]) -> None:
+        self._files = {what: Path(path) for what, path in files.items()}
         self._found: dict[str, dict[str, Any]] = {}
         self._error: OSError | None = None
         self._thread = threading.Thread(target=self._hash_all, daemon=True)
