@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from array import array
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -29,6 +30,8 @@ FIRST_SLOTS = 1 << 14
 """Size of the first table of labels: it tells how many labels there are while they are below half of it."""
 classes_seen: dict[torch.device, int] = {}
 """The most classes that a device has seen: a run guesses that there are as many again."""
+
+_HASHABLE = (range, tuple)
 
 Rows = NDArray[np.int64]
 
@@ -146,7 +149,10 @@ class _Constants(NamedTuple):
     @classmethod
     def of(cls, choices: AccumulateChoices) -> _Constants:
         """Those of ``choices``, made once."""
-        picks = tuple(pick._replace(thresholds=tuple(pick.thresholds)) for pick in choices.picks)
+        picks = tuple(
+            pick if type(pick.thresholds) in _HASHABLE else pick._replace(thresholds=tuple(pick.thresholds))
+            for pick in choices.picks
+        )
         recalls = np.ascontiguousarray(choices.recall_thresholds, np.float64).tobytes()
         return _constants(recalls, picks, choices.shape, choices.curves)
 
@@ -180,7 +186,7 @@ def _samples(choices: AccumulateChoices, classes: int) -> tuple[int, ...]:
 
 def _class_bytes(choices: AccumulateChoices) -> int:
     """Bytes of the arrays of one class."""
-    samples = int(np.prod(_samples(choices, 1))) * (2 if choices.full else 1)
+    samples = math.prod(_samples(choices, 1)) * (2 if choices.full else 1)
     return 8 * (samples + choices.shape.settings * choices.shape.limits)
 
 
