@@ -18,9 +18,9 @@ from tests.ops.test_rotated import corners, random_rows
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _rotated_cpu, rotated
 from valor_gpu.ops._assign_cpu import assign as assign_arrays
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE, Found
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE, Found, stored
+from valor_gpu.ops.assign import _assign_on_cuda, assign
+from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule, to_arguments
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.rotated import _BATCH_FIELDS, rotated_pairs
 
@@ -171,6 +171,28 @@ def test_unrotated_boxes_match_as_boxes_do(options: int, seed: int) -> None:
 
 
 _UPRIGHT = torch.tensor([1.0, 1, 1, 1, 0])
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_both_kernels_on_a_device_give_what_the_cpu_gives(padded: bool) -> None:
+    """Pairs with room for every ground truth, assigned where they lie."""
+    batch = random_batch(33, images=5, one_each=False)
+    if padded:
+        counts = [torch.tensor([3, 0, 5, 1, 4]), torch.tensor([2, 6, 4, 0, 6])]
+        n, m = 5 * 6, 5 * 8
+        sides = {"boxes": n, "scores": n, "labels": n, "gt_boxes": m, "gt_labels": m, "gt_flags": m}
+        rows = {name: [torch.cat([*getattr(batch, name)] * 5)[:size]] for name, size in sides.items()}
+        lengths = torch.tensor([[6] * 5, [8] * 5])
+        batch = replace(batch, **rows, lengths=lengths, counts=counts[0], gt_counts=counts[1])
+    find, match = (kernel("simulated", name, run) for name, run in (
+        ("rotated_pairs", rotated._pairs_on_cuda), ("assign", _assign_on_cuda),
+    ))  # fmt: skip
+    found = Found(*find(*arguments(batch)))
+    got = match(*to_arguments(stored(batch, found), rule(), torch.from_numpy))
+    expected = assign(rotated_pairs(batch, rule())[0], rule())
+    for a, b in zip(got[:4], expected[:4]):
+        assert torch.equal(a, b)
+    assert (expected.matches >= 0).any()
 
 
 def test_numpy_arrays_give_what_tensors_give() -> None:
