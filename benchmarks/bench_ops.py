@@ -9,10 +9,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from testing import formats
+from testing import examples_rotated, formats
 from testing.datasets import CASES, BoxDataset, make
 from testing.parity import differences
 from testing.registry import ROWS, call, disagreement, moved_bytes
@@ -24,6 +25,7 @@ from valor_gpu.inputs.coco import (
     read_ground_truth,
     read_results,
 )
+from valor_gpu.ops import rotated_box_iou
 
 CPU = torch.device("cpu")
 
@@ -54,6 +56,25 @@ def test_op(benchmark: Any, scene: BoxDataset, name: str) -> None:
     arguments = row.load(scene)
     result = benchmark(call(name), *arguments)
     benchmark.extra_info["bytes"] = moved_bytes(arguments, result)
+
+
+@pytest.mark.parametrize("library", ["valor_gpu", "shapely"])
+def test_rotated_iou(benchmark: Any, scene: BoxDataset, library: str) -> None:
+    """400 x 300 pairs; both sides of shapely are polygons before the clock starts, as ours are tensors."""
+    shapely = pytest.importorskip("shapely", reason="shapely is not installed")
+    boxes, gt_boxes, *_ = examples_rotated.iou_load(scene)
+    sides = [rows[:count].double() for rows, count in ((boxes, 400), (gt_boxes, 300))]
+    first, second = (shapely.polygons(examples_rotated.corners(rows).numpy().reshape(-1, 4, 2)) for rows in sides)
+
+    def intersections() -> Any:
+        return shapely.area(shapely.intersection(first[:, None], second[None]))
+
+    own = [(rows[:, 2] * rows[:, 3]).numpy() for rows in sides]
+    shared = intersections()
+    ours = rotated_box_iou(*sides).numpy() * (own[0][:, None] + own[1] - shared)
+    assert (abs(ours - shared) <= 1e-12 * np.maximum(own[0][:, None], own[1])).all()
+    benchmark(intersections if library == "shapely" else lambda: rotated_box_iou(*sides))
+    benchmark.extra_info["pairs"] = shared.size
 
 
 @pytest.mark.parametrize("side", ["truth", "found"])

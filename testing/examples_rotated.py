@@ -17,18 +17,22 @@ Pairs = tuple[str, tuple[Any, ...]]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
+def corners(rows: Tensor) -> Tensor:
+    """Rows of degrees counterclockwise as corners, float64 ``[N, 8]``, by torch's sine and cosine."""
+    x, y, w, h, angle = rows.double().unbind(1)
+    c, s = torch.cos(torch.deg2rad(angle)), torch.sin(torch.deg2rad(angle))
+    out = []
+    for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
+        out += [x + a * w / 2 * c + b * h / 2 * s, y - a * w / 2 * s + b * h / 2 * c]
+    return torch.stack(out, 1)
+
+
 def rows(count: int, seed: int, code: int = DEGREES, spread: float = 20.0) -> Tensor:
     """float64 rows on a coarse grid: edges coincide, some are aligned, some have no area."""
     rng = np.random.default_rng([seed, count])
     box = np.round(rng.random((count, 5)) * [spread, spread, 12, 12, 0])
     box[:, 4] = rng.choice([0, 30, 45, 90, -135, 17.3, 1e-9], count)
-    if code == CORNERS:
-        x, y, w, h, angle = box.T
-        c, s = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
-        ends = [(x + a * w / 2 * c + b * h / 2 * s, y - a * w / 2 * s + b * h / 2 * c)
-                for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]  # fmt: skip
-        box = np.stack([number for end in ends for number in end], 1)
-    return torch.from_numpy(box)
+    return corners(torch.from_numpy(box)) if code == CORNERS else torch.from_numpy(box)
 
 
 def iou_examples(quick: bool) -> Iterator[Pairs]:

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from testing.examples_rotated import corners
 from tests.fuzz import seeds
-from tests.ops.test_rotated import corners
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.ops import rotated_box_iou

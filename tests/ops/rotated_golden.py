@@ -7,6 +7,7 @@ import json
 
 import torch
 
+from testing.examples_rotated import corners
 from tests.ops import test_rotated as cases
 
 if __name__ == "__main__":
@@ -14,7 +15,7 @@ if __name__ == "__main__":
     first, second = cases.difficult_rows(0)
     quads = cases.convex_rows(12, 0), cases.convex_rows(12, 1)
     found = [
-        (first[::2], second[::5], cases.shapely_areas(cases.corners(first[::2]), cases.corners(second[::5]))),
+        (first[::2], second[::5], cases.shapely_areas(corners(first[::2]), corners(second[::5]))),
         (*quads, cases.shapely_areas(*quads)),
     ]
     rows = [{"first": a.tolist(), "second": b.tolist(), "shared": c.tolist()} for a, b, c in found]

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from testing.examples_rotated import corners
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
@@ -41,16 +42,6 @@ def random_rows(n: int, seed: int, spread: float = 30.0) -> Tensor:
     rows = np.round(rng.random((n, 5)) * [spread, spread, 20, 20, 0])
     rows[:, 4] = rng.choice([0, 30, 45, 90, -135, 180, 270, 17.3, 1e-9, 90.0000001], n)
     return torch.from_numpy(rows)
-
-
-def corners(rows: Tensor) -> Tensor:
-    """Rows of degrees counterclockwise as corners, by torch's sine and cosine."""
-    x, y, w, h, angle = rows.double().unbind(1)
-    c, s = torch.cos(torch.deg2rad(angle)), torch.sin(torch.deg2rad(angle))
-    out = []
-    for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
-        out += [x + a * w / 2 * c + b * h / 2 * s, y - a * w / 2 * s + b * h / 2 * c]
-    return torch.stack(out, 1)
 
 
 def check(op: Op, *arguments: Any) -> Tensor:

@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from testing.examples_rotated import corners
 from tests.fuzz import seeds
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, kernel
-from tests.ops.test_rotated import corners, random_rows
+from tests.ops.test_rotated import random_rows
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _rotated_cpu, rotated
 from valor_gpu.ops._assign_cpu import assign as assign_arrays
