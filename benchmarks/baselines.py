@@ -155,16 +155,13 @@ def _update_and_compute(module: Any, batches: list[Any], clock: Clock) -> Finish
 
 def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
     """Numbers and arrays of the metric that was timed, and the numbers of one with torchmetrics' grids."""
-    import torch
+    from valor_gpu.ops.accumulate import accumulate
+    from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 
-    from valor_gpu.detection.records import Tally
-    from valor_gpu.ops.match_batch import MatchRule
-
-    areas = list(module.AREA_RANGES.values())
-    rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds)
-    tally = Tally.of(metric.state(), rule)
-    curves = tally.curves(torch.tensor(metric.rec_thresholds, dtype=torch.float64), full=True)
-    arrays = digest(curves.precision.numpy(), curves.recall.numpy(), tally.labels.tolist())
+    shape = RecordShape(len(metric.iou_thresholds), len(module.AREA_RANGES), len(metric.max_detection_thresholds))
+    choices = AccumulateChoices(shape, np.array(metric.rec_thresholds), full=True)
+    found = accumulate(*metric.state().tensors().values(), choices)
+    arrays = digest(found.curves.precision.numpy(), found.curves.recall.numpy(), found.labels.tolist())
     peer = with_float32_grids()
     for preds, target in batches:
         peer.update(preds, target)

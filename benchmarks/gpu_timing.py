@@ -34,12 +34,13 @@ from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.mean_ap import AREA_RANGES
-from valor_gpu.detection.records import DetectionRecords, Tally
+from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends
+from valor_gpu.ops.accumulate import accumulate
+from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
-from valor_gpu.ops.means import present_means
 from valor_gpu.reduce.coco_summary import summary_picks
 
 Timing = dict[str, Any]
@@ -149,17 +150,14 @@ def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]
     flags = HASHED | CHECK_SCORES | USER_INPUT
     areas = list(AREA_RANGES.values())
     rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds, flags)
-    grid = torch.tensor(metric.rec_thresholds, dtype=torch.float64)
     yield "read the input", lambda: detection_batch(*sides, "xyxy")
     batch = detection_batch(*sides, "xyxy")
     yield "match", lambda: assign(batch, rule)
     records = DetectionRecords.of(assign(batch, rule))
-    yield "order and count", lambda: Tally.of(records, rule)
-    tally = Tally.of(records, rule)
-    yield "curves", lambda: tally.curves(grid)
-    curves = tally.curves(grid)
-    picks = list(summary_picks(metric.iou_thresholds, metric.max_detection_thresholds, tuple(AREA_RANGES)).values())
-    yield "numbers", lambda: present_means(curves, picks).cpu()
+    picks = summary_picks(metric.iou_thresholds, metric.max_detection_thresholds, tuple(AREA_RANGES))
+    shape = RecordShape(len(metric.iou_thresholds), len(AREA_RANGES), len(metric.max_detection_thresholds))
+    choices = AccumulateChoices(shape, np.array(metric.rec_thresholds), tuple(picks.values()))
+    yield "accumulate", lambda: accumulate(*records.tensors().values(), choices)
 
 
 def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:

@@ -5,7 +5,7 @@ Row layout: docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from torch import Tensor
 from testing import formats
 from testing.datasets import BoxDataset
 from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.ops.accumulate import count_ground_truths, order_records
 from valor_gpu.ops.assign import assign
-from valor_gpu.ops.curves import count_truths, order_records
-from valor_gpu.ops.match_batch import PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
 
 Arguments = tuple[Any, ...]
 SMALL = (2, 3, 2)  # T, A, M
@@ -107,11 +107,11 @@ def curve_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     unsorted = torch.tensor([0.5, 0.0, 1.0, 0.5, 1.5, 0.25], dtype=torch.float64)
     yield "recall samples unsorted, repeated, unreachable", _curve_arguments(rng, 1000, grid=unsorted)
     yield "no recall sample", _curve_arguments(rng, 33, grid=unsorted[:0])
-    yield "COCO's lanes", _curve_arguments(rng, 2000, COCO, classes=1 if quick else 12)
+    yield "COCO's settings", _curve_arguments(rng, 2000, COCO, classes=1 if quick else 12)
     yield "one huge class", _curve_arguments(rng, 20_000 if quick else 300_000, classes=1)
 
 
-def _truths(rng: np.random.Generator, count: int, areas: int) -> Tensor:
+def _ground_truths(rng: np.random.Generator, count: int, areas: int) -> Tensor:
     """uint8 ``[count, 4 + ceil((areas + 2) / 8)]``: random labels and bits."""
     names = (3 * rng.integers(0, CLASSES, count) - 4).astype(np.int32).view(np.uint8).reshape(-1, 4)
     bits = np.packbits(rng.random((count, areas + 2)) < 0.5, axis=1, bitorder="little")
@@ -119,25 +119,25 @@ def _truths(rng: np.random.Generator, count: int, areas: int) -> Tensor:
 
 
 def count_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
-    """Arguments of ``count_truths``."""
+    """Arguments of ``count_ground_truths``."""
     rng = np.random.default_rng(13)
     for count in (0, 1, 31, 33, 1000, 20_000 if quick else 1_000_000):
-        yield f"{count} ground truths", (_truths(rng, count, 4), labels(), 4, False)
-    yield "13 area ranges", (_truths(rng, 1000, 13), labels(), 13, False)
-    yield "some labels wanted", (_truths(rng, 1000, 4), labels()[[1, 3]], 4, False)
-    yield "no label wanted", (_truths(rng, 33, 4), labels()[:0], 4, False)
-    yield "class-agnostic", (_truths(rng, 1000, 4), labels()[:1], 4, True)
+        yield f"{count} ground truths", (_ground_truths(rng, count, 4), labels(), 4, False)
+    yield "13 area ranges", (_ground_truths(rng, 1000, 13), labels(), 13, False)
+    yield "some labels wanted", (_ground_truths(rng, 1000, 4), labels()[[1, 3]], 4, False)
+    yield "no label wanted", (_ground_truths(rng, 33, 4), labels()[:0], 4, False)
+    yield "class-agnostic", (_ground_truths(rng, 1000, 4), labels()[:1], 4, True)
 
 
-def census_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
-    """Arguments of ``census``."""
+def label_counts_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``label_counts``."""
     rng = np.random.default_rng(17)
     for count in (0, 1, 31, 33, 1000, 20_000 if quick else 1_000_000):
-        yield f"{count} rows", (records(rng, count, COCO), _truths(rng, count, 4), 4)
-    yield "13 area ranges", (records(rng, 50), _truths(rng, 1000, 13), 13)
+        yield f"{count} rows", (records(rng, count, COCO), _ground_truths(rng, count, 4), 4)
+    yield "13 area ranges", (records(rng, 50), _ground_truths(rng, 1000, 13), 13)
     far = records(rng, 9000, COCO)
     far[:, 8:12] = torch.from_numpy(rng.integers(0, 256, (9000, 4), np.uint8))
-    yield "9,000 labels of any size", (far, _truths(rng, 33, 4), 4)
+    yield "9,000 labels of any size", (far, _ground_truths(rng, 33, 4), 4)
 
 
 def means_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
@@ -151,6 +151,47 @@ def means_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         picks = torch.tensor([[0, 0, 0, 0, 3], [0, 1, 0, 3, 1], [1, 0, 2, 0, 3], [1, 1, 0, 0, 0]])
         arrays = torch.from_numpy(precision), torch.from_numpy(recall)
         yield f"{classes} classes", (*arrays, picks, torch.tensor([0, 1, 2, 1]))
+
+
+def images_table(detections: Tensor, ground_truths: Tensor, ids: Sequence[int | None]) -> Tensor:
+    """int64 ``[I, 8]`` of images with these ids (None: without), over which the rows are spread evenly."""
+    table = np.zeros((len(ids), len(IMAGE_COLUMNS)), np.int64)
+    for image, key in enumerate(ids):
+        ends = [[len(rows) * i // len(ids) for i in (image, image + 1)] for rows in (detections, ground_truths)]
+        name = 7 * image % 5 - 2**63 if key is None else key
+        table[image, :4] = name, key is not None, ~name, image % 3
+        table[image, 4:6] = [last - first for first, last in ends]
+        table[image, 6:] = image + (image << 32), 0x3F80_0000_4080_0000 + image
+    return torch.from_numpy(table)
+
+
+def _accumulate_arguments(
+    rng: np.random.Generator, count: int, ids: Sequence[int | None], sizes: tuple[int, int, int] = SMALL,
+    *, ties: Sequence[int] = (0,), by_key: bool = True, agnostic: bool = False, full: bool = True,
+    wanted: Tensor | None = None, images: Tensor | None = None,
+) -> Arguments:  # fmt: skip
+    rows, ground_truths = records(rng, count, sizes), _ground_truths(rng, count // 3, sizes[1])
+    grid = torch.tensor([0.0, 0.25, 0.5, 1.0], dtype=torch.float64)
+    picks = torch.tensor([[0, 0, 0, 0, sizes[0]], [0, sizes[1] - 1, 0, 1, 1], [1, 0, sizes[2] - 1, 0, sizes[0]]])
+    table = images_table(rows, ground_truths, ids)
+    rest = picks, torch.arange(sizes[0]), list(ties), [by_key, agnostic, full], wanted, images
+    return rows, ground_truths, table, grid, list(sizes), *rest
+
+
+def accumulate_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``accumulate``."""
+    rng, ids = np.random.default_rng(23), [4, None, -3, 11, None, 0]
+    for count in (0, 1, 31, 33, 1000):
+        yield f"{count} records", _accumulate_arguments(rng, count, ids)
+    yield "no image", _accumulate_arguments(rng, 0, [])
+    yield "images by arrival", _accumulate_arguments(rng, 1000, ids, by_key=False)
+    yield "orders of ties", _accumulate_arguments(rng, 1000, ids, ties=(2, 0, 1))
+    yield "last limit alone", _accumulate_arguments(rng, 1000, ids, full=False, ties=(0, 1))
+    yield "class-agnostic", _accumulate_arguments(rng, 1000, ids, agnostic=True)
+    yield "some labels wanted", _accumulate_arguments(rng, 1000, ids, wanted=labels()[[1, 3]])
+    yield "no label wanted", _accumulate_arguments(rng, 100, ids, wanted=labels()[:0], agnostic=True)
+    yield "some images wanted", _accumulate_arguments(rng, 1000, ids, images=torch.tensor([4, 0, 5]))
+    yield "COCO's settings", _accumulate_arguments(rng, 2000 if quick else 20_000, ids, COCO, full=False)
 
 
 # ------------------------------------------------------------------------------------------- at the scale of a dataset
@@ -179,19 +220,28 @@ def curve_load(scene: BoxDataset) -> Arguments:
     rows, lengths = matched(scene)
     names = torch.from_numpy(scene.category_ids)
     ordered = order_records(rows.detections, lengths.cumsum(0) - lengths, lengths, names, COCO[2])
-    positives = count_truths(rows.ground_truths, names, COCO[1])
+    positives = count_ground_truths(rows.ground_truths, names, COCO[1])
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     return rows.detections, *ordered, positives, grid, list(COCO), False, 0
 
 
-def census_load(scene: BoxDataset) -> Arguments:
-    """Arguments of ``census`` for all rows of ``scene``."""
+def label_counts_load(scene: BoxDataset) -> Arguments:
+    """Arguments of ``label_counts`` for all rows of ``scene``."""
     rows = matched(scene)[0]
     return rows.detections, rows.ground_truths, COCO[1]
 
 
+def accumulate_load(scene: BoxDataset) -> Arguments:
+    """Arguments of ``accumulate`` for the summary of ``scene``."""
+    whole = matched(scene)[0]
+    rows = [[0, area, 0, 0, COCO[0]] for area in range(COCO[1])] + [[1, 0, m, 0, COCO[0]] for m in range(COCO[2])]
+    rest = torch.tensor(rows), torch.arange(COCO[0]), [0], [True, False, False], None, None
+    grid = torch.from_numpy(np.linspace(0, 1, 101))
+    return whole.detections, whole.ground_truths, whole.images, grid, list(COCO), *rest
+
+
 def count_load(scene: BoxDataset) -> Arguments:
-    """Arguments of ``count_truths`` for all ground truths of ``scene``."""
+    """Arguments of ``count_ground_truths`` for all ground truths of ``scene``."""
     return matched(scene)[0].ground_truths, torch.from_numpy(scene.category_ids), COCO[1], False
 
 

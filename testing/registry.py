@@ -313,8 +313,8 @@ ROWS = {
             *("assign", _match_examples, _match_load),
             host=frozenset({"lengths", "thresholds", "area_ranges", "limits"}),
         ),
-        Row("census", _named(hand_made.census_examples), hand_made.census_load),
-        Row("count_truths", _named(hand_made.count_examples), hand_made.count_load),
+        Row("label_counts", _named(hand_made.label_counts_examples), hand_made.label_counts_load),
+        Row("count_ground_truths", _named(hand_made.count_examples), hand_made.count_load),
         Row(
             *("order_records", _named(hand_made.order_examples), hand_made.order_load),
             host=frozenset({"starts", "lengths"}),
@@ -322,6 +322,10 @@ ROWS = {
         Row(
             *("precision_recall", _named(hand_made.curve_examples), hand_made.curve_load),
             host=frozenset({"recall_thresholds"}),
+        ),
+        Row(
+            *("accumulate", _named(hand_made.accumulate_examples), hand_made.accumulate_load),
+            host=frozenset({"recall_thresholds", "picks", "pick_thresholds", "labels", "wanted_images"}),
         ),
         Row("pack_masks", _mask_examples, _mask_load),
         Row(

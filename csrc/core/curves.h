@@ -14,9 +14,11 @@ constexpr double kEpsilon = 2.220446049250313e-16;  // numpy.spacing(1)
 struct CurveShape {
   int64_t thresholds, areas, limits, recalls, classes;
 
-  VALOR_HD int64_t lanes() const { return thresholds * areas; }
-  VALOR_HD int64_t lane_bytes() const { return (lanes() + 7) / 8; }
-  VALOR_HD int64_t row_bytes() const { return 13 + 2 * lane_bytes(); }
+  VALOR_HD int64_t settings() const { return thresholds * areas; }
+  VALOR_HD int64_t setting_bytes() const { return (settings() + 7) / 8; }
+  VALOR_HD int64_t row_bytes() const { return 13 + 2 * setting_bytes(); }
+  VALOR_HD int64_t lanes() const { return settings(); }  // as kernels for CUDA call them
+  VALOR_HD int64_t lane_bytes() const { return setting_bytes(); }
 };
 
 // The order of tied scores: as given, true positives first (highest precision), or last (lowest).
@@ -49,7 +51,7 @@ VALOR_HD int32_t record_label(const uint8_t* row) {
 
 VALOR_HD int record_bucket(const uint8_t* row) { return row[12]; }
 
-// Up to 64 lane bits from bit `first`, a multiple of 8, of a bit field of `bytes` bytes.
+// Bits of up to 64 settings from bit `first`, a multiple of 8, of a bit field of `bytes` bytes.
 VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) {
 #if !defined(__CUDA_ARCH__)
   const int64_t left = bytes - first / 8;

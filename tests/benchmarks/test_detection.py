@@ -112,7 +112,7 @@ def test_rows_run_at_scale(name: str, scene: datasets.BoxDataset) -> None:
 
 
 def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = ROWS["count_truths"]
+    row = ROWS["count_ground_truths"]
     example = next(e for e in row.examples(True) if e.name == "33 ground truths")
     op = registry.find(row.op)
     wrong = replace(op, reference=lambda *args: op.reference(*args) + 1)

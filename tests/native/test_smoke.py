@@ -12,10 +12,9 @@ import torch
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library
+from valor_gpu.ops.accumulate import count_ground_truths, label_counts, order_records, precision_recall
 from valor_gpu.ops.accumulate_types import RecordShape
 from valor_gpu.ops.assign import assign
-from valor_gpu.ops.census import census
-from valor_gpu.ops.curves import count_truths, order_records, precision_recall
 from valor_gpu.ops.match_batch import HASHED, WANT_MATCHES, MatchRule
 
 pytestmark = pytest.mark.smoke
@@ -28,7 +27,7 @@ def test_matching_and_curves_run_on_a_scene() -> None:
     starts = batch.lengths[0].cumsum(0) - batch.lengths[0]
     labels = torch.arange(4)
     ordered = order_records(matched.detections, starts, batch.lengths[0], labels, limits=3)
-    positives = count_truths(matched.ground_truths, labels, len(COCO_AREAS))
+    positives = count_ground_truths(matched.ground_truths, labels, len(COCO_AREAS))
     grid = torch.from_numpy(np.linspace(0, 1, 101))
     shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
     curves = precision_recall(matched.detections, ordered, positives, grid, shape, full=True)
@@ -41,7 +40,7 @@ def test_matching_and_curves_run_on_a_scene() -> None:
 def test_census_of_a_scene() -> None:
     batch = random_scene(np.random.default_rng(6), images=9).batch()
     matched = assign(batch, MatchRule.make([0.5], COCO_AREAS, [100]))
-    labels, totals = census(matched.detections, matched.ground_truths, len(COCO_AREAS))
+    labels, totals = label_counts(matched.detections, matched.ground_truths, len(COCO_AREAS))
     assert labels.tolist() == [0, 1, 2, 3] and totals[:2].tolist() == batch.lengths.sum(1).tolist()
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
-from tests.ops.test_curves import SETTINGS, case
+from tests.ops.test_accumulate_steps import SETTINGS, case
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _curves_cuda
+from valor_gpu.ops.accumulate import order_records
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
-from valor_gpu.ops.curves import order_records
 
 Op = Callable[..., Curves]
 GRID = torch.from_numpy(np.linspace(0, 1, 101))
@@ -102,7 +102,7 @@ def test_runs_of_tied_scores_of_every_length(op: Op, decimals: int, ties: str) -
 
 @pytest.mark.smoke
 @pytest.mark.parametrize(("thresholds", "areas"), [(1, 1), (7, 1), (8, 4), (33, 1), (16, 4), (13, 5), (33, 4)])
-def test_lanes_of_every_number(op: Op, thresholds: int, areas: int) -> None:
+def test_settings_of_every_number(op: Op, thresholds: int, areas: int) -> None:
     run(op, RecordShape(thresholds, areas, 2), [70, 0, 300], True, "highest")
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, means
+from valor_gpu.ops import _library, _means_cuda, accumulate
+from valor_gpu.ops.accumulate import present_means
 from valor_gpu.ops.accumulate_types import Curves, Pick
-from valor_gpu.ops.means import present_means
 
 Means = Callable[[Curves, list[Pick]], Tensor]
 
@@ -22,7 +22,7 @@ Means = Callable[[Curves, list[Pick]], Tensor]
 @pytest.fixture(params=BACKENDS)
 def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Means:
     if request.param == "simulated":
-        monkeypatch.setattr(means, "_OP", simulated_kernel(means._means_cuda))
+        monkeypatch.setattr(accumulate, "_MEANS", simulated_kernel(_means_cuda.present_means))
     if request.param == "cuda":
         return lambda curves, picks: present_means(Curves(*(array.cuda() for array in curves)), picks).cpu()
     return present_means
@@ -108,4 +108,6 @@ def test_errors_name_the_argument() -> None:
     with pytest.raises(InputError, match="picks array must be one of 'precision', 'recall' but got 'scores'"):
         present_means(curves, [Pick("scores", 0, 0, [0])])
     with pytest.raises(InputError, match="recall must be on cpu like precision but is on meta"):
-        means._means_cuda(curves.precision, curves.recall.to("meta"), torch.zeros(0, 5).long(), torch.zeros(0).long())
+        _means_cuda.present_means(
+            curves.precision, curves.recall.to("meta"), torch.zeros(0, 5).long(), torch.zeros(0).long()
+        )

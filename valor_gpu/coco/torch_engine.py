@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops import curves
+from valor_gpu.ops import accumulate as steps
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou
@@ -58,11 +58,11 @@ class TorchEngine:
     ) -> Ordered:  # fmt: skip
         """The order of detection rows, tensors on the device."""
         rows, images = self._there(detections), [torch.from_numpy(column) for column in (starts, lengths)]
-        return curves.order_records(rows, images[0], images[1], self._there(labels), limits)
+        return steps.order_records(rows, images[0], images[1], self._there(labels), limits)
 
     def count_ground_truths(self, ground_truths: Any, labels: NDArray[np.int64], areas: int) -> NDArray[np.int64]:
         """Ground truths that count, int64 ``[K, A]``."""
-        counts = curves.count_truths(self._there(ground_truths), self._there(labels), areas)
+        counts = steps.count_ground_truths(self._there(ground_truths), self._there(labels), areas)
         return counts.cpu().numpy()
 
     def precision_recall(
@@ -71,7 +71,7 @@ class TorchEngine:
     ) -> Curves:  # fmt: skip
         """Precision, recall and scores."""
         rows, grid = self._there(detections), torch.from_numpy(recalls)
-        found = curves.precision_recall(rows, ordered, self._there(positives), grid, shape, full)
+        found = steps.precision_recall(rows, ordered, self._there(positives), grid, shape, full)
         return Curves(*(curve.cpu().numpy() for curve in found))
 
     def box_iou(

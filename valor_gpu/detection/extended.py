@@ -10,8 +10,8 @@ from torch import Tensor
 from valor_gpu.detection.geometry import Geometry
 from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_detections, real_rows
 from valor_gpu.detection.records import DetectionRecords
-from valor_gpu.ops.curves import detection_labels, record_labels, record_scores
 from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
 from valor_gpu.state import check_rows, joined
 
 Cell = tuple[int, int]
@@ -104,8 +104,8 @@ def cell_ious(
         (image id, or place of arrival without one; label) to float32 ``[D, G]``, or ``[]`` where a side is empty.
     """
     real = records.detections[:, 12] != PADDING_BUCKET
-    dt_labels, gt_labels = detection_labels(records.detections), record_labels(records.ground_truths)
-    scores = record_scores(records.detections)
+    dt_labels, gt_labels = detection_labels(records.detections), ground_truth_labels(records.ground_truths)
+    scores = detection_scores(records.detections)
     out: dict[Cell, Tensor | list[int]] = {}
     dt_start = gt_start = 0
     for position, (key, has_id, _, _, dt_count, gt_count, *_) in enumerate(records.images.tolist()):

@@ -15,12 +15,13 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
 from valor_gpu.detection.geometry import Geometry, choose_geometry
 from valor_gpu.detection.record_checks import RecordChoices
-from valor_gpu.detection.records import DetectionRecords, Tally
+from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
+from valor_gpu.ops.accumulate import accumulate
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, MatchRule
-from valor_gpu.ops.means import present_means
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
@@ -189,63 +190,66 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
 
     # ---------------------------------------------------------------------------------------------------- reductions
 
-    def _tally(self, records: DetectionRecords, agnostic: bool) -> Tally:
-        return Tally.of(records, self._class_rule, by_key=self.tie_order == "image", agnostic=agnostic)
+    def _accumulate(
+        self, records: DetectionRecords, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)
+    ) -> Accumulated:
+        rule, picks = self._class_rule, summary_picks(*self._axes())
+        choices = AccumulateChoices(
+            RecordShape.of(rule),
+            np.array(self.rec_thresholds), tuple(picks.values()), self.tie_order == "image", agnostic, full, ties,
+        )  # fmt: skip
+        return accumulate(records.detections, records.ground_truths, records.images, choices)
 
-    def _summary(self, tally: Tally, full: bool = False, ties: str = "given") -> CocoSummary:
-        curves = tally.curves(torch.tensor(self.rec_thresholds, dtype=torch.float64), full, ties)
-        axes = self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES)
-        means = present_means(curves, list(summary_picks(*axes).values())).cpu().numpy()
-        return CocoSummary(curves, *axes, means)
+    def _axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
+        return self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES)
 
-    def _class_tally(self, state: DetectionRecords, tally: Tally) -> Tally:
-        """The tally whose classes are the labels."""
-        if self.average == "macro":
-            return tally
-        return self._tally(state.by_class() if self._rematches and isinstance(state, ExtendedRecords) else state, False)
+    def _summary(self, found: Accumulated) -> CocoSummary:
+        return CocoSummary(found.curves, *self._axes(), found.means[0].numpy())
+
+    def _class_summary(self, state: DetectionRecords, pooled: CocoSummary) -> CocoSummary:
+        """The summary whose classes are the labels; ``pooled`` unless classes were matched on their own."""
+        if self._rematches and isinstance(state, ExtendedRecords):
+            return self._summary(self._accumulate(state.by_class(), False))
+        return pooled
 
     def _torchmetrics_dict(self, state: DetectionRecords) -> dict[str, Tensor]:
-        tally = self._tally(state, self.average == "micro")
-        summary = self._summary(tally, self.extended_summary)
+        found = self._accumulate(state, self.average == "micro", self.extended_summary)
+        summary = self._summary(found)
         values = {name: _peer(value) for name, value in summary.scalars().items()}
-        classes = self._class_tally(state, tally)
         per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
         values["map_per_class"] = values[per_class] = torch.tensor([-1.0])
-        if self.class_metrics and tally.images:
-            one_each = summary if classes is tally else self._summary(classes)
-            values["map_per_class"] = _peer(one_each.average_precision())
-            values[per_class] = _peer(one_each.average_recall())
+        if self.class_metrics and found.totals.images:
+            classes = self._class_summary(state, summary)
+            values["map_per_class"] = _peer(classes.average_precision())
+            values[per_class] = _peer(classes.average_recall())
         if self.extended_summary and isinstance(state, ExtendedRecords):
-            values.update(
-                precision=summary.curves.precision, recall=summary.curves.recall, scores=summary.curves.scores
-            )
+            values.update(found.curves._asdict())
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
-            values["ious"] = cell_ious(state, self._geometry, classes.labels.tolist(), limit, pooled)  # type: ignore[assignment]
-        values["classes"] = classes.labels.int().cpu()
+            values["ious"] = cell_ious(state, self._geometry, found.labels.tolist(), limit, pooled)  # type: ignore[assignment]
+        values["classes"] = found.labels.int().cpu()
         return values
 
     def _result(self, state: DetectionRecords, tie_interval: bool) -> Result:
-        tally = self._tally(state, self.average == "micro")
-        summary = self._summary(tally)
+        bounds = ("lowest", "highest") if tie_interval else ()
+        found = self._accumulate(state, self.average == "micro", ties=("given", *bounds))
+        summary, totals = self._summary(found), found.totals
         values: dict[str, Any] = summary.scalars()
         if tie_interval:
-            bounds = (self._summary(tally, ties=ties).scalars()["map"] for ties in ("lowest", "highest"))
-            values["map_tie_interval"] = dict(zip(("lowest", "highest"), bounds))
-        classes = self._class_tally(state, tally)
+            values["map_tie_interval"] = dict(zip(bounds, found.means[1:, 0].tolist()))
         if self.average == "macro" or self._rematches:
-            one_each = summary if classes is tally else self._summary(classes)
-            names = [str(label) for label in classes.labels.tolist()]
-            values["map_per_class"] = dict(zip(names, one_each.average_precision().tolist()))
-            values["mar_per_class"] = dict(zip(names, one_each.average_recall().tolist()))
+            classes = self._class_summary(state, summary)
+            names = [str(label) for label in found.labels.tolist()]
+            values["map_per_class"] = dict(zip(names, classes.average_precision().tolist()))
+            values["mar_per_class"] = dict(zip(names, classes.average_recall().tolist()))
         values["precision"] = summary.mean_precision()
         values["iou_thresholds"] = np.asarray(self.iou_thresholds)
         values["recall_thresholds"] = np.asarray(self.rec_thresholds)
         counts = {
-            "images": tally.images, "repeated_images": tally.repeated, "ground_truths": tally.truths,
-            "ignored_ground_truths": tally.ignored,
-            "detections": tally.detections,
-            "detections_beyond_limit": tally.detections - tally.ordered.order.shape[0],
-            **tally.doubtful_boxes(),
+            "images": totals.images, "repeated_images": totals.repeated, "ground_truths": totals.ground_truths,
+            "ignored_ground_truths": totals.ignored,
+            "detections": totals.detections,
+            "detections_beyond_limit": totals.detections - totals.within_limits,
+            **doubtful_boxes(totals),
         }  # fmt: skip
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}

@@ -13,14 +13,17 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_number, check_type
 from valor_gpu.detection.record_checks import RecordChoices
-from valor_gpu.detection.records import DetectionRecords, Tally
+from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.open_images import GIVEN, Expansion, describe_error, open_images_batch
 from valor_gpu.metric import Metric
 from valor_gpu.ops._accumulate_cpu import setting_bits
+from valor_gpu.ops.accumulate import accumulate
+from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.error_codes import NO_ERROR, raise_or_defer
+from valor_gpu.ops.image_order import choose_images
 from valor_gpu.ops.match_batch import CHECK_SCORES, GROUP_OF, HASHED, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.reduce.all_points import all_points_average_precision, mean_of_classes
@@ -192,10 +195,13 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
     # ---------------------------------------------------------------------------------------------------- reductions
 
     def _reduce(self, state: OpenImagesRecords) -> _Reduced:
-        tally = Tally.of(state, self._rule)
-        rows, offsets = state.detections[tally.ordered.order], tally.ordered.offsets
+        # Images as accumulation chooses them, so that the other columns of the state follow.
+        kept = choose_images(state.images.cpu().numpy(), True)
+        choices = AccumulateChoices(RecordShape.of(self._rule), np.empty(0), images=kept)
+        found = accumulate(state.detections, state.ground_truths, state.images, choices)
+        rows, offsets, totals = state.detections[found.ordered.order], found.ordered.offsets, found.totals
         settings = len(self.iou_thresholds)
-        positives = tally.positives[:, 0].cpu().numpy()
+        positives = found.positives[:, 0].cpu().numpy()
         precision = np.empty((settings, len(positives)))
         ignored = 0
         for setting in range(settings):
@@ -203,15 +209,15 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
             classes, ranks = _true_positives(matched & ~skipped, ~skipped, offsets)
             precision[setting] = all_points_average_precision(classes, ranks, positives)
             ignored += int(skipped.sum()) if setting == 0 else 0
-        given = dict(zip(GIVEN, state.given.cpu().numpy()[tally.order.kept].sum(0).tolist()))
+        given = dict(zip(GIVEN, state.given.cpu().numpy()[kept].sum(0).tolist()))
         unverified = given.pop("unverified_detections")
         counts = {
-            "images": tally.images, "repeated_images": tally.repeated, **given,
-            "expanded_ground_truths": tally.truths - given["ground_truths"],
-            "expanded_detections": tally.detections + unverified - given["detections"],
-            "unverified_detections": unverified, "ignored_detections": ignored, **tally.doubtful_boxes(),
+            "images": totals.images, "repeated_images": totals.repeated, **given,
+            "expanded_ground_truths": totals.ground_truths - given["ground_truths"],
+            "expanded_detections": totals.detections + unverified - given["detections"],
+            "unverified_detections": unverified, "ignored_detections": ignored, **doubtful_boxes(totals),
         }  # fmt: skip
-        return _Reduced(tally.labels.cpu().numpy(), precision, counts)
+        return _Reduced(found.labels.cpu().numpy(), precision, counts)
 
     def _result(self, reduced: _Reduced) -> Result:
         names = [self.hierarchy.name(label) for label in reduced.labels.tolist()]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.curves import record_scores
 from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchRule
+from valor_gpu.ops.record_rows import detection_scores, ground_truth_bit
 from valor_gpu.state import check_elements
 
 _HAS_ID, _DETECTIONS, _GROUND_TRUTHS, _NEGATIVE, _REACH = 1, 4, 5, slice(6, 7), slice(7, 8)
@@ -63,7 +63,7 @@ def check_detections(name: str, rows: Tensor, rule: MatchRule) -> None:
         rows: uint8 ``[D, 13 + 2B]``.
         rule: thresholds, area ranges and limits of the matching.
     """
-    check_elements(name, rows, ~record_scores(rows).isnan(), "hold a score that is not NaN in bytes 0 to 7")
+    check_elements(name, rows, ~detection_scores(rows).isnan(), "hold a score that is not NaN in bytes 0 to 7")
     limit, limits = rows[:, 12], rule.limits.shape[0]
     known = (limit <= limits) | (limit == PADDING_BUCKET)
     check_elements(name, rows, known, f"hold a limit from 0 to {limits}, or {PADDING_BUCKET}, in byte 12")
@@ -80,23 +80,19 @@ def check_ground_truths(rows: Tensor, areas: int) -> None:
         rows: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
         areas: A.
     """
-    real, ignored = real_rows(rows, areas), _bit(rows, areas + 1)
+    real, ignored = real_rows(rows, areas), ground_truth_bit(rows, areas + 1)
     counts, spare = torch.zeros_like(real), torch.zeros_like(real)
     for index in range(areas):
-        counts |= _bit(rows, index)
+        counts |= ground_truth_bit(rows, index)
     for index in range(areas + 2, 8 * (rows.shape[1] - 4)):
-        spare |= _bit(rows, index)
+        spare |= ground_truth_bit(rows, index)
     good = ~spare & (real | ~(ignored | counts)) & ~(ignored & counts)
     check_elements("ground_truths", rows, good, "hold the bits of one that counts, is ignored or is padding")
 
 
 def real_rows(rows: Tensor, areas: int) -> Tensor:
     """Which rows of ground truths are no padding, bool ``[G]``."""
-    return _bit(rows, areas)
-
-
-def _bit(rows: Tensor, index: int) -> Tensor:
-    return (rows[:, 4 + index // 8] >> index % 8 & 1).bool()
+    return ground_truth_bit(rows, areas)
 
 
 def check_boxes(name: str, boxes: Tensor, real: Tensor, crowd: bool) -> None:

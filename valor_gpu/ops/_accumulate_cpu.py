@@ -6,8 +6,9 @@ The torch ops of :mod:`valor_gpu.ops.accumulate` call these functions for CPU te
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,20 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import (
     TIE_ORDERS,
+    AccumulateChoices,
+    Accumulated,
     Curves,
     LabelCounts,
     Ordered,
     Pick,
     PickTable,
     RecordShape,
+    Totals,
 )
+from valor_gpu.ops.image_order import check_row_counts, raise_conflict, warn_of_other_copies
 
 _ROOM = 4096  # labels; a second call follows where there are more
+_ARRAY_ROOM = 8 << 20  # bytes of arrays for classes that nobody has counted; likewise
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -148,9 +154,8 @@ def precision_recall(
     check_choice("ties", ties, TIE_ORDERS)
     classes, recalls = len(positives), len(recall_thresholds)
     samples = (shape.thresholds, recalls, classes, shape.areas, shape.limits if full else 1)
-    precision = np.full(samples, -1.0)
-    recall = np.full((shape.thresholds, classes, shape.areas, shape.limits), -1.0)
-    scores = np.full(samples if full else (0,), -1.0)
+    precision, scores = np.empty(samples), np.empty(samples if full else (0,))
+    recall = np.empty((shape.thresholds, classes, shape.areas, shape.limits))
     places = np.argsort(recall_thresholds, kind="stable")
     sizes = np.array([shape.thresholds, shape.areas, shape.limits, recalls, classes], np.int64)
     inputs = [_whole(x) for x in (detections, *ordered, positives, sizes, recall_thresholds[places], places)]
@@ -199,8 +204,157 @@ def means_of_table(curves: Curves, picks: PickTable) -> Floats:
     return means
 
 
-def setting_bits(rows: Bytes, setting: int, field: int, settings: int) -> NDArray[np.bool_]:
-    """Bool ``[N]``: bit of ``setting`` in field 0 (matched) or 1 (ignored) of detection rows; takes tensors too."""
+def setting_bits(rows: Any, setting: int, field: int, settings: int) -> Any:
+    """Bool ``[N]``: bit of ``setting`` in field 0 (matched) or 1 (ignored) of detection rows, an array or a tensor."""
     column = 13 + field * ((settings + 7) // 8) + setting // 8
-    bits: NDArray[np.bool_] = (rows[:, column] >> setting % 8 & 1) != 0
-    return bits
+    return (rows[:, column] >> setting % 8 & 1) != 0
+
+
+# -------------------------------------------------------------------------------------------------- all in one call
+
+
+class _Task(ctypes.Structure):
+    """AccumulateTask in csrc/cpu/accumulate.h: addresses and numbers."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            "detections", "ground_truths", "images", "num_detections", "num_ground_truths", "num_images",
+            "thresholds", "areas", "limits", "recall_grid", "grid_places", "recalls", "ties", "num_ties",
+            "picks", "pick_thresholds", "num_picks", "wanted_labels", "wanted_images", "num_wanted_labels",
+            "num_wanted_images", "by_key", "agnostic", "full", "threads", "label_room", "class_room",
+            "labels", "positives", "offsets", "order", "precision", "recall", "scores", "means", "totals", "report",
+        )
+    ]  # fmt: skip
+
+
+class _Report(NamedTuple):
+    """Report in csrc/cpu/accumulate.h."""
+
+    conflict: int
+    conflict_id: int
+    other_copies: int
+    other_id: int
+    labels: int
+    classes: int
+    stray_images: int
+
+
+class _Outputs:
+    """Arrays with room for so many labels and classes."""
+
+    def __init__(self, choices: AccumulateChoices, rows: int, label_room: int, class_room: int) -> None:
+        self.sizes = {"label_room": label_room, "class_room": class_room}
+        one_class = curve_shapes(choices, 1)
+        self.flat = {name: np.empty(class_room * int(np.prod(shape))) for name, shape in one_class.items()}
+        self.words = {
+            "labels": np.empty(label_room, np.int64),
+            "positives": np.empty(class_room * choices.shape.areas, np.int64),
+            "offsets": np.empty(class_room + 1, np.int64),
+            "order": np.empty(rows, np.int64),
+            "totals": np.empty(9, np.int64),
+            "report": np.empty(len(_Report._fields), np.int64),
+        }
+        self.means = np.empty((len(choices.ties), len(choices.picks)))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """By the name of the task's field."""
+        return {**self.flat, **self.words, "means": self.means}
+
+    def result(self, choices: AccumulateChoices, found: _Report) -> Accumulated:
+        """The parts of the arrays that the run has filled."""
+        curves = {
+            name: self.flat[name][: int(np.prod(shape))].reshape(shape)
+            for name, shape in curve_shapes(choices, found.classes).items()
+        }
+        words, areas = self.words, choices.shape.areas
+        totals = Totals.of(words["totals"])
+        return Accumulated(
+            labels=words["labels"][: found.labels].copy(),
+            positives=words["positives"][: found.classes * areas].reshape(-1, areas),
+            totals=totals,
+            ordered=Ordered(words["order"][: totals.within_limits], words["offsets"][: found.classes + 1]),
+            curves=Curves(**curves),
+            means=self.means,
+        )
+
+
+def curve_shapes(choices: AccumulateChoices, classes: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of :class:`Curves` for K classes."""
+    shape = choices.shape
+    samples = (shape.thresholds, len(choices.recall_thresholds), classes, shape.areas, choices.curves)
+    recall = (shape.thresholds, classes, shape.areas, shape.limits)
+    return {"precision": samples, "recall": recall, "scores": samples if choices.full else (0,)}
+
+
+def accumulate(
+    detections: Bytes, ground_truths: Bytes, images: Ints, choices: AccumulateChoices, threads: int | None = None
+) -> Accumulated:
+    """All that the numbers of an evaluation are read from, in one native call.
+
+    Args:
+        detections: uint8 rows, see docs/design/001-detection-records.md.
+        ground_truths: uint8 rows.
+        images: int64 ``[I, 8]``, whose row counts are those of the other tables.
+        choices: what to accumulate.
+        threads: at most so many; None: one for each CPU.
+
+    Raises:
+        InputError: an image id came with two different ground truths, or images name other rows than the tables have.
+    """
+    fields, _kept = _inputs(detections, ground_truths, images, choices)
+    fields["threads"] = native.threads() if threads is None else threads
+    label_room, class_room = _first_room(choices)
+    while True:
+        outputs = _Outputs(choices, len(detections), label_room, class_room)
+        addresses = {name: _whole(array)[1] for name, array in outputs.arrays().items()}
+        task = _Task(**fields, **outputs.sizes, **addresses)
+        native.function("valor_cpu", "valor_accumulate_cpu", "p")(ctypes.addressof(task))
+        found = _Report(*outputs.words["report"].tolist())
+        if found.stray_images:
+            check_row_counts(images, len(detections), len(ground_truths))
+            raise InputError(f"choices.images must be rows from 0 to {len(images) - 1} of images but has others")
+        if found.conflict:
+            raise_conflict(found.conflict_id)
+        if found.labels <= label_room and found.classes <= class_room:
+            warn_of_other_copies(found.other_copies, found.other_id)
+            return outputs.result(choices, found)
+        label_room, class_room = found.labels, found.classes
+
+
+def _inputs(
+    detections: Bytes, ground_truths: Bytes, images: Ints, choices: AccumulateChoices
+) -> tuple[dict[str, int], list[NDArray[Any]]]:
+    """Fields of the task, and the arrays whose addresses they are."""
+    places = np.argsort(choices.recall_thresholds, kind="stable")
+    table = choices.pick_table()
+    arrays: dict[str, NDArray[Any]] = {
+        "detections": detections,
+        "ground_truths": ground_truths,
+        "images": images,
+        "recall_grid": choices.recall_thresholds[places],
+        "grid_places": places,
+        "ties": np.array(choices.tie_codes, np.int64),
+        "picks": table.rows,
+        "pick_thresholds": table.thresholds,
+    }
+    wanted = {"wanted_labels": choices.labels, "wanted_images": choices.images}
+    arrays.update({name: array for name, array in wanted.items() if array is not None})
+    shape = choices.shape
+    fields = {"thresholds": shape.thresholds, "areas": shape.areas, "limits": shape.limits, "recalls": len(places)}
+    fields |= {"by_key": choices.by_key, "agnostic": choices.agnostic, "full": choices.full}
+    counted = ("detections", "ground_truths", "images", "ties", "picks", "wanted_labels", "wanted_images")
+    fields |= {f"num_{name}": len(arrays[name]) for name in counted if name in arrays}
+    kept = []
+    for name, array in arrays.items():
+        whole, fields[name] = _whole(array)
+        kept.append(whole)
+    return fields, kept
+
+
+def _first_room(choices: AccumulateChoices) -> tuple[int, int]:
+    """Labels and classes that there is room for at first."""
+    if choices.labels is not None:
+        return len(choices.labels), min(1, len(choices.labels)) if choices.agnostic else len(choices.labels)
+    each = 8 * sum(int(np.prod(shape)) for shape in curve_shapes(choices, 1).values())
+    return _ROOM, 1 if choices.agnostic else max(1, _ARRAY_ROOM // each)

@@ -20,7 +20,7 @@ def precision_recall(
     detections: Tensor, order: Tensor, offsets: Tensor, positives: Tensor, recall_thresholds: Tensor,
     sizes: list[int], full: bool, ties: int,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The CUDA kernel of the op; see :func:`valor_gpu.ops.curves.precision_recall`. Nothing here waits for the device.
+    """Does not synchronise with the device; see :func:`valor_gpu.ops.accumulate.precision_recall`.
 
     Raises:
         InputError: the tensors lie on several devices, or there are 2**31 records or more.

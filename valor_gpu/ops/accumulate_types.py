@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
+from valor_gpu.ops.match_batch import MatchRule
 
 TIE_ORDERS = ("given", "highest", "lowest")
 """Orders of tied scores: as given, true positives first (highest precision) or last. TieOrder in csrc/core/curves.h."""
@@ -27,6 +28,11 @@ class RecordShape:
     thresholds: int
     areas: int
     limits: int
+
+    @classmethod
+    def of(cls, rule: MatchRule) -> RecordShape:
+        """The shape of the records that matching by ``rule`` leaves."""
+        return cls(rule.thresholds.shape[0], rule.area_ranges.shape[0], rule.limits.shape[0])
 
     @property
     def settings(self) -> int:
@@ -101,6 +107,12 @@ class PickTable(NamedTuple):
             thresholds += [t % shape.thresholds for t in pick.thresholds]
         return cls(np.array(rows, np.int64).reshape(-1, 5), np.array(thresholds, np.int64))
 
+    def picks(self) -> tuple[Pick, ...]:
+        """The picks that the table was made of."""
+        chosen = [self.thresholds[start : start + count].tolist() for *_, start, count in self.rows.tolist()]
+        rows = self.rows[:, :3].tolist()
+        return tuple(Pick(CURVE_ARRAYS[array], area, limit, ts) for (array, area, limit), ts in zip(rows, chosen))
+
 
 @dataclass(frozen=True, eq=False)
 class AccumulateChoices:
@@ -140,6 +152,11 @@ class AccumulateChoices:
         """C, the limits of the precision array."""
         return self.shape.limits if self.full else 1
 
+    @property
+    def tie_codes(self) -> list[int]:
+        """The orders of ties as numbers."""
+        return [TIE_ORDERS.index(order) for order in self.ties]
+
     def pick_table(self) -> PickTable:
         """The picks as numbers."""
         return PickTable.of(self.picks, self.shape, self.curves)
@@ -177,6 +194,10 @@ class Totals(NamedTuple):
         """From int64 ``[9]`` on the host: eight counts, then two float32 (detections in the low half)."""
         table = np.asarray(words)
         return cls(*table[:8].tolist(), *table[8:].view(np.float32).tolist())
+
+    def words(self) -> NDArray[np.int64]:
+        """What :meth:`of` reads."""
+        return np.concatenate((np.array(self[:8], np.int64), np.array(self[8:], np.float32).view(np.int64)))
 
 
 @dataclass(frozen=True, eq=False)

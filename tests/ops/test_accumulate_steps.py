@@ -12,10 +12,11 @@ from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
+from valor_gpu.ops.accumulate import count_ground_truths, order_records, precision_recall
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
 from valor_gpu.ops.assign import assign
-from valor_gpu.ops.curves import count_truths, order_records, precision_recall, record_scores
 from valor_gpu.ops.match_batch import AGNOSTIC, Matched, MatchRule
+from valor_gpu.ops.record_rows import detection_scores
 
 FAR = [[0, 1e10], [5e8, 1e9]]
 SETTINGS = {
@@ -30,7 +31,7 @@ SETTINGS = {
     "thresholds_unsorted": dict(iouThrs=np.array([0.75, 0.5, 0.5, 0.3])),
     "threshold_zero": dict(iouThrs=np.array([0.0, 0.5])),
     "threshold_one_and_above": dict(iouThrs=np.array([0.5, 1.0, 1.5])),
-    "many_lanes": dict(iouThrs=np.linspace(0.1, 0.9, 17)),
+    "many_settings": dict(iouThrs=np.linspace(0.1, 0.9, 17)),
     "empty_area_range": dict(areaRng=FAR, areaRngLbl=["all", "none"]),
     "class_agnostic": dict(useCats=0),
 }
@@ -56,7 +57,7 @@ class Case:
 
     def positives(self) -> torch.Tensor:
         labels = self.labels[:1] if self.agnostic else self.labels
-        return count_truths(self.matched.ground_truths, labels, self.shape.areas, self.agnostic)
+        return count_ground_truths(self.matched.ground_truths, labels, self.shape.areas, self.agnostic)
 
 
 def case(name: str, seed: int) -> Case:
@@ -145,10 +146,10 @@ def test_order_is_stable_for_many_tied_scores_of_any_sign() -> None:
     key = np.where(np.isnan(scores), np.inf, -(scores + 0.0))
     order = np.lexsort((np.arange(3000), np.isnan(scores), key))
     assert ordered.order.tolist() == order.tolist()
-    assert np.array_equal(record_scores(rows[ordered.order]).numpy(), scores[order], equal_nan=True)
+    assert np.array_equal(detection_scores(rows[ordered.order]).numpy(), scores[order], equal_nan=True)
 
 
-def test_no_record_and_no_truth() -> None:
+def test_no_record_and_no_ground_truth() -> None:
     rows, none = torch.empty((0, 23), dtype=torch.uint8), torch.empty(0, dtype=torch.int64)
     ordered = order_records(rows, none, none, none, 3)
     curves = precision_recall(rows, ordered, torch.empty((0, 4), dtype=torch.int64), torch.tensor([0.5]).double(),
@@ -156,7 +157,7 @@ def test_no_record_and_no_truth() -> None:
     assert ordered.offsets.tolist() == [0] and curves.precision.shape == (10, 1, 0, 4, 1)
 
 
-def test_truths_without_detections_have_recall_zero() -> None:
+def test_ground_truths_without_detections_have_recall_zero() -> None:
     rows, none = torch.empty((0, 15), dtype=torch.uint8), torch.empty(0, dtype=torch.int64)
     ordered = order_records(rows, none, none, torch.tensor([4]), 1)
     grid = torch.tensor([0.0, 0.5], dtype=torch.float64)
@@ -184,8 +185,8 @@ def test_opcheck() -> None:
 @pytest.mark.parametrize("labels", [[], [1], [0, 1, 2, 3], [-5, 2, 2**40]])
 @pytest.mark.parametrize("areas", [1, 4])
 def test_counts_equal_reference(labels: list[int], areas: int, agnostic: bool) -> None:
-    truths = case("default", 8).matched.ground_truths
+    ground_truths = case("default", 8).matched.ground_truths
     names = torch.tensor(labels, dtype=torch.int64)
-    ours = count_truths(truths, names, areas, agnostic)
-    assert torch.equal(ours, reference("count_truths")(truths, names, areas, agnostic))
-    torch.library.opcheck(torch.ops.valor_gpu.count_truths.default, (truths, names, areas, agnostic))
+    ours = count_ground_truths(ground_truths, names, areas, agnostic)
+    assert torch.equal(ours, reference("count_ground_truths")(ground_truths, names, areas, agnostic))
+    torch.library.opcheck(torch.ops.valor_gpu.count_ground_truths.default, (ground_truths, names, areas, agnostic))

@@ -1,4 +1,4 @@
-"""census: labels and row counts, against the reference and against what the rows were made of."""
+"""label_counts: labels and row counts, against the reference and against what the rows were made of."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import torch
 
 from testing.scenes import COCO_AREAS, random_scene
 from valor_gpu.ops._library import reference
+from valor_gpu.ops.accumulate import label_counts
 from valor_gpu.ops.assign import assign
-from valor_gpu.ops.census import census
 from valor_gpu.ops.match_batch import MatchRule
 
 
-def _tables(labels: list[int], padding: list[bool], truths: list[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Detection rows of one lane, and ground-truth rows of one area range with these bits."""
+def _tables(
+    labels: list[int], padding: list[bool], ground_truths: list[tuple[int, int]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Detection rows of one setting, and ground-truth rows of one area range with these bits."""
     rows = torch.zeros((len(labels), 15), dtype=torch.uint8)
     rows[:, 8:12] = torch.tensor(labels, dtype=torch.int32).view(torch.uint8).reshape(-1, 4)
     rows[torch.tensor(padding, dtype=torch.bool), 12] = 255
-    true = torch.zeros((len(truths), 5), dtype=torch.uint8)
-    true[:, :4] = torch.tensor([t[0] for t in truths], dtype=torch.int32).view(torch.uint8).reshape(-1, 4)
-    true[:, 4] = torch.tensor([t[1] for t in truths], dtype=torch.uint8)
+    true = torch.zeros((len(ground_truths), 5), dtype=torch.uint8)
+    true[:, :4] = torch.tensor([t[0] for t in ground_truths], dtype=torch.int32).view(torch.uint8).reshape(-1, 4)
+    true[:, 4] = torch.tensor([t[1] for t in ground_truths], dtype=torch.uint8)
     return rows, true
 
 
@@ -35,24 +37,24 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_equals_reference(name: str) -> None:
     rows, true = _tables(*CASES[name])
-    ours, theirs = census(rows, true, 1), reference("census")(rows, true, 1)
+    ours, theirs = label_counts(rows, true, 1), reference("label_counts")(rows, true, 1)
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs))
 
 
 def test_what_is_counted() -> None:
     rows, true = _tables(*CASES["padding_is_left_out"])
-    labels, totals = census(rows, true, 1)
+    labels, totals = label_counts(rows, true, 1)
     assert labels.tolist() == [3, 7] and totals.tolist() == [2, 2, 1]
 
 
 def test_matched_scene() -> None:
     scene = random_scene(np.random.default_rng(2), images=40)
     matched = assign(scene.batch(), MatchRule.make([0.5], COCO_AREAS, [2]))
-    labels, totals = census(matched.detections, matched.ground_truths, len(COCO_AREAS))
+    labels, totals = label_counts(matched.detections, matched.ground_truths, len(COCO_AREAS))
     assert labels.tolist() == torch.unique(torch.cat([*scene.labels, *scene.gt_labels])).tolist()
     crowds = int(torch.cat(scene.crowds).sum())
     assert totals.tolist() == [sum(map(len, scene.labels)), sum(map(len, scene.gt_labels)), crowds]
 
 
 def test_opcheck() -> None:
-    torch.library.opcheck(torch.ops.valor_gpu.census.default, (*_tables(*CASES["padding_is_left_out"]), 1))
+    torch.library.opcheck(torch.ops.valor_gpu.label_counts.default, (*_tables(*CASES["padding_is_left_out"]), 1))
