@@ -275,6 +275,17 @@ def test_scores_labels_and_flags_are_checked_as_for_boxes() -> None:
         _assign_cpu.assign(replace(batch, gt_areas=[np.array([np.inf, 2])]), rule)
 
 
+def test_arrays_of_another_shape_are_not_read() -> None:
+    batch = three_detections(False)
+    with pytest.raises(InputError, match="image_ids must have 1 entries, one for each image, but has 2"):
+        _assign_cpu.assign(replace(batch, image_ids=[np.arange(2)]), ONE)
+    with pytest.raises(InputError, match="gt_counts must have 1 entries, one for each image, but has 0"):
+        _assign_cpu.assign(replace(batch, gt_counts=np.arange(0)), ONE)
+    boxes = replace(batch, pairs=None, boxes=[np.zeros((3, 5))], gt_boxes=[np.zeros((2, 4))])
+    with pytest.raises(InputError, match=r"boxes must have shape \[3, 4\] but has \[3, 5\]"):
+        _assign_cpu.assign(boxes, ONE)
+
+
 def test_dtypes_that_cannot_be_read() -> None:
     batch = three_detections(False)
     with pytest.raises(InputError, match="scores must be floating but is int64"):

@@ -20,6 +20,7 @@ from valor_gpu.ops.match_batch import (
     HASHED,
     INTEGERS,
     PAIR_TYPES,
+    TYPED,
     WANT_MATCHES,
     BatchWords,
     MatchBatch,
@@ -36,7 +37,7 @@ _DTYPES = {
     FLOATS: ("float16", "bfloat16", "float32", "float64"),
     INTEGERS: ("int8", "uint8", "int16", "int32", "int64", "bool"),
 }
-_STRIDES = {name: f"{name}_stride" for name in COLUMNS}
+_PLAN = tuple((name, column, f"{name}_stride") for name, column in COLUMNS.items())
 
 
 class Access(NamedTuple):
@@ -111,21 +112,19 @@ def raise_if_bad(matched: Matched, batch: MatchBatch) -> None:
 def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     """Matches, and leaves the error code in the result."""
     words: dict[str, int] = {}
-    kept = _columns(batch, access)
-    types = _describe(kept, words, access)
+    kept: dict[str, Any] = {}  # arrays must live while C++ reads them
+    types = _add_columns(batch, kept, words, access)
     if batch.room or batch.gt_room:
         _add_rooms(batch, words)
-    rows = (words[DETECTIONS], words[GROUND_TRUTHS], batch.lengths.shape[1])
+    words["images"] = images = batch.lengths.shape[1]
+    rows = (words[DETECTIONS], words[GROUND_TRUTHS], images)
     check_sizes(rows, batch.lengths)
-    words["images"] = rows[2]
-    singles = {name: getattr(batch, name) for name in ("lengths", "counts", "gt_counts")}
-    if ids := batch.image_ids:
-        singles["image_ids"] = ids[0] if len(ids) == 1 else access.join([x.reshape(-1) for x in ids])
-    for name, array in singles.items():
+    for name in ("lengths", "image_ids", "counts", "gt_counts"):
+        array = getattr(batch, name)
+        if name == "image_ids":
+            array = _joined_ids(array, access)
         if array is not None:
-            check_dtype(name, array.dtype, "int64")
-            kept[name] = access.contiguous(array)
-            words[name] = access.address(kept[name])
+            _add_images(name, array, images, kept, words, access)
     if batch.pairs is not None:
         _add_pairs(batch, rule, kept, words, access)
     out = allocate(access.empty, rows, rule)
@@ -138,13 +137,34 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     return out
 
 
-def _columns(batch: MatchBatch, access: Access) -> dict[str, Any]:
-    """Every column that the batch has, as one array, which must live while C++ reads it."""
-    columns = {}
-    for name in COLUMNS:
-        if parts := getattr(batch, name):
-            columns[name] = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
-    return columns
+def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int], access: Access) -> dict[str, int]:
+    """Fills addresses, strides and row counts into ``words``; returns the dtype codes of columns that have several."""
+    types = dict.fromkeys(TYPED, 0)
+    for name, column, stride in _PLAN:
+        parts = getattr(batch, name)
+        if not parts:
+            continue
+        kept[name] = whole = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
+        dtype = whole.dtype
+        check_dtype(name, dtype, column.dtype)
+        if name in types:
+            types[name] = access.codes[dtype]
+        words[name] = access.address(whole)
+        words[stride] = dtype.itemsize * column.width
+    for side, labels in _LABELS.items():
+        words[side] = kept[labels].shape[0] if labels in kept else 0
+    for name, whole in kept.items():
+        _check_shape(name, whole.shape, words)
+    return types
+
+
+def _check_shape(name: str, shape: Sequence[int], words: Mapping[str, int]) -> None:
+    """Raises unless a column has a row for each label, and as many values in a row as C++ reads."""
+    column = COLUMNS[name]
+    if shape[0] != words[column.side]:
+        raise InputError(f"{name} must have {words[column.side]} rows, one for each label, but has {shape[0]}")
+    if column.width > 1 and shape[0] and tuple(shape[1:]) != (column.width,):
+        raise InputError(f"{name} must have shape [{shape[0]}, {column.width}] but has {list(shape)}")
 
 
 def _join(parts: Sequence[Any], access: Access) -> Any:
@@ -152,27 +172,22 @@ def _join(parts: Sequence[Any], access: Access) -> Any:
     return access.join([x.reshape(-1, 4) if x.ndim == 2 else x for x in parts])
 
 
-def _describe(columns: Mapping[str, Any], words: dict[str, int], access: Access) -> dict[str, int]:
-    """Fills addresses, strides and row counts into ``words``; returns the dtype codes of all columns with several."""
-    for side, name in _LABELS.items():
-        words[side] = columns[name].shape[0] if name in columns else 0
-    types = {}
-    for name, column in COLUMNS.items():
-        whole = columns.get(name)
-        code = 0
-        if whole is not None:
-            dtype = whole.dtype
-            check_dtype(name, dtype, column.dtype)
-            code = access.codes[dtype]
-            words[name] = access.address(whole)
-            words[_STRIDES[name]] = dtype.itemsize * column.width
-            if whole.shape[0] != words[column.side]:
-                raise InputError(
-                    f"{name} must have {words[column.side]} rows, one for each label, but has {whole.shape[0]}"
-                )
-        if column.typed:
-            types[name] = code
-    return types
+def _joined_ids(ids: Sequence[Any], access: Access) -> Any:
+    """One array of all ids, None without any."""
+    if len(ids) > 1:
+        return access.join([x.reshape(-1) for x in ids])
+    return ids[0] if len(ids) else None
+
+
+def _add_images(
+    name: str, array: Any, images: int, kept: dict[str, Any], words: dict[str, int], access: Access
+) -> None:
+    """Fills the address of an array of one int64 for each image into ``words``."""
+    check_dtype(name, array.dtype, "int64")
+    if array.shape[-1] != images:
+        raise InputError(f"{name} must have {images} entries, one for each image, but has {array.shape[-1]}")
+    kept[name] = whole = access.contiguous(array)
+    words[name] = access.address(whole)
 
 
 def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:

@@ -81,8 +81,13 @@ def _direct(batch: MatchBatch) -> bool:
     )
 
 
+_LIKE = {name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in _DTYPES.items()}
+
+
 def _empty(shape: tuple[int, ...], dtype: str) -> Tensor:
-    return torch.empty(shape, dtype=_DTYPES[dtype])
+    """``torch.empty`` on the CPU, whose keyword arguments take as long as its work."""
+    like = _LIKE[dtype]
+    return like.new_empty(*shape) if shape else like.new_empty(shape)
 
 
 _TORCH = _assign_cpu.Access(
