@@ -22,6 +22,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops import _accumulate_cpu, _accumulate_reference
 from valor_gpu.ops.accumulate import accumulate, precision_recall, present_means
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, AccumulateChoices, Accumulated, Curves, Pick, RecordShape, Totals
+from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.image_order import choose_images
 from valor_gpu.reduce.coco_summary import summary_picks
 
@@ -272,3 +273,10 @@ def test_no_torch_is_imported() -> None:
     modules = "valor_gpu.ops._accumulate_cpu, valor_gpu.ops.accumulate_types, valor_gpu.reduce.coco_summary"
     program = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_error_code_is_raised() -> None:
+    choices = AccumulateChoices(RecordShape(2, 3, 2), np.linspace(0, 1, 5))
+    accumulate(*scene(), choices, torch.tensor(NO_ERROR))
+    with pytest.raises(InputError, match="code 77"):
+        accumulate(*scene(), choices, torch.tensor(77), lambda code: f"code {code}")

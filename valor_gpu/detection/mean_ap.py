@@ -188,6 +188,11 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     def _describe_error(self, code: int) -> str:
         return f"{describe_box(code)} (the image is counted within its batch)"
 
+    def _check_error(self) -> None:
+        """An error of CUDA tensors is read in one copy with the numbers, by :meth:`_accumulate`."""
+        if not self.error.is_cuda:
+            super()._check_error()
+
     # ---------------------------------------------------------------------------------------------------- reductions
 
     def _accumulate(
@@ -198,7 +203,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             RecordShape.of(rule),
             np.array(self.rec_thresholds), tuple(picks.values()), self.tie_order == "image", agnostic, full, ties,
         )  # fmt: skip
-        return accumulate(records.detections, records.ground_truths, records.images, choices)
+        tables = records.detections, records.ground_truths, records.images
+        return accumulate(*tables, choices, self.error if self.error.is_cuda else None, self._describe_error)
 
     def _axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
         return self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES)

@@ -6,12 +6,14 @@ functions above it are its steps, for callers that need one alone. Row layouts: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_choice
 from valor_gpu.ops import _accumulate_cpu, _accumulate_cuda, _accumulate_reference, _curves_cuda, _means_cuda
 from valor_gpu.ops._launch import cpp, cuda
@@ -28,6 +30,7 @@ from valor_gpu.ops.accumulate_types import (
     RecordShape,
     Totals,
 )
+from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.image_order import choose_images
 
 # ---------------------------------------------------------------------------------------------------------- the steps
@@ -138,7 +141,14 @@ def present_means(curves: Curves, picks: Sequence[Pick]) -> Tensor:
 # -------------------------------------------------------------------------------------------------------- all at once
 
 
-def accumulate(detections: Tensor, ground_truths: Tensor, images: Tensor, choices: AccumulateChoices) -> Accumulated:
+def accumulate(
+    detections: Tensor,
+    ground_truths: Tensor,
+    images: Tensor,
+    choices: AccumulateChoices,
+    error: Tensor | None = None,
+    describe: Callable[[int], str] = str,
+) -> Accumulated:
     """All that the numbers of an evaluation are read from.
 
     Copies of an image id are left out; a warning says so if their detections differ.
@@ -148,12 +158,15 @@ def accumulate(detections: Tensor, ground_truths: Tensor, images: Tensor, choice
         ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
         images: int64 ``[I, 8]``, whose row counts are those of the other tables.
         choices: what to accumulate.
+        error: int64 ``[]`` error code of the tables; a kernel on CUDA brings it back with the numbers.
+        describe: gives the message of an error code.
 
     Returns:
         Order, counts of ground truths and arrays on the device of the tables; labels and means on the CPU.
 
     Raises:
-        InputError: an image id came with two different ground truths, or images name other rows than the tables have.
+        InputError: ``error`` holds a code, an image id came with two different ground truths, or images name other rows
+            than the tables have.
 
     Example:
         >>> import numpy as np
@@ -167,6 +180,12 @@ def accumulate(detections: Tensor, ground_truths: Tensor, images: Tensor, choice
         >>> found.labels, found.means, found.totals.images
         (tensor([3]), tensor([[1.]], dtype=torch.float64), 1)
     """
+    if type(detections) is Tensor and detections.is_cuda and native.available("valor_cuda"):  # spares packing
+        check_code = None if error is None else functools.partial(raise_error, describe=describe)
+        tables = detections, ground_truths, images
+        return _accumulate_cuda.accumulate(*tables, choices, choose_images, error, check_code)
+    if error is not None:
+        raise_error(error, describe)
     labels, positives, totals, order, offsets, precision, recall, scores, means = _ACCUMULATE(
         detections, ground_truths, images, *_packed(choices)
     )
