@@ -355,3 +355,22 @@ def test_nothing_waits_for_the_device(images: int) -> None:
             torch.cuda.set_sync_debug_mode("default")
     expected = cpu(replace(batch, image_ids=[ids]), rule)
     assert_same(Matched(*(tensor.cpu() for tensor in out)), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("images", [2, 40])
+def test_a_cuda_graph_captures_it(images: int) -> None:
+    rule = MatchRule.make(*RULES["coco"])
+    batches = [random_scene(np.random.default_rng(seed), images=images).batch() for seed in (1, 1)]
+    there = {name: [x.cuda() for x in getattr(batches[0], name)] for name in COLUMNS}
+    moved, graph, word = replace(batches[0], **there), torch.cuda.CUDAGraph(), torch.tensor(NO_ERROR).cuda()
+    op_module.assign(moved, rule, word)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        out = op_module.assign(moved, rule, word)
+    for mine, other in zip(there["scores"], batches[1].scores):
+        mine.copy_(other.neg_())  # a replay reads what the tensors hold by then
+    graph.replay()
+    torch.cuda.synchronize()
+    assert_same(Matched(*(tensor.cpu() for tensor in out)), cpu(batches[1], rule))
