@@ -26,7 +26,7 @@ class Scene:
     areas: list[torch.Tensor]
 
     def batch(self, **changes: object) -> MatchBatch:
-        lengths = torch.tensor([[len(x) for x in self.labels], [len(x) for x in self.gt_labels]])
+        lengths = torch.tensor([[len(x) for x in self.labels], [len(x) for x in self.gt_labels]], dtype=torch.int64)
         fields = dict(
             boxes=self.boxes, scores=self.scores, labels=self.labels, gt_boxes=self.gt_boxes,
             gt_labels=self.gt_labels, lengths=lengths.reshape(2, -1), gt_flags=self.crowds,
