@@ -206,6 +206,21 @@ def test_numpy_arrays_give_what_tensors_give() -> None:
         assert np.array_equal(a, b.numpy())
 
 
+def test_threads_change_nothing() -> None:
+    given = arguments(random_batch(8, images=300, most=60), 0.1)
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 4):
+            torch.set_num_threads(threads)
+            found.append(Found(*torch.ops.valor_gpu.rotated_pairs(*given)))
+    finally:
+        torch.set_num_threads(before)
+    assert list(lists(found[0])) == list(lists(found[1])) and found[0].counts.sum() > 1000
+    for a, b in zip(found[0][4:], found[1][4:]):
+        assert torch.equal(a, b)
+
+
 def test_bad_rows_raise_on_the_cpu() -> None:
     batch = random_batch(31)
     batch.gt_boxes[2][0, 3] = -2

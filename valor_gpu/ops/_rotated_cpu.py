@@ -50,6 +50,9 @@ def columns_of(code: int) -> int:
     return 8 if code in (CORNERS, CHECKED_CORNERS) else 5
 
 
+_ROWS_PER_HELPER = 4096  # waking a thread for fewer takes longer than it saves
+
+
 def _words(name: str, names: Sequence[str]) -> type[ctypes.Structure]:
     kinds = {"lowest": ctypes.c_double}
     return type(name, (ctypes.Structure,), {"_fields_": [(n, kinds.get(n, ctypes.c_int64)) for n in names]})
@@ -227,8 +230,9 @@ def pair_words(
 
 def run(batch: MatchBatch, lowest: float, agnostic: bool, access: Access) -> Found:
     """Finds the pairs, and leaves the error code in the result, an int."""
-    firsts, images, threads = first_rows(batch.lengths), int(batch.lengths.shape[1]), access.threads()
+    firsts, images = first_rows(batch.lengths), int(batch.lengths.shape[1])
     rows = [int(n) for n in firsts[:2, -1]]
+    threads = min(access.threads(), 1 + sum(rows) // _ROWS_PER_HELPER)
     given = columns(batch, rows, access)
     error = np.array(NO_ERROR, np.int64)
     sides = []

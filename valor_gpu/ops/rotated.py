@@ -225,7 +225,8 @@ def rotated_pairs(batch: MatchBatch, rule: MatchRule) -> tuple[MatchBatch, Tenso
 
     Pairs have a detection and a ground truth of its class (of any class with ``AGNOSTIC``) whose similarity reaches the
     lowest threshold, every pair of the class if that is at most 0. The similarity is that of :func:`rotated_box_iou`,
-    against a crowd intersection over detection area. Areas are width x height, or that of the polygon.
+    against a crowd intersection over detection area. Areas are width x height, or that of the polygon. On CUDA every
+    detection has room for all ground truths of its image, 12 bytes each, so that the host waits for nothing.
 
     Args:
         batch: tensors; ``boxes`` and ``gt_boxes`` have the columns of the quad format that ``box_format`` and
@@ -292,8 +293,8 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         out = Pairs(*(access.empty(shape, dtype) for shape, dtype in (
             ((detections + 1,), "int64"), ((detections,), "int32"), ((pairs,), "int32"), ((pairs,), "float64"),
         )))  # fmt: skip
-        made_of = tuple(vars(out).values())
-        task = pair_words(given, sides, table.data_ptr(), images, lowest, agnostic, access, made_of)
+        outputs = tuple(vars(out).values())
+        task = pair_words(given, sides, table.data_ptr(), images, lowest, agnostic, access, outputs)
         native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp")(task, detections, stream)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
     return Found(
