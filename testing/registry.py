@@ -22,6 +22,7 @@ from testing import examples_records as hand_made
 from testing import examples_rotated as rotated
 from testing import formats
 from testing.datasets import BoxDataset
+from testing.pairs import random_pairs, to_tensors
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends
@@ -256,6 +257,9 @@ def _match_examples(quick: bool) -> Iterator[Example]:
     flags = torch.tensor([0, 0, CROWD, CROWD | GROUP, IGNORED, CROWD | GROUP | IGNORED]).repeat(6)[:31]
     grouped = MatchBatch(**{**vars(ties), "gt_flags": [flags]})
     yield Example("ties and groups", _match_arguments(grouped, "Open Images"))
+    for rule in ("with hashes and matches", "148 settings, unsorted"):
+        pairs = random_pairs(np.random.default_rng(7), MatchRule.make(*_MATCH_RULES[rule]), room=2)
+        yield Example(f"stored pairs, {rule}", _match_arguments(to_tensors(pairs), rule))
     yield from () if quick else _large_match_examples(scene)
 
 
