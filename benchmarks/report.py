@@ -219,16 +219,10 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> str:
         cells = [
             f"{name} {_ratio(seconds[name] / ours)}" if name in seconds else "not run" for name in (fastest, reference)
         ]
-        inside = next(
-            (row["without_imports"] for row in rows if _is_ours(row, case) and "without_imports" in row), None
-        )
+        inside = first.get("without_imports")  # of ours, which comes first
         after = "" if inside is None else f", {_figures(inside['median'])} s without"
         lines.append(f"| {text.format(**first)} | **{_figures(ours)} s**{after} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _is_ours(row: Row, case: str) -> bool:
-    return (row["tool"], row["case"]) == ("valor_gpu", case)
 
 
 def _ratio(ratio: float) -> str:
