@@ -64,7 +64,7 @@ def accumulate(
         if error is not None and raise_error is not None:
             raise_error(words.error)
         if words.invalid:
-            raise _rows_error(len(records.detections))
+            raise _rows_error()
         if words.repeated and chosen is None:
             chosen = _Chosen.of(records, choose_images(records.images.cpu().numpy(), choices.by_key))
             continue
@@ -78,11 +78,11 @@ def _check_sizes(records: Records) -> None:
         if len(table) > MOST_ROWS:
             raise InputError(f"{name} must hold at most {MOST_ROWS} rows but holds {len(table)}")
     if len(records.images) == 0 and len(records.detections):
-        raise _rows_error(len(records.detections))
+        raise _rows_error()
 
 
-def _rows_error(rows: int) -> InputError:
-    return InputError(f"images must name all rows from 0 to {rows - 1} of detections but name others")
+def _rows_error() -> InputError:
+    return InputError("images must name all rows of detections and ground_truths but name others")
 
 
 # ---------------------------------------------------------------------------------------------------- what came of it
@@ -147,21 +147,18 @@ class _Chosen(NamedTuple):
         """Copies what ``images``, rows of the images table, hold."""
         table, device = records.images.cpu().numpy(), records.images.device
         detections, ground_truths = (
-            to_device(torch.from_numpy(_rows_of(images, table[:, column], len(rows), name)), device)
-            for column, rows, name in (
-                (_DETECTIONS, records.detections, "detections"),
-                (_GROUND_TRUTHS, records.ground_truths, "ground_truths"),
-            )
+            to_device(torch.from_numpy(_rows_of(images, table[:, column], len(rows))), device)
+            for column, rows in ((_DETECTIONS, records.detections), (_GROUND_TRUTHS, records.ground_truths))
         )
         chosen = to_device(torch.from_numpy(np.ascontiguousarray(images, np.int64)), device)
         tables = records.detections[detections], records.ground_truths[ground_truths], records.images[chosen]
         return cls(Records(*tables), detections)
 
 
-def _rows_of(images: Rows, lengths: Rows, total: int, name: str) -> Rows:
+def _rows_of(images: Rows, lengths: Rows, total: int) -> Rows:
     """The rows of some images, one image after another, in a table of ``total`` rows."""
     if (lengths < 0).any() or lengths.sum() != total:
-        raise InputError(f"images must name {total} rows of {name} but name {lengths.sum()}")
+        raise _rows_error()
     starts, counts = (np.cumsum(lengths) - lengths)[images], lengths[images]
     before = np.cumsum(counts) - counts
     rows: Rows = np.arange(counts.sum()) + np.repeat(starts - before, counts)
