@@ -35,8 +35,8 @@ class Geometry(Protocol):
     def read(self, preds: Any, target: Any) -> MatchBatch:
         """The batch of what a user gives to ``update``."""
 
-    def match(self, batch: MatchBatch, rule: MatchRule) -> Matched:
-        """The records of a batch."""
+    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:
+        """The records of a batch; on a GPU the error code ``error``, if given, is lowered to the first error."""
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:
         """float64 ``[N, width]`` of the boxes of all images, whose format has ``code``."""
@@ -56,8 +56,8 @@ class UprightBoxes:
         """See :class:`Geometry`; likewise below."""
         return detection_batch(preds, target, self.box_format)
 
-    def match(self, batch: MatchBatch, rule: MatchRule) -> Matched:  # noqa: D102
-        return assign(batch, rule)
+    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+        return assign(batch, rule, error)
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
         return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), code)
@@ -80,10 +80,10 @@ class RotatedBoxes:
     def read(self, preds: Any, target: Any) -> MatchBatch:  # noqa: D102
         return rotated_batch(preds, target, self.code)
 
-    def match(self, batch: MatchBatch, rule: MatchRule) -> Matched:  # noqa: D102
-        stored, error = rotated_pairs(batch, rule)
-        matched = assign(stored, rule)
-        return matched._replace(error=torch.minimum(matched.error, error)) if error.is_cuda else matched
+    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+        stored, found = rotated_pairs(batch, rule)
+        matched = assign(stored, rule, found if found.is_cuda else None)
+        return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, found)))
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
         return in_degrees(torch.cat([t.reshape(-1, self.width) for t in boxes]).double(), code)

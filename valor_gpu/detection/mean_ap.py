@@ -163,10 +163,13 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         batch = self._geometry.read(preds, target)
         if batch.lengths.shape[1] == 0:
             return
-        matched = self._geometry.match(batch, self._rule)
-        rematched = self._geometry.match(batch, self._class_rule) if self._rematches else None
-        error = matched.error if matched.error.is_cuda else None
-        self._add(batch_records(matched, batch, self._kept, rematched), error)
+        on_gpu = self.error.is_cuda and batch.labels[0].device == self.error.device
+        error = self.error.clone() if on_gpu else None  # on the CPU errors raise at once
+        matched = self._geometry.match(batch, self._rule, error)
+        rematched = self._geometry.match(batch, self._class_rule, error) if self._rematches else None
+        self._add(batch_records(matched, batch, self._kept, rematched))
+        if error is not None:
+            self.error = error
 
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
