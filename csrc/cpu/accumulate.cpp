@@ -80,6 +80,7 @@ VALOR_API int32_t valor_precision_recall_cpu(const uint8_t* records, const int64
                            offsets,     positives, recall_grid,
                            grid_places, full != 0, static_cast<TieOrder>(ties),
                            precision,   recall,    scores};
+    clear_curves(run);
     auto body = [&](int64_t begin, int64_t end) {
       ClassCurve curve(run);
       for (int64_t k = begin; k < end; ++k) curve.run(k);

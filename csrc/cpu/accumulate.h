@@ -152,13 +152,15 @@ class Accumulate {
                               report_.classes, task_.agnostic, task_.offsets);
     task_.totals[5] = task_.offsets[report_.classes];
     const std::vector<Accumulation> runs = runs_of_ties();
+    for (const Accumulation& run : runs) clear_curves(run);
     auto body = [&](int64_t begin, int64_t end) {
       std::vector<RecordOrder::Keyed> spare;
-      std::vector<std::unique_ptr<ClassCurve>> curves;
-      for (const Accumulation& run : runs) curves.emplace_back(new ClassCurve(run));
-      for (int64_t k = begin; k < end; ++k) {
-        records.sort(k, spare, task_.order);
-        for (const auto& curve : curves) curve->run(k);
+      for (const Accumulation& run : runs) {
+        ClassCurve curve(run);
+        for (int64_t k = begin; k < end; ++k) {
+          if (&run == runs.data()) records.sort(k, spare, task_.order);
+          curve.run(k);
+        }
       }
     };
     // A helper takes longer to wake up than so few rows take.

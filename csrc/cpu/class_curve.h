@@ -1,4 +1,5 @@
-// Precision and recall of one class from its ordered records, in all settings at once.
+// Precision and recall of one class from its ordered records, in all settings at once. Included by one source
+// alone: what no other can see is inlined as a whole.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -6,11 +7,9 @@
 #include "../core/curves.h"
 
 namespace valor {
+namespace {
 
-constexpr double kAbsent = -1.0;  // where no ground truth counts
-
-// One class: counters per setting, and for each recall sample the largest precision in each setting. A row of
-// samples has its settings in the order of the arrays, (threshold, area range), as `cells`.
+// One class: counters per setting, and per setting the largest precision of each recall bucket.
 class ClassCurve {
  public:
   explicit ClassCurve(const Accumulation& run)
@@ -26,34 +25,29 @@ class ClassCurve {
         reach_(shape_.areas * shape_.recalls),
         bucket_(shape_.areas),
         area_mask_(shape_.areas),
-        place_of_(shape_.settings()) {
-    for (int64_t s = 0, T = shape_.thresholds; s < shape_.settings(); ++s)
-      place_of_[s] = {static_cast<int32_t>(s / T), static_cast<int32_t>(s % T * shape_.areas + s / T)};
-    for (int64_t r = 0; r < shape_.recalls; ++r) ascending_ &= run.grid_places[r] == r;
+        area_of_(shape_.settings()) {
+    for (int64_t setting = 0; setting < shape_.settings(); ++setting)
+      area_of_[setting] = static_cast<int32_t>(setting / shape_.thresholds);
     const uint64_t one_area = shape_.thresholds >= 64 ? ~0ull : (1ull << shape_.thresholds) - 1;
     for (int64_t a = 0; a < shape_.areas && words_ == 1; ++a)
       area_mask_[a] = one_area << (a * shape_.thresholds);
   }
 
-  // Writes all samples and recalls of class k.
+  // Writes what counts of class k; the arrays hold -1 before.
   void run(int64_t k) {
     k_ = k;
     bool present = false;
     for (int64_t a = 0; a < shape_.areas; ++a) present |= positives(a) > 0;
-    if (present) prepare();
+    if (!present) return;
+    prepare();
     for (int64_t m = run_.full ? 0 : shape_.limits - 1; m < shape_.limits; ++m) {
-      if (present) count(m);
-      finish_samples();
-      write_samples(run_.full ? m : 0);
+      count(m);
+      write_samples(m);
     }
     write_recall();
   }
 
  private:
-  struct Place {
-    int32_t area, cell;
-  };
-
   // Records of a class lie all over memory: ask for one some steps before it is read.
   static constexpr int64_t kAhead = 12;
   void fetch(int64_t at, int64_t end) const {
@@ -65,28 +59,13 @@ class ClassCurve {
   void prepare() {
     const int64_t rows = run_.offsets[k_ + 1] - run_.offsets[k_];
     for (int64_t a = 0; a < shape_.areas; ++a) {
-      bucket_[a].resize(positives(a));
-      if (positives(a) == 0) continue;
       int64_t* reach = reach_.data() + a * shape_.recalls;
-      find_reaching(positives(a), std::max(positives(a), rows), reach);
+      const int64_t most = std::max(positives(a), rows);
+      for (int64_t r = 0; r < shape_.recalls; ++r)
+        reach[r] = reaching_index(positives(a), most, run_.recall_grid[r]);
+      bucket_[a].resize(positives(a));
       int32_t r = -1;
       for (int64_t i = 0; i < positives(a); ++i) bucket_[a][i] = r = last_reached(a, r, i);
-    }
-  }
-
-  // reaching_index of every recall sample. A walk takes fewer steps than searches where ground truths are
-  // few.
-  void find_reaching(int64_t positives, int64_t most, int64_t* reach) const {
-    const double* grid = run_.recall_grid;
-    const auto count = static_cast<double>(positives);
-    const bool walk =
-        positives <= 8 * shape_.recalls && shape_.recalls > 0 && grid[shape_.recalls - 1] <= 1.0;
-    int64_t index = 0;
-    double recall = 1.0 / count;
-    for (int64_t r = 0; r < shape_.recalls; ++r) {
-      for (; walk && index < most && recall < grid[r]; ++index)
-        recall = static_cast<double>(index + 2) / count;
-      reach[r] = walk ? index : reaching_index(positives, most, grid[r]);
     }
   }
 
@@ -168,87 +147,69 @@ class ClassCurve {
     // Local pointers: a store may not alias the members that hold them.
     int64_t *tp = tp_.data(), *tp_limit = tp_limit_.data() + bucket;
     const int64_t *fp = fp_.data(), *fp_area = fp_area_.data();
-    const Place* place = place_of_.data();
+    const int32_t* area = area_of_.data();
     double* best = best_.data();
-    const int64_t row = shape_.settings(), limits = shape_.limits;
+    const int64_t recalls = shape_.recalls, limits = shape_.limits;
     for (; settings; settings &= settings - 1) {
-      const int64_t setting = first + __builtin_ctzll(settings), index = tp[setting]++;
-      const int32_t a = place[setting].area, cell = place[setting].cell;
+      const int64_t setting = first + __builtin_ctzll(settings), a = area[setting], index = tp[setting]++;
       ++tp_limit[setting * limits];
       const std::vector<int32_t>& bucket_of = bucket_[a];
       const bool usual = index < static_cast<int64_t>(bucket_of.size());
-      const int32_t r = usual ? bucket_of[index] : bucket_of.empty() ? -1 : last_reached(a, -1, index);
+      const int32_t r = usual ? bucket_of[index] : last_reached(a, -1, index);
       if (r < 0) continue;
       const double value = precision_at(index + 1, fp_area[a] + fp[setting]);
-      double& top = best[r * row + cell];
+      double& top = best[setting * recalls + r];
       top = value > top ? value : top;
-      if (run_.full) note_score(cell, a, r, index, score);
+      if (run_.full) note_score(setting, a, r, index, score);
     }
   }
 
   // Samples that this very true positive reaches first carry its score.
-  void note_score(int64_t cell, int64_t a, int32_t r, int64_t index, double score) {
+  void note_score(int64_t setting, int64_t a, int32_t r, int64_t index, double score) {
     const int64_t* reach = reach_.data() + a * shape_.recalls;
-    for (; r >= 0 && reach[r] == index; --r) score_[r * shape_.settings() + cell] = score;
+    for (; r >= 0 && reach[r] == index; --r) score_[setting * shape_.recalls + r] = score;
   }
 
-  // From the largest precision of each bucket to samples, which are maxima over all buckets from theirs on.
-  void finish_samples() {
-    const int64_t row = shape_.settings();
-    for (int64_t at = (shape_.recalls - 1) * row - 1; at >= 0; --at)
-      best_[at] = std::max(best_[at], best_[at + row]);
-    for (int64_t r = 0; run_.full && r < shape_.recalls && run_.recall_grid[r] <= 0; ++r)
-      std::fill_n(score_.begin() + r * row, row, seen_ > 0 ? first_score_ : 0.0);
-    for (int64_t s = 0; s < row; ++s) {
-      if (positives(place_of_[s].area) == 0)
-        fill_from(place_of_[s].cell, 0, kAbsent);
-      else if (!ascending_)
-        fill_from(place_of_[s].cell, first_missed(s), 0.0);
+  bool reached(int64_t setting, int64_t a, int64_t r) const {
+    return run_.recall_grid[r] <= 0 ? seen_ > 0 : reach_[a * shape_.recalls + r] < tp_[setting];
+  }
+
+  void write_samples(int64_t m) {
+    const int64_t slot = run_.full ? m : 0;
+    for (int64_t setting = 0; setting < shape_.settings(); ++setting) {
+      const int64_t a = setting / shape_.thresholds;
+      if (positives(a) == 0) continue;
+      double* best = best_.data() + setting * shape_.recalls;
+      for (int64_t r = shape_.recalls - 2; r >= 0; --r) best[r] = std::max(best[r], best[r + 1]);
+      // cocoeval fills the caller's grid in its own order and stops at the first recall that is not reached
+      int64_t stop = shape_.recalls;
+      for (int64_t r = 0; r < shape_.recalls; ++r)
+        if (!reached(setting, a, r)) stop = std::min(stop, run_.grid_places[r]);
+      write_curve(setting, run_.first_sample(setting % shape_.thresholds, k_, a, slot), stop);
     }
   }
 
-  // cocoeval fills the caller's grid in its own order and stops at the first recall that is not reached. (In
-  // an ascending grid no sample beyond that one has a value.)
-  int64_t first_missed(int64_t setting) const {
-    int64_t stop = shape_.recalls;
+  void write_curve(int64_t setting, int64_t first, int64_t stop) {
+    const double *best = best_.data() + setting * shape_.recalls,
+                 *score = score_.data() + setting * shape_.recalls;
+    const int64_t stride = run_.sample_stride();
     for (int64_t r = 0; r < shape_.recalls; ++r) {
-      const int64_t reach = reach_[place_of_[setting].area * shape_.recalls + r];
-      const bool reached = run_.recall_grid[r] <= 0 ? seen_ > 0 : reach < tp_[setting];
-      if (!reached) stop = std::min(stop, run_.grid_places[r]);
-    }
-    return stop;
-  }
-
-  // Sets the samples of a cell from a place in the caller's grid on.
-  void fill_from(int64_t cell, int64_t place, double value) {
-    for (int64_t r = 0; r < shape_.recalls; ++r) {
-      if (run_.grid_places[r] < place) continue;
-      best_[r * shape_.settings() + cell] = value;
-      if (run_.full) score_[r * shape_.settings() + cell] = value;
-    }
-  }
-
-  void write_samples(int64_t slot) const {
-    for (int64_t r = 0; r < shape_.recalls; ++r) {
-      const int64_t from = r * shape_.settings(), place = run_.grid_places[r] * run_.sample_stride();
-      for (int64_t t = 0; t < shape_.thresholds; ++t) {
-        const int64_t cell = from + t * shape_.areas, out = run_.first_sample(t, k_, 0, slot) + place;
-        for (int64_t a = 0; a < shape_.areas; ++a) run_.precision[out + a * run_.curves()] = best_[cell + a];
-        for (int64_t a = 0; run_.full && a < shape_.areas; ++a)
-          run_.scores[out + a * run_.curves()] = score_[cell + a];
-      }
+      const int64_t place = run_.grid_places[r], out = first + place * stride;
+      const bool filled = place < stop;
+      run_.precision[out] = filled ? best[r] : 0.0;
+      if (run_.full) run_.scores[out] = !filled ? 0.0 : run_.recall_grid[r] <= 0 ? first_score_ : score[r];
     }
   }
 
   void write_recall() {
     for (int64_t setting = 0; setting < shape_.settings(); ++setting) {
-      const int64_t a = place_of_[setting].area, t = setting % shape_.thresholds;
-      const bool absent = positives(a) == 0;
+      const int64_t a = setting / shape_.thresholds, t = setting % shape_.thresholds;
+      if (positives(a) == 0) continue;
       int64_t tp = 0;
       for (int64_t m = 0; m < shape_.limits; ++m) {
         tp += tp_limit_[setting * shape_.limits + m];
         run_.recall[run_.recall_at(t, k_, a, m)] =
-            absent ? kAbsent : static_cast<double>(tp) / static_cast<double>(positives(a));
+            static_cast<double>(tp) / static_cast<double>(positives(a));
       }
     }
   }
@@ -257,14 +218,23 @@ class ClassCurve {
   const CurveShape shape_;
   const int64_t words_;
   std::vector<int64_t> fp_area_, fp_, tp_, tp_limit_;
-  std::vector<double> best_, score_;          // [R, cells]
+  std::vector<double> best_, score_;
   std::vector<int64_t> reach_;                // [A, R] true positive index that reaches each sample
   std::vector<std::vector<int32_t>> bucket_;  // [A][positives] last sample that a true positive index reaches
   std::vector<uint64_t> area_mask_;
-  std::vector<Place> place_of_;  // [settings]
-  bool ascending_ = true;        // the recall grid as the caller gave it
+  std::vector<int32_t> area_of_;  // [settings]
   int64_t k_ = 0, seen_ = 0;
   double first_score_ = 0.0;
 };
 
+// Nothing counts anywhere.
+inline void clear_curves(const Accumulation& run) {
+  const CurveShape& s = run.shape;
+  const int64_t samples = s.settings() * s.recalls * s.classes * run.curves();
+  std::fill_n(run.precision, samples, -1.0);
+  if (run.full) std::fill_n(run.scores, samples, -1.0);
+  std::fill_n(run.recall, s.settings() * s.classes * s.limits, -1.0);
+}
+
+}  // namespace
 }  // namespace valor
