@@ -149,16 +149,16 @@ class Accumulate {
     count_positives(index);
     const ImageRows images{images_.starts.data(), images_.lengths.data(), task_.totals[0]};
     const RecordOrder records(task_.detections, shape().row_bytes(), task_.limits, images, index,
-                              report_.classes, task_.agnostic, task_.offsets);
+                              report_.classes, task_.agnostic, task_.offsets, task_.order);
     task_.totals[5] = task_.offsets[report_.classes];
     const std::vector<Accumulation> runs = runs_of_ties();
     for (const Accumulation& run : runs) clear_curves(run);
     auto body = [&](int64_t begin, int64_t end) {
-      std::vector<RecordOrder::Keyed> spare;
+      RecordOrder::Room room;
       for (const Accumulation& run : runs) {
         ClassCurve curve(run);
         for (int64_t k = begin; k < end; ++k) {
-          if (&run == runs.data()) records.sort(k, spare, task_.order);
+          if (&run == runs.data()) records.sort(k, room);
           curve.run(k);
         }
       }
