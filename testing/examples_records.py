@@ -200,9 +200,9 @@ def accumulate_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
 def matched(scene: BoxDataset) -> tuple[Matched, Tensor]:
     """The records of a dataset under COCO's choices, and the rows of each image (int64 ``[I]``)."""
     whole = formats.columns(scene)
-    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
+    gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
     batch = MatchBatch(
-        torch.from_numpy(np.stack([found, truth])), [whole.boxes], [whole.scores], [whole.labels],
+        torch.from_numpy(np.stack([rows, gt_rows])), [whole.boxes], [whole.scores], [whole.labels],
         gt_boxes=[whole.gt_boxes], gt_labels=[whole.gt_labels], gt_flags=[whole.crowd],
     )  # fmt: skip
     rule = MatchRule.make(np.linspace(0.5, 0.95, 10).tolist(), list(AREA_RANGES.values()), [1, 10, 100], USER_INPUT)

@@ -98,8 +98,8 @@ def iou_load(scene: BoxDataset) -> tuple[Any, ...]:
 def pair_load(scene: BoxDataset) -> tuple[Any, ...]:
     """Every box of the scene, turned."""
     whole = formats.columns(scene)
-    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
-    lengths = torch.from_numpy(np.stack([found, truth]))
+    gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
+    lengths = torch.from_numpy(np.stack([rows, gt_rows]))
     boxes, gt_boxes = [_turned(whole.boxes)], [_turned(whole.gt_boxes)]
     labels, gt_labels, crowd = [whole.labels], [whole.gt_labels], [whole.crowd]
     return boxes, labels, gt_boxes, gt_labels, crowd, lengths, None, None, DEGREES, DEGREES, 0.5, False

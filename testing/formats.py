@@ -181,10 +181,10 @@ def image_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tupl
     preds, target = [], []
     for i in range(len(scene.image_ids)):
         found = slice(dt_ends[i], dt_ends[i + 1])
-        truth = slice(gt_ends[i], gt_ends[i + 1])
+        objects = slice(gt_ends[i], gt_ends[i + 1])
         own = {"boxes": whole.boxes[found], "scores": whole.scores[found], "labels": whole.labels[found]}
         preds.append({name: rows.clone() for name, rows in own.items()})
-        own = {"boxes": whole.gt_boxes[truth], "labels": whole.gt_labels[truth], "iscrowd": whole.crowd[truth]}
+        own = {"boxes": whole.gt_boxes[objects], "labels": whole.gt_labels[objects], "iscrowd": whole.crowd[objects]}
         own["image_id"] = whole.image_ids[i : i + 1]
         target.append({name: rows.clone() for name, rows in own.items()})
     return preds, target
@@ -205,9 +205,9 @@ def padded_tensors(scene: BoxDataset, device: torch.device | str = "cpu") -> tup
         return out
 
     found = {"boxes": whole.boxes, "scores": whole.scores, "labels": whole.labels}
-    truth = {"boxes": whole.gt_boxes, "labels": whole.gt_labels, "iscrowd": whole.crowd}
+    ground_truths = {"boxes": whole.gt_boxes, "labels": whole.gt_labels, "iscrowd": whole.crowd}
     preds = {name: pad(rows, dt_ends) for name, rows in found.items()}
-    target = {name: pad(rows, gt_ends) for name, rows in truth.items()}
+    target = {name: pad(rows, gt_ends) for name, rows in ground_truths.items()}
     preds["counts"], target["counts"] = (torch.from_numpy(np.diff(ends)).to(device) for ends in (dt_ends, gt_ends))
     target["image_id"] = whole.image_ids
     return preds, target

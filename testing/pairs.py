@@ -28,9 +28,9 @@ def pairs_of(
         room: unused entries, with values that must not be read, in the room of each detection.
     """
     lowest, counts, positions, similarities = rule.thresholds.min(), [], [], []
-    for table, found, truth in zip(tables, labels, gt_labels):
+    for table, found, gt in zip(tables, labels, gt_labels):
         for row, label in zip(table, found):
-            keep = (row >= lowest) & ((truth == label) | bool(rule.options & AGNOSTIC))
+            keep = (row >= lowest) & ((gt == label) | bool(rule.options & AGNOSTIC))
             (kept,) = np.nonzero(keep)
             order = kept[np.lexsort((-kept, -row[kept]))]
             counts.append(len(order))

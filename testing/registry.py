@@ -171,8 +171,8 @@ def _iou_examples(quick: bool) -> Iterator[Example]:
 
 def _iou_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
-    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
-    ends = [np.cumsum([0, *counts]) for counts in (found, truth, found * truth)]
+    gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
+    ends = [np.cumsum([0, *counts]) for counts in (rows, gt_rows, rows * gt_rows)]
     return whole.boxes, whole.gt_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
 
 
@@ -221,14 +221,14 @@ def _padded(batch: MatchBatch, room: int) -> MatchBatch:
     return MatchBatch(**{**vars(batch), **lists, **counts})
 
 
-def _crowded(rng: np.random.Generator, found: int, truths: int) -> MatchBatch:
+def _crowded(rng: np.random.Generator, rows: int, gt_rows: int) -> MatchBatch:
     """One image of one class whose boxes and scores come from a few values: ties everywhere."""
-    sizes = ((found, 4), (truths, 4))
+    sizes = ((rows, 4), (gt_rows, 4))
     boxes, gt_boxes = (torch.from_numpy(rng.integers([0, 0, 30, 30], [9, 9, 39, 39], size) / 1.0) for size in sizes)
-    zeros = [torch.zeros(count, dtype=torch.int64) for count in (found, truths)]
+    zeros = [torch.zeros(count, dtype=torch.int64) for count in (rows, gt_rows)]
     return MatchBatch(
-        torch.tensor([[found], [truths]]), [boxes], [torch.from_numpy(rng.integers(1, 5, found) / 4)], [zeros[0]],
-        gt_boxes=[gt_boxes], gt_labels=[zeros[1]], gt_flags=[(torch.arange(truths) % 7 == 0).long()],
+        torch.tensor([[rows], [gt_rows]]), [boxes], [torch.from_numpy(rng.integers(1, 5, rows) / 4)], [zeros[0]],
+        gt_boxes=[gt_boxes], gt_labels=[zeros[1]], gt_flags=[(torch.arange(gt_rows) % 7 == 0).long()],
         box_format=1, gt_box_format=1,
     )  # fmt: skip
 
@@ -275,9 +275,9 @@ def _large_match_examples(scene: Callable[..., MatchBatch]) -> Iterator[Example]
 
 def _match_load(scene: BoxDataset) -> Arguments:
     whole = formats.columns(scene)
-    truth, found = (np.diff(ends) for ends in formats.row_ends(scene))
+    gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
     batch = MatchBatch(
-        torch.from_numpy(np.stack([found, truth])), [whole.boxes], [whole.scores], [whole.labels],
+        torch.from_numpy(np.stack([rows, gt_rows])), [whole.boxes], [whole.scores], [whole.labels],
         gt_boxes=[whole.gt_boxes], gt_labels=[whole.gt_labels], gt_flags=[whole.crowd], image_ids=[whole.image_ids],
     )  # fmt: skip
     return _match_arguments(batch, "as evaluated")

@@ -53,6 +53,23 @@ def test_every_argument_of_a_constructor_is_documented(kind: type) -> None:
     assert documented == accepted(kind) - FIXED.get(kind.__name__, set())
 
 
+def alternatives(name: str) -> list[str]:
+    """The names that braces stand for, as in a shell: ``a.{h,cpp}``."""
+    if (braces := re.search(r"\{([^{}]*)\}", name)) is None:
+        return [name]
+    parts = braces[1].split(",")
+    return [each for part in parts for each in alternatives(name[: braces.start()] + part + name[braces.end() :])]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/design/*.md")), ids=lambda page: page.name)
+def test_files_that_a_design_names_are_there(page: Path) -> None:
+    named = re.findall(r"`([\w./*{},-]+\.(?:py|h|cpp|cu|md|\{[\w,]+\}))`", page.read_text())
+    files = [file for name in named for file in alternatives(name)]
+    folders = [ROOT, *(ROOT / at for at in ("valor_gpu", "valor_gpu/inputs", "csrc", "csrc/cuda", "tests/detection"))]
+    assert files
+    assert [file for file in files if not any(next(folder.glob(file), None) for folder in folders)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())

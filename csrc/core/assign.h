@@ -67,9 +67,9 @@ VALOR_HD double lowest_threshold(const Rule& rule) {
 }
 
 // Writes, for each setting of the word, the position in the image of the ground truth that was matched.
-VALOR_HD void note_matches(int32_t* matches, uint64_t settings, int32_t truth) {
+VALOR_HD void note_matches(int32_t* matches, uint64_t settings, int32_t ground_truth) {
   for (int setting = 0; settings; ++setting, settings >>= 1)
-    if (settings & 1) matches[setting] = truth;
+    if (settings & 1) matches[setting] = ground_truth;
 }
 
 // The ground truths of an image under one chunk of settings, by position in the image.

@@ -27,14 +27,14 @@ VALOR_HD double overlap(double a, double size_a, double b, double size_b) {
 // Operations and their order are those of bbIou in pycocotools' maskApi.c, so that no bit differs. kFinite
 // promises boxes without NaN and infinity, for which two instructions fewer a comparison give the same.
 template <bool kFinite = false>
-VALOR_HD double box_iou(const Box& detection, const Box& truth, bool crowd) {
-  const double w = overlap<kFinite>(detection.x, detection.w, truth.x, truth.w);
+VALOR_HD double box_iou(const Box& detection, const Box& gt, bool crowd) {
+  const double w = overlap<kFinite>(detection.x, detection.w, gt.x, gt.w);
   if (w <= 0) return 0;
-  const double h = overlap<kFinite>(detection.y, detection.h, truth.y, truth.h);
+  const double h = overlap<kFinite>(detection.y, detection.h, gt.y, gt.h);
   if (h <= 0) return 0;
   const double intersection = w * h;
   const double area = detection.w * detection.h;
-  return intersection / (crowd ? area : area + truth.w * truth.h - intersection);
+  return intersection / (crowd ? area : area + gt.w * gt.h - intersection);
 }
 
 // Arithmetic in Float, step by step as torchvision.ops.box_convert, then widened: xyxy -> xywh is a

@@ -229,8 +229,8 @@ def test_repeated_images_count_once_whatever_the_copy() -> None:
 
     def with_copies(*copies: Any) -> Any:
         order = [*preds[:k], *copies, *preds[k + 1 :]]
-        truths = [*target[:k], *[target[k]] * len(copies), *target[k + 1 :]]
-        return fed(MeanAveragePrecision("xywh"), order, truths).result()
+        repeated = [*target[:k], *[target[k]] * len(copies), *target[k + 1 :]]
+        return fed(MeanAveragePrecision("xywh"), order, repeated).result()
 
     with pytest.warns(UserWarning, match=rf"the first is {FIRST_ID + ID_STEP * k}\) came before .* other detections"):
         results = [with_copies(preds[k], other, preds[k]), with_copies(other, preds[k], other)]
@@ -459,7 +459,7 @@ def test_bad_input_is_named_and_changes_nothing(name: str) -> None:
 
 CONSTRUCTOR = {
     "box_format": (dict(box_format="yxyx"), "box_format must be one of"),
-    "iou_type": (dict(iou_type="segm"), r"iou_type must be one of \('bbox',\), \('rotated',\)"),
+    "iou_type": (dict(iou_type="segm"), "iou_type must be one of 'bbox', 'rotated' but got 'segm'"),
     "iou_thresholds": (dict(iou_thresholds=[]), "iou_thresholds must hold at least one finite number"),
     "rec_thresholds": (dict(rec_thresholds=0.5), "rec_thresholds must be list"),
     "max_detection_thresholds": (dict(max_detection_thresholds=[0, 1]), "must hold at least one positive int"),

@@ -380,7 +380,7 @@ INF = math.inf
 @pytest.mark.parametrize(
     ("side", "key", "new", "message"),
     [
-        ("target", "is_group_of", [0, 2], r"target\[1\]\['is_group_of'\]\[1\] must be 0 or 1"),
+        ("target", "is_group_of", [0, 2], r"target\[1\]\['is_group_of'\]\[1\] must be 0 or 1$"),
         ("target", "is_group_of", [0.0, 1.0], r"target\[1\]\['is_group_of'\] must be integer or bool"),
         ("target", "is_group_of", [0], r"target\[1\]\['is_group_of'\] must have shape \[2\]"),
         ("target", "labels", [1, 9], r"target\[1\]\['labels'\]\[1\] must be a label of class_labels or of the hier"),

@@ -281,15 +281,23 @@ def test_bad_rows_are_named_and_change_nothing(pred: dict[str, Tensor], choices:
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"iou_type": "rotated"}, "box_format must be one of 'xyxyxyxy', 'cxcywha' but got 'xyxy'"),
-        ({"iou_type": "bbox", "box_format": "cxcywha"}, "box_format must be one of 'xyxy', 'xywh', 'cxcywh'"),
+        (
+            {"iou_type": "rotated"},
+            "box_format must be one of 'xyxyxyxy', 'cxcywha' but got 'xyxy': that needs iou_type='bbox'",
+        ),
+        ({"iou_type": "rotated", "box_format": "yxyx"}, "box_format must be one of .*, 'cxcywha' but got 'yxyx'$"),
+        (
+            {"iou_type": "bbox", "box_format": "cxcywha"},
+            "box_format must be one of 'xyxy', 'xywh', 'cxcywh' but got 'cxcywha': that needs iou_type='rotated'",
+        ),
+        ({"iou_type": 3}, "iou_type must be str or list or tuple but got int"),
         ({"angle_unit": "radians"}, "angle_unit must be 'degrees' but got 'radians': only iou_type='rotated'"),
         ({"iou_type": "rotated", "box_format": "xyxyxyxy", "angle_direction": "clockwise"}, "angle_direction must be"),
         (
             {"iou_type": "rotated", "box_format": "cxcywha", "angle_unit": "turns"},
             "angle_unit must be one of 'degrees'",
         ),
-        ({"iou_type": ["bbox", "rotated"]}, "iou_type must be one of"),
+        ({"iou_type": ["bbox", "rotated"]}, r"iou_type must be one of 'bbox', 'rotated' but got \['bbox', 'rotated'\]"),
     ],
 )
 def test_arguments_are_checked(choices: dict[str, Any], said: str) -> None:

@@ -182,7 +182,7 @@ def test_nan_scores_come_last_where_allowed() -> None:
     assert out.matches.tolist() == [[-1], [0]]
 
 
-def test_truth_hash_is_free_of_order_and_record_hash_is_not() -> None:
+def test_ground_truth_hash_is_free_of_order_and_record_hash_is_not() -> None:
     boxes, scores = [[0.0, 0, 10, 10], [5.0, 5, 20, 20]], [0.5, 0.5]
     rule = MatchRule.make([0.5], [[0, 1e10]], [9], HASHED)
     first = assign(one_image(boxes, scores, boxes), rule).images[0].tolist()
@@ -190,7 +190,7 @@ def test_truth_hash_is_free_of_order_and_record_hash_is_not() -> None:
     assert first[2] == second[2] and first[3] != second[3] and first[0] != second[0]
 
 
-PROBLEMS = {
+ERRORS = {
     "boxes": (dict(boxes=[torch.tensor([SQUARE, [0, 0, np.inf, 1]])]), r"preds\[0\]\['boxes'\]\[1\] must be finite"),
     "scores": (dict(scores=[torch.tensor([0.5, np.nan])]), r"preds\[0\]\['scores'\]\[1\] must not be NaN"),
     "labels": (dict(labels=[torch.tensor([0, 2**31])]), r"preds\[0\]\['labels'\]\[1\] must fit in int32"),
@@ -204,9 +204,9 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", ERRORS)
 def test_errors_name_the_row(name: str) -> None:
-    changes, message = PROBLEMS[name]
+    changes, message = ERRORS[name]
     batch, rule = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **changes), MatchRule.make(*RULES["coco"])
     theirs = Matched(*reference("assign")(*arguments(batch, rule)))
     with pytest.raises(InputError, match=message):

@@ -15,7 +15,7 @@ from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.detection.test_open_images import random_images
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
-from tests.ops.test_assign import PROBLEMS, RULES, SQUARE, arguments, one_image
+from tests.ops.test_assign import ERRORS, RULES, SQUARE, arguments, one_image
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.expansion import Rows
 from valor_gpu.inputs.hierarchy import ClassHierarchy
@@ -87,18 +87,18 @@ def sized_scene(sizes: list[tuple[int, int]], classes: int = 3, seed: int = 0) -
     rng = np.random.default_rng(seed)
     scene = Scene([], [], [], [], [], [], [])
     for found, num in sizes:
-        truths = np.round(np.concatenate([rng.uniform(0, 30, (num, 2)), rng.uniform(10, 40, (num, 2))], 1))
+        gt_boxes = np.round(np.concatenate([rng.uniform(0, 30, (num, 2)), rng.uniform(10, 40, (num, 2))], 1))
         boxes = np.round(np.concatenate([rng.uniform(0, 30, (found, 2)), rng.uniform(10, 40, (found, 2))], 1))
         hits = rng.random(found) < 0.5
         if num:
-            boxes[hits] = truths[rng.integers(0, num, hits.sum())] + rng.integers(-1, 2, (hits.sum(), 4))
+            boxes[hits] = gt_boxes[rng.integers(0, num, hits.sum())] + rng.integers(-1, 2, (hits.sum(), 4))
         scene.boxes.append(torch.tensor(boxes))
         scene.scores.append(torch.tensor(np.round(rng.random(found), 2)))
         scene.labels.append(torch.tensor(rng.integers(0, classes, found)))
-        scene.gt_boxes.append(torch.tensor(truths))
+        scene.gt_boxes.append(torch.tensor(gt_boxes))
         scene.gt_labels.append(torch.tensor(rng.integers(0, classes, num)))
         scene.crowds.append(torch.tensor((rng.random(num) < 0.1).astype(np.int64)))
-        scene.areas.append(torch.tensor(truths[:, 2] * truths[:, 3]))
+        scene.areas.append(torch.tensor(gt_boxes[:, 2] * gt_boxes[:, 3]))
     return scene
 
 
@@ -270,12 +270,12 @@ def reference(batch: MatchBatch, rule: MatchRule) -> Matched:
     return Matched(*_library.reference("assign")(*arguments(batch, rule)))
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", ERRORS)
 def test_an_image_with_an_error_counts_as_empty(op: Op, name: str) -> None:
-    batch = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **PROBLEMS[name][0])
+    batch = replace(one_image([SQUARE, SQUARE], [0.9, 0.8], [SQUARE]), **ERRORS[name][0])
     rule = MatchRule.make(*RULES["coco"])
     found = assert_same(op(batch, rule), reference(batch, rule))
-    with pytest.raises(InputError, match=PROBLEMS[name][1]):
+    with pytest.raises(InputError, match=ERRORS[name][1]):
         raise_error(found.error, describe_box)
 
 
@@ -330,7 +330,7 @@ def test_tensors_on_another_device_are_named(name: str, at: int) -> None:
 
 
 @pytest.mark.parametrize(("constant", "value"), [("_IMAGES_BY_VALUE", 99), ("_NUMBERS_BY_VALUE", 999)])
-def test_the_kernel_refuses_what_it_has_no_room_for(monkeypatch: pytest.MonkeyPatch, constant: str, value: int) -> None:
+def test_the_kernel_rejects_what_it_has_no_room_for(monkeypatch: pytest.MonkeyPatch, constant: str, value: int) -> None:
     monkeypatch.setattr(_assign_cuda, constant, value)
     batch = sized_scene([(1000, 1)] + [(1, 1)] * 16).batch()
     rule = MatchRule.make(np.linspace(0.05, 0.95, 70).tolist(), COCO_AREAS, [100])

@@ -37,7 +37,7 @@ Ids = Iterable[Any] | int | str
 class _Results:
     """What the objects of a results set are made from: its ground truth, and the file, list or (None) columns."""
 
-    truth: COCO
+    ground_truth: COCO
     source: SourceFile | list[Object] | None
 
 
@@ -334,5 +334,5 @@ class COCO:
         if len(objects) != len(self._columns.annotations):
             raise InputError("results must be as they were when they were loaded but have changed: load them again")
         annotations = [with_box(number, result) for number, result in enumerate(objects, 1)]
-        dataset = result_dataset(annotations, self._source.truth.dataset)
+        dataset = result_dataset(annotations, self._source.ground_truth.dataset)
         return {**dataset, "categories": self._columns.categories}

@@ -113,16 +113,16 @@ def _with_caption(number: int, result: Object) -> Object:
     return {**result, "id": number}
 
 
-def dataset_of_results(kind: str, results: Sequence[Object], truth: Object) -> Object:
+def dataset_of_results(kind: str, results: Sequence[Object], ground_truth: Object) -> Object:
     """The dataset that pycocotools makes of results without boxes.
 
     Args:
         kind: ``keypoints`` or ``caption``.
         results: the result objects, which are not changed.
-        truth: the dataset that they are results on.
+        ground_truth: the dataset that they are results on.
     """
     prepare = _with_keypoints if kind == "keypoints" else _with_caption
-    dataset = result_dataset([prepare(number, result) for number, result in enumerate(results, 1)], truth)
+    dataset = result_dataset([prepare(number, result) for number, result in enumerate(results, 1)], ground_truth)
     if kind == "caption":
         described = {result["image_id"] for result in results}
         dataset["images"] = [image for image in dataset["images"] if image["id"] in described]
@@ -130,9 +130,12 @@ def dataset_of_results(kind: str, results: Sequence[Object], truth: Object) -> O
     return dataset
 
 
-def result_dataset(annotations: list[Object], truth: Object) -> Object:
-    """A dataset of ``annotations`` with the images, categories and info of ``truth``."""
-    dataset: Object = {"info": copy.deepcopy(truth.get("info", {})), "images": list(truth.get("images", ()))}
-    if "categories" in truth:
-        dataset["categories"] = copy.deepcopy(truth["categories"])
+def result_dataset(annotations: list[Object], ground_truth: Object) -> Object:
+    """A dataset of ``annotations`` with the images, categories and info of ``ground_truth``."""
+    dataset: Object = {
+        "info": copy.deepcopy(ground_truth.get("info", {})),
+        "images": list(ground_truth.get("images", ())),
+    }
+    if "categories" in ground_truth:
+        dataset["categories"] = copy.deepcopy(ground_truth["categories"])
     return {**dataset, "annotations": annotations}

@@ -75,9 +75,9 @@ def evaluate_cell(
         rule: how to match.
     """
     low, high = rule.bounds()
-    for truth in ground_truths:
-        truth["_ignore"] = int(bool(truth["ignore"] or _outside(truth, low, high)))
-    flags = [truth["_ignore"] for truth in ground_truths]
+    for gt in ground_truths:
+        gt["_ignore"] = int(bool(gt["ignore"] or _outside(gt, low, high)))
+    flags = [gt["_ignore"] for gt in ground_truths]
     order = sorted(range(len(ground_truths)), key=flags.__getitem__)
     ground_truths, detections = [ground_truths[i] for i in order], by_score(detections, rule.max_detections)
     match = _Match(len(rule.thresholds), ground_truths, detections, rule.strict)
@@ -127,7 +127,7 @@ class _Match:
     """Greedy matching of one cell, each of T thresholds on its own.
 
     ``dt_matches [T, D]`` and ``gt_matches [T, G]`` are float64 ids, 0 for no match; ``ignored`` bool ``[T, D]`` says
-    which detections matched an ignored ground truth. Ground truths that count come first, detections are sorted by
+    which detections matched an ignored ground gt. Ground truths that count come first, detections are sorted by
     descending score.
     """
 
@@ -165,7 +165,7 @@ class _Match:
     def _best(
         self, values: Sequence[tuple[int, float]], limit: float, taken: Sequence[bool], ignored: Sequence[bool]
     ) -> int:
-        """The free ground truth of largest IoU at or above ``limit``, the later on ties; -1 for none."""
+        """The free ground gt of largest IoU at or above ``limit``, the later on ties; -1 for none."""
         best = -1
         for g, iou in values:
             if taken[g] and not self._crowd[g]:

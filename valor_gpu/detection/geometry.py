@@ -13,7 +13,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
-from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES
+from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
@@ -94,8 +94,15 @@ class RotatedBoxes:
 
 def choose_geometry(iou_type: tuple[str, ...], box_format: str, angle_unit: str, angle_direction: str) -> Geometry:
     """The kind of boxes that the arguments of a metric name; raises :class:`InputError` where they name none."""
-    check_choice("iou_type", iou_type, (("bbox",), ("rotated",)))
+    if iou_type not in (("bbox",), ("rotated",)):
+        given = iou_type[0] if len(iou_type) == 1 else list(iou_type)
+        raise InputError(f"iou_type must be one of 'bbox', 'rotated' but got {given!r}")
     rotated = iou_type == ("rotated",)
+    formats = {"bbox": BOX_FORMATS, "rotated": ROTATED_FORMATS}
+    for kind, others in formats.items():
+        if kind != iou_type[0] and box_format in others:
+            names = ", ".join(map(repr, formats[iou_type[0]]))
+            raise InputError(f"box_format must be one of {names} but got {box_format!r}: that needs iou_type={kind!r}")
     if rotated:
         code = checked_format(box_format, angle_unit, angle_direction)
     else:

@@ -46,7 +46,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
             width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
-        iou_type: ``bbox``, or ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`.
+        iou_type: ``bbox``, or ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`; each has box formats of
+            its own.
         iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
         rec_thresholds: recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
         max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100.
@@ -97,6 +98,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         angle_direction: str = "counterclockwise",
         **kwargs: Any,
     ) -> None:
+        check_type("iou_type", iou_type, (str, list, tuple))
         self.iou_type = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
         self._geometry = choose_geometry(self.iou_type, box_format, angle_unit, angle_direction)
         check_choice("average", average, ("macro", "micro"))

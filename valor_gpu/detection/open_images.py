@@ -165,7 +165,7 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         expanded = open_images_batch(preds, target, self.box_format, self._expansion)
         if len(expanded.given) == 0:
             return
-        error = raise_or_defer(expanded.error, self._describe_error)
+        error = raise_or_defer(expanded.error, describe_error)
         matched = assign(expanded.batch, self._rule)
         if error is not None:  # the user's rows come first: those of matching are counted after expansion
             error = torch.where(error == NO_ERROR, matched.error, error)

@@ -41,7 +41,7 @@ from valor_gpu.ops.match_batch import (
 _DEVICE = attrgetter("device")
 _CODES = {**FLOAT_TYPES, **INT_TYPES}
 _DTYPES = {"uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64}
-_IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/assign.cu, which refuses a call that disagrees
+_IMAGES_BY_VALUE = 16  # likewise in csrc/cuda/assign.cu, which rejects a call that disagrees
 _NUMBERS_BY_VALUE = 64
 _SINGLES = ("counts", "gt_counts")
 

@@ -260,11 +260,11 @@ def _ground_truth_rows(rule: _Rule, image: Image, device: torch.device) -> Tenso
 
 
 def _no_rows(rule: _Rule, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Detections, truths, images and matches of no image."""
+    """Detections, ground truths, images and matches of no image."""
     sizes = (13 + 2 * ((len(rule.settings) + 7) // 8), 4 + (len(rule.areas) + 9) // 8)
-    rows, truths = (torch.empty((0, size), dtype=torch.uint8, device=device) for size in sizes)
+    rows, ground_truths = (torch.empty((0, size), dtype=torch.uint8, device=device) for size in sizes)
     matches = torch.empty((0, len(rule.settings)), dtype=torch.int32, device=device)
-    return rows, truths, torch.empty(0, dtype=torch.int64, device=device), matches
+    return rows, ground_truths, torch.empty(0, dtype=torch.int64, device=device), matches
 
 
 def _padding(rows: Tensor, length: int, bucket: int | None) -> Tensor:

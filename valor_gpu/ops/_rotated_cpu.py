@@ -134,15 +134,6 @@ def rotated_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> M
     return stored(batch, found)
 
 
-def whole(parts: Sequence[Any], width: int, access: Access) -> Any:
-    """One contiguous array of the arrays of all images, None without any."""
-    if not parts:
-        return None
-    if len(parts) > 1:
-        return access.join([part.reshape(-1, width) if part.ndim == 2 else part for part in parts])
-    return access.contiguous(parts[0])
-
-
 class Side(NamedTuple):
     """The loaded rows of one side: quads, areas float64 and hashes int64, one of each per row."""
 
