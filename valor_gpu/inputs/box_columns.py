@@ -197,18 +197,26 @@ def _check_kind(column: list[Tensor], side: str, key: str) -> None:
 def _uniform(column: list[Tensor], side: str, key: str, width: int = 4) -> list[Tensor]:
     """Contiguous tensors of one dtype that kernels read: on the CPU one for all images, elsewhere as they come.
 
-    On the CPU joining costs less than looking at each tensor; on a GPU it would cost a launch.
+    On the CPU joining costs less than looking at each of many tensors; on a GPU it would cost a launch.
     """
     if not column:
         return column
-    if column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column)):
-        whole = column
+    if len(column) == 1:
+        ready = _is_whole(column[0], width if key == "boxes" else None)
     else:
-        whole = [_joined(column, side, key, width)]
+        ready = column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column))
+    whole = column if ready else [_joined(column, side, key, width)]
     if whole[0].dtype not in _KINDS[key][1]:
         _check_kind(column, side, key)
         whole = [t.to(next(iter(_KINDS[key][1]))) for t in whole]  # only empty tensors get here
     return whole
+
+
+def _is_whole(tensor: Tensor, width: int | None) -> bool:
+    """Whether kernels can read the one tensor of a column where it lies: numbers, or rows of ``width`` of them."""
+    shape = tensor.shape
+    fits = len(shape) == 1 if width is None else len(shape) == 2 and shape[1] == width
+    return fits and tensor.layout is torch.strided and tensor.is_contiguous()
 
 
 def _joined(column: list[Tensor], side: str, key: str, width: int) -> Tensor:

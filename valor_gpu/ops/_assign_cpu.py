@@ -193,7 +193,7 @@ def _add_images(
 def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:
     """Counts the rows that are used where every image has a room; raises where one needs more, or there are others."""
     words["room"], words["gt_room"] = batch.room, batch.gt_room
-    for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), batch.lengths):
+    for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), np.asarray(batch.lengths)):
         if room and len(lengths) and (words[side] != len(lengths) * room or int(lengths.max()) > room):
             raise InputError(
                 f"{side} must have {len(lengths)} rooms of {room} rows but have {words[side]} rows, {lengths.tolist()}"
