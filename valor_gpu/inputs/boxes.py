@@ -82,13 +82,14 @@ def _from_lists(preds: Any, target: Any, layout: BoxLayout, flag: str) -> MatchB
 
 def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[Tensor]:
     """The tensors of a key that items may lack; zeros stand for a missing one, an empty list for none at all."""
-    if not any(key in item for item in items):
+    found = [key in item for item in items]
+    if True not in found:
         return []
-    if not all(key in item for item in items):
-        at = next(i for i, item in enumerate(items) if key in item)
+    if False in found:
+        at = found.index(True)
         like = items[at][key]
         check_type(f"target[{at}][{key!r}]", like, Tensor)
-        items = [item if key in item else {key: like.new_zeros(size)} for item, size in zip(items, sizes)]
+        items = [item if has else {key: like.new_zeros(size)} for item, has, size in zip(items, found, sizes)]
     column = read_column(items, "target", key)
     _check_sizes(column, "target", key, sizes, 1)
     return column
