@@ -30,12 +30,12 @@ def records(
 ) -> Tensor:
     """uint8 ``[count, 13 + 2B]``: tied scores, some 0, -0.0 or infinite; random labels, buckets and bits."""
     thresholds, areas, limits = sizes
-    lanes = thresholds * areas
+    settings = thresholds * areas
     scores = rng.integers(-3, 12, count) / 4
     scores[rng.random(count) < 0.05] = -0.0
     scores[rng.random(count) < 0.02] = np.inf
     buckets = rng.choice([*range(limits + 1), PADDING_BUCKET], count)
-    bits = rng.random((2, count, lanes)) < [[[0.4]], [[0.2]]]
+    bits = rng.random((2, count, settings)) < [[[0.4]], [[0.2]]]
     packed = [np.packbits(field, axis=1, bitorder="little") for field in bits]
     columns = [
         scores.astype(np.float64).view(np.uint8).reshape(-1, 8),

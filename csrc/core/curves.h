@@ -17,8 +17,6 @@ struct CurveShape {
   VALOR_HD int64_t settings() const { return thresholds * areas; }
   VALOR_HD int64_t setting_bytes() const { return (settings() + 7) / 8; }
   VALOR_HD int64_t row_bytes() const { return 13 + 2 * setting_bytes(); }
-  VALOR_HD int64_t lanes() const { return settings(); }  // as kernels for CUDA call them
-  VALOR_HD int64_t lane_bytes() const { return setting_bytes(); }
 };
 
 // The order of tied scores: as given, true positives first (highest precision), or last (lowest).

@@ -1,6 +1,6 @@
-// Assignment of the images of a batch by one kind of rule: images are split over threads, one lane works on
-// an image. Every kind is compiled in a file of its own: with two of them in one the compiler no longer puts
-// the claims into the loop over detections, which costs 13 %.
+// Assignment of the images of a batch by one kind of rule: images are split over threads, one CPU thread
+// works on an image. Every kind is compiled in a file of its own: with two of them in one the compiler no
+// longer puts the claims into the loop over detections, which costs 13 %.
 #pragma once
 #include <algorithm>
 #include <stdexcept>

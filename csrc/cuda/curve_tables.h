@@ -7,26 +7,26 @@ namespace valor {
 
 constexpr int kGroups = 8;           // groups of 32 records in a tile
 constexpr int kTile = 32 * kGroups;  // threads of a block, too
-constexpr int kPass = 64;            // lanes that one pass takes
+constexpr int kPass = 64;            // settings that one pass takes
 
-// `lanes` are those of one pass.
+// `settings` are those of one pass.
 struct CurveTables {
   int64_t* reach;    // [K, A, R] index of the true positive that reaches each sample
   int32_t* totals;   // [K, M, L] true positives within each limit
   int32_t* classes;  // [tiles] the class of the tile's records, -1: none
-  int32_t* counts;  // [tiles, M + C, lanes] true, then false positives; after scanning, those of tiles before
-  uint32_t* masks;  // [tiles, groups, 2, lanes] true, then false positives
-  uint32_t* kept;   // [tiles, groups, M] records within each limit
+  int32_t* counts;   // [tiles, M + C, settings] true, then false positives; scanned: those of tiles before
+  uint32_t* masks;   // [tiles, groups, 2, settings] true, then false positives
+  uint32_t* kept;    // [tiles, groups, M] records within each limit
   uint32_t* starts;  // [tiles, groups] records whose score differs from the one before
 };
 
 struct CurveTask {
   Accumulation run;
   CurveTables tables;
-  const int64_t* stops;   // [R + 1] by samples reached: first place of the caller's grid that is not filled
-  int64_t unconditional;  // samples at recall 0 or below, which the first record within the limit reaches
-  int64_t tiles;          // no more than these are in use
-  int32_t first, lanes;   // of this pass
+  const int64_t* stops;     // [R + 1] by samples reached: first place of the caller's grid that is not filled
+  int64_t unconditional;    // samples at recall 0 or below, which the first record within the limit reaches
+  int64_t tiles;            // no more than these are in use
+  int32_t first, settings;  // of this pass
 
   // Tiles of class k begin here: never fewer than its records need lie before the next class.
   VALOR_HD int64_t first_tile(int64_t k) const { return run.offsets[k] / kTile + k; }
@@ -36,18 +36,18 @@ struct CurveTask {
   VALOR_HD int64_t slots() const { return limits() + run.curves(); }
   VALOR_HD int64_t limit_of(int64_t curve) const { return run.full ? curve : limits() - 1; }
 
-  VALOR_HD int32_t& count(int64_t tile, int64_t slot, int64_t lane) const {
-    return tables.counts[(tile * slots() + slot) * lanes + lane];
+  VALOR_HD int32_t& count(int64_t tile, int64_t slot, int64_t setting) const {
+    return tables.counts[(tile * slots() + slot) * settings + setting];
   }
-  VALOR_HD uint32_t& mask(int64_t group, int kind, int64_t lane) const {
-    return tables.masks[(group * 2 + kind) * lanes + lane];
+  VALOR_HD uint32_t& mask(int64_t group, int kind, int64_t setting) const {
+    return tables.masks[(group * 2 + kind) * settings + setting];
   }
   VALOR_HD uint32_t& kept(int64_t group, int64_t m) const { return tables.kept[group * limits() + m]; }
   VALOR_HD int64_t* reach(int64_t k, int64_t a) const {
     return tables.reach + (k * run.shape.areas + a) * run.shape.recalls;
   }
-  VALOR_HD int32_t& total(int64_t k, int64_t m, int64_t lane) const {
-    return tables.totals[(k * limits() + m) * run.shape.lanes() + lane];
+  VALOR_HD int32_t& total(int64_t k, int64_t m, int64_t setting) const {
+    return tables.totals[(k * limits() + m) * run.shape.settings() + setting];
   }
 };
 
@@ -61,10 +61,11 @@ struct CurveSizes {
 
 // Places the tables of a call; returns the bytes that they take.
 inline int64_t place_tables(const CurveSizes& sizes, bool full, bool ties, void* base, CurveTables& tables) {
-  const int64_t lanes = sizes.shape().lanes(), pass = lanes < kPass ? lanes : kPass, tiles = sizes.tiles();
+  const int64_t settings = sizes.shape().settings(), pass = settings < kPass ? settings : kPass,
+                tiles = sizes.tiles();
   TableLayout layout(base);
   layout.place(tables.reach, sizes.classes * sizes.areas * sizes.recalls);
-  layout.place(tables.totals, sizes.classes * sizes.limits * lanes);
+  layout.place(tables.totals, sizes.classes * sizes.limits * settings);
   layout.place(tables.classes, tiles);
   layout.place(tables.counts, tiles * (sizes.limits + (full ? sizes.limits : 1)) * pass);
   layout.place(tables.masks, tiles * kGroups * 2 * pass);

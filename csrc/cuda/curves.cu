@@ -1,5 +1,5 @@
 // Precision-recall accumulation on CUDA, even whatever the class sizes. The ordered records of a class are
-// cut into tiles, in which each lane has one word of true and one of false positives for every 32 records;
+// cut into tiles, in which each setting has one word of true and one of false positives for every 32 records;
 // counts of tiles are summed over the class; then every true positive knows its precision and raises the
 // recall sample that it falls to.
 #include "clear.h"
@@ -33,43 +33,43 @@ __device__ __forceinline__ uint32_t transpose_bits(uint32_t word) {
 
 // What one thread knows of its record: nothing if it has none.
 struct Bits {
-  uint64_t positive[2] = {0, 0};  // lanes where it is a true, a false positive
+  uint64_t positive[2] = {0, 0};  // settings where it is a true, a false positive
   int bucket = INT32_MAX;
 };
 
 __device__ __forceinline__ Bits load_record(const CurveTask& task, int64_t at) {
   const CurveShape& shape = task.run.shape;
   const uint8_t* row = task.run.record(at);
-  const uint64_t lanes = task.lanes == 64 ? ~0ull : (1ull << task.lanes) - 1;
-  const uint64_t matched = load_bits(row + 13, shape.lane_bytes(), task.first);
-  const uint64_t ignored = load_bits(row + 13 + shape.lane_bytes(), shape.lane_bytes(), task.first);
+  const uint64_t settings = task.settings == 64 ? ~0ull : (1ull << task.settings) - 1;
+  const uint64_t matched = load_bits(row + 13, shape.setting_bytes(), task.first);
+  const uint64_t ignored = load_bits(row + 13 + shape.setting_bytes(), shape.setting_bytes(), task.first);
   Bits bits;
-  bits.positive[kTrue] = matched & ~ignored & lanes;
-  bits.positive[kFalse] = ~matched & ~ignored & lanes;
+  bits.positive[kTrue] = matched & ~ignored & settings;
+  bits.positive[kFalse] = ~matched & ~ignored & settings;
   bits.bucket = record_bucket(row);
   return bits;
 }
 
 // Counts of the tile's words: true positives within each limit, false positives within each curve's limit.
 __device__ __forceinline__ void count_tile(const CurveTask& task, int64_t tile) {
-  const int columns = static_cast<int>(task.slots()) * task.lanes;
+  const int columns = static_cast<int>(task.slots()) * task.settings;
   for (int i = threadIdx.x; i < columns; i += kTile) {
-    const int slot = i / task.lanes, lane = i % task.lanes;
+    const int slot = i / task.settings, setting = i % task.settings;
     const int kind = slot < task.limits() ? kTrue : kFalse;
     const int64_t m = kind == kTrue ? slot : task.limit_of(slot - task.limits());
     int32_t sum = 0;
     for (int64_t group = tile * kGroups; group < (tile + 1) * kGroups; ++group)
-      sum += __popc(task.mask(group, kind, lane) & task.kept(group, m));
-    task.count(tile, slot, lane) = sum;
+      sum += __popc(task.mask(group, kind, setting) & task.kept(group, m));
+    task.count(tile, slot, setting) = sum;
   }
 }
 
 __device__ __forceinline__ void write_words(const CurveTask& task, int64_t group, const Bits& bits) {
   const int lane = Warp().lane();
   for (int kind = kTrue; kind <= kFalse; ++kind)
-    for (int half = 0; half < task.lanes; half += 32) {
+    for (int half = 0; half < task.settings; half += 32) {
       const uint32_t word = transpose_bits(static_cast<uint32_t>(bits.positive[kind] >> half));
-      if (half + lane < task.lanes) task.mask(group, kind, half + lane) = word;
+      if (half + lane < task.settings) task.mask(group, kind, half + lane) = word;
     }
   for (int64_t m = 0; m < task.limits(); ++m) {
     const uint32_t word = Warp().ballot(bits.bucket <= m);
@@ -112,14 +112,14 @@ __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int
   }
 }
 
-// Blocks of 32 columns (slot, lane) of a class: counts become those of the tiles before.
+// Blocks of 32 columns (slot, setting) of a class: counts become those of the tiles before.
 __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_constant__ CurveTask task) {
   VALOR_SHARED(int32_t, sums, [kScanWarps][32]);
   const CurveShape& shape = task.run.shape;
   const int64_t k = blockIdx.x, tiles = task.tiles_of(k), share = (tiles + kScanWarps - 1) / kScanWarps;
   const int warp = static_cast<int>(threadIdx.y);
   const int64_t column = static_cast<int64_t>(blockIdx.y) * 32 + threadIdx.x,
-                columns = task.slots() * task.lanes;
+                columns = task.slots() * task.settings;
   const int64_t begin = warp * share < tiles ? warp * share : tiles;
   const int64_t end = begin + share < tiles ? begin + share : tiles;
   int32_t* counts = &task.count(task.first_tile(k), 0, 0) + column;
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_cons
     total += sums[w][threadIdx.x];
   }
   if (column < columns) exclude_own(counts, columns, begin, end, before);
-  if (warp == 0 && column < task.limits() * task.lanes)
-    task.total(k, column / task.lanes, task.first + column % task.lanes) = total;
+  if (warp == 0 && column < task.limits() * task.settings)
+    task.total(k, column / task.settings, task.first + column % task.settings) = total;
   if (blockIdx.y > 0 || task.first > 0) return;
   for (int64_t i = warp * 32 + threadIdx.x; i < shape.areas * shape.recalls; i += 32 * kScanWarps) {
     const int64_t a = i / shape.recalls, r = i % shape.recalls, p = task.run.positives_of(k, a);
@@ -143,21 +143,22 @@ __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_cons
   }
 }
 
-// The true positives among 32 records of a class, in one lane and curve; kTied if tied scores change places.
+// The true positives among 32 records of a class, in one setting and curve; kTied if tied scores change
+// places.
 template <bool kTied>
 class Walk {
  public:
-  __device__ __forceinline__ Walk(const CurveTask& task, int64_t k, int64_t group, int64_t lane,
+  __device__ __forceinline__ Walk(const CurveTask& task, int64_t k, int64_t group, int64_t setting,
                                   int64_t curve)
-      : task_(task), k_(k), group_(group), lane_(lane), curve_(curve), m_(task.limit_of(curve)) {
-    falses_ = task.mask(group, kFalse, lane) & task.kept(group, m_);
+      : task_(task), k_(k), group_(group), setting_(setting), curve_(curve), m_(task.limit_of(curve)) {
+    falses_ = task.mask(group, kFalse, setting) & task.kept(group, m_);
     const int32_t thresholds = static_cast<int32_t>(task.run.shape.thresholds);
-    a_ = (task.first + static_cast<int32_t>(lane)) / thresholds;
-    out_ = task.run.first_sample((task.first + lane) - a_ * thresholds, k, a_, curve);
+    a_ = (task.first + static_cast<int32_t>(setting)) / thresholds;
+    out_ = task.run.first_sample((task.first + setting) - a_ * thresholds, k, a_, curve);
   }
 
   __device__ __forceinline__ void run() {
-    uint32_t trues = task_.mask(group_, kTrue, lane_) & task_.kept(group_, m_);
+    uint32_t trues = task_.mask(group_, kTrue, setting_) & task_.kept(group_, m_);
     if (trues == 0 || task_.run.positives_of(k_, a_) == 0) return;
     const int64_t* reach = task_.reach(k_, a_);
     const int64_t recalls = task_.run.shape.recalls;
@@ -181,9 +182,9 @@ class Walk {
  private:
   // Positives of the class before this group, from the count in `slot` of the tiles before.
   __device__ __forceinline__ int64_t before(Kind kind, int64_t slot) const {
-    int64_t sum = task_.count(group_ / kGroups, slot, lane_);
+    int64_t sum = task_.count(group_ / kGroups, slot, setting_);
     for (int64_t g = group_ / kGroups * kGroups; g < group_; ++g)
-      sum += __popc(task_.mask(g, kind, lane_) & task_.kept(g, m_));
+      sum += __popc(task_.mask(g, kind, setting_) & task_.kept(g, m_));
     return sum;
   }
 
@@ -203,7 +204,7 @@ class Walk {
   __device__ __forceinline__ int64_t false_before_tie() const {
     int64_t g = group_ - 1;
     while (task_.tables.starts[g] == 0) --g;  // the first record of a class starts one
-    Walk other(task_, k_, g, lane_, curve_);
+    Walk other(task_, k_, g, setting_, curve_);
     return other.before(kFalse, task_.limits() + curve_) +
            __popc(other.falses_ & below(last_bit(task_.tables.starts[g])));
   }
@@ -214,7 +215,7 @@ class Walk {
     int64_t g = group_ + 1;
     while (g <= last && task_.tables.starts[g] == 0) ++g;
     const uint32_t ended = g <= last ? below(first_bit(task_.tables.starts[g])) : 0xffffffffu;
-    Walk other(task_, k_, g <= last ? g : last, lane_, curve_);
+    Walk other(task_, k_, g <= last ? g : last, setting_, curve_);
     return other.before(kFalse, task_.limits() + curve_) + __popc(other.falses_ & ended);
   }
 
@@ -234,7 +235,7 @@ class Walk {
   }
 
   const CurveTask& task_;
-  const int64_t k_, group_, lane_, curve_, m_;
+  const int64_t k_, group_, setting_, curve_, m_;
   int64_t a_, out_, fp_ = 0, beyond_ = -1;
   uint32_t falses_;
 };
@@ -244,9 +245,9 @@ template <bool kTied>
 __global__ void __launch_bounds__(kTile, kTied ? 2 : 3) raise_kernel(const __grid_constant__ CurveTask task) {
   const int64_t tile = blockIdx.x, k = task.tables.classes[tile];
   if (k < 0) return;
-  for (int i = threadIdx.x; i < kGroups * task.lanes; i += kTile)
+  for (int i = threadIdx.x; i < kGroups * task.settings; i += kTile)
     for (int64_t curve = 0; curve < task.run.curves(); ++curve)
-      Walk<kTied>(task, k, tile * kGroups + i / task.lanes, i % task.lanes, curve).run();
+      Walk<kTied>(task, k, tile * kGroups + i / task.settings, i % task.settings, curve).run();
 }
 
 // The largest value of this lane and all below, and of `before`.
@@ -314,7 +315,7 @@ __device__ __forceinline__ void write_recall(const CurveTask& task, int64_t k, i
 __global__ void __launch_bounds__(kTile) finish_kernel(const __grid_constant__ CurveTask task) {
   const CurveShape& shape = task.run.shape;
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kTile + threadIdx.x) / 32, curves = task.run.curves();
-  if (i >= shape.lanes() * shape.classes * curves) return;
+  if (i >= shape.settings() * shape.classes * curves) return;
   const int64_t curve = i % curves, a = i / curves % shape.areas, row = i / curves / shape.areas;
   const int64_t k = row % shape.classes, t = row / shape.classes;
   finish_curve(task, k, a, t, curve);
@@ -322,18 +323,18 @@ __global__ void __launch_bounds__(kTile) finish_kernel(const __grid_constant__ C
     write_recall(task, k, a, t, m);
 }
 
-// Lanes are taken 64 at a time; what is left of a pass is in the samples and in the totals.
+// Settings are taken 64 at a time; what is left of a pass is in the samples and in the totals.
 int32_t launch_all(CurveTask& task, void* stream) {
-  const int64_t lanes = task.run.shape.lanes(), K = task.run.shape.classes;
-  const int64_t samples = lanes * task.run.shape.recalls * K * task.run.curves();
+  const int64_t settings = task.run.shape.settings(), K = task.run.shape.classes;
+  const int64_t samples = settings * task.run.shape.recalls * K * task.run.curves();
   const ClearTask zero{{reinterpret_cast<int64_t*>(task.run.precision),
                         reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
                        {samples, task.run.full ? samples : 0, 0, 0}};
   int32_t status = clear(zero, stream);
-  for (int64_t first = 0; first < lanes && status == 0; first += kPass) {
+  for (int64_t first = 0; first < settings && status == 0; first += kPass) {
     task.first = static_cast<int32_t>(first);
-    task.lanes = static_cast<int32_t>(lanes - first < kPass ? lanes - first : kPass);
-    const unsigned tiles = static_cast<unsigned>(task.tiles), columns = task.slots() * task.lanes;
+    task.settings = static_cast<int32_t>(settings - first < kPass ? settings - first : kPass);
+    const unsigned tiles = static_cast<unsigned>(task.tiles), columns = task.slots() * task.settings;
     status = VALOR_LAUNCH(collect_kernel, tiles, kTile, 0, stream, task);
     if (status == 0)
       status = VALOR_LAUNCH(scan_kernel, dim3(K, (columns + 31) / 32), dim3(32, kScanWarps), 0, stream, task);
@@ -342,7 +343,7 @@ int32_t launch_all(CurveTask& task, void* stream) {
                                        : VALOR_LAUNCH(raise_kernel<true>, tiles, kTile, 0, stream, task);
   }
   const unsigned blocks =
-      static_cast<unsigned>((lanes * K * task.run.curves() + kTile / 32 - 1) / (kTile / 32));
+      static_cast<unsigned>((settings * K * task.run.curves() + kTile / 32 - 1) / (kTile / 32));
   return status ? status : VALOR_LAUNCH(finish_kernel, blocks, kTile, 0, stream, task);
 }
 
@@ -371,7 +372,7 @@ VALOR_API int32_t valor_precision_recall_cuda(const uint8_t* records, const int6
                                               void* workspace, void* stream) {
   using namespace valor;
   const CurveSizes& s = *reinterpret_cast<const CurveSizes*>(sizes);
-  if (s.classes == 0 || s.shape().lanes() == 0) return 0;
+  if (s.classes == 0 || s.shape().settings() == 0) return 0;
   if (s.records > INT32_MAX) return kInvalidValue;
   CurveTask task = {};
   task.run = Accumulation{s.shape(),        records,   order,

@@ -241,7 +241,7 @@ def test_more_classes_than_guessed(accumulate: Accumulate, runs: list[ours.Guess
 def test_a_guess_stays_in_its_budget(
     accumulate: Accumulate, runs: list[ours.Guess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "CLASS_BUDGET", 3 * run._class_bytes(CHOICES))
+    monkeypatch.setattr(run, "CLASS_BUDGET", 24 * CHOICES.class_numbers())
     check(accumulate, tables_of(9, list(range(20)), 6))
     assert [guess.labels for guess in runs] == [3, 31]
 

@@ -51,15 +51,15 @@ def random_records(
 ) -> tuple[Tensor, Ordered, Tensor]:
     """Records of classes of the given sizes whose bits are random, their order, and positives ``[K, A]``."""
     rng = np.random.default_rng(seed)
-    lanes, total = shape.settings, sum(sizes)
-    rows = np.zeros((total, 13 + 2 * ((lanes + 7) // 8)), np.uint8)
+    settings, total = shape.settings, sum(sizes)
+    rows = np.zeros((total, 13 + 2 * ((settings + 7) // 8)), np.uint8)
     scores = np.round(rng.random(total), decimals)
     scores[rng.random(total) < 0.02] = -0.0
     rows[:, :8] = scores.view(np.uint8).reshape(-1, 8)
     rows[:, 8:12] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes).view(np.uint8).reshape(-1, 4)
     rows[:, 12] = rng.integers(0, shape.limits, total)
-    for at, share in ((13, matched), (13 + (lanes + 7) // 8, 0.3)):
-        bits = np.packbits(rng.random((total, lanes)) < share, axis=1, bitorder="little")
+    for at, share in ((13, matched), (13 + (settings + 7) // 8, 0.3)):
+        bits = np.packbits(rng.random((total, settings)) < share, axis=1, bitorder="little")
         rows[:, at : at + bits.shape[1]] = bits
     records = torch.from_numpy(rows[rng.permutation(total)])
     whole = torch.tensor([total])

@@ -245,7 +245,7 @@ class _Outputs:
 
     def __init__(self, choices: AccumulateChoices, rows: int, label_room: int, class_room: int) -> None:
         self.sizes = {"label_room": label_room, "class_room": class_room}
-        one_class = curve_shapes(choices, 1)
+        one_class = choices.curve_shapes(1)
         self.flat = {name: np.empty(class_room * int(np.prod(shape))) for name, shape in one_class.items()}
         self.words = {
             "labels": np.empty(label_room, np.int64),
@@ -265,7 +265,7 @@ class _Outputs:
         """The parts of the arrays that the run has filled."""
         curves = {
             name: self.flat[name][: int(np.prod(shape))].reshape(shape)
-            for name, shape in curve_shapes(choices, found.classes).items()
+            for name, shape in choices.curve_shapes(found.classes).items()
         }
         words, areas = self.words, choices.shape.areas
         totals = Totals.of(words["totals"])
@@ -277,14 +277,6 @@ class _Outputs:
             curves=Curves(**curves),
             means=self.means,
         )
-
-
-def curve_shapes(choices: AccumulateChoices, classes: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays of :class:`Curves` for K classes."""
-    shape = choices.shape
-    samples = (shape.thresholds, len(choices.recall_thresholds), classes, shape.areas, choices.curves)
-    recall = (shape.thresholds, classes, shape.areas, shape.limits)
-    return {"precision": samples, "recall": recall, "scores": samples if choices.full else (0,)}
 
 
 def accumulate(
@@ -356,5 +348,5 @@ def _first_room(choices: AccumulateChoices) -> tuple[int, int]:
     """Labels and classes that there is room for at first."""
     if choices.labels is not None:
         return len(choices.labels), min(1, len(choices.labels)) if choices.agnostic else len(choices.labels)
-    each = 8 * sum(int(np.prod(shape)) for shape in curve_shapes(choices, 1).values())
+    each = 8 * choices.class_numbers()
     return _ROOM, 1 if choices.agnostic else max(1, _ARRAY_ROOM // each)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 from array import array
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -88,7 +87,7 @@ class Guess:
         if choices.labels is not None:
             return cls.of(len(choices.labels))
         room, seen = FIRST_CLASSES, classes_seen.get(device, 0)
-        each = 1 if choices.agnostic else _class_bytes(choices)
+        each = 1 if choices.agnostic else 8 * choices.class_numbers()
         while room < seen:
             room = 2 * room + 1
         while room > 1 and room * each > CLASS_BUDGET:
@@ -178,18 +177,6 @@ def grid_table(recall_thresholds: NDArray[np.float64]) -> Rows:
     return np.concatenate((recall_thresholds[places].view(np.int64), places, least))
 
 
-def _samples(choices: AccumulateChoices, classes: int) -> tuple[int, ...]:
-    """Shape of the precision array."""
-    shape = choices.shape
-    return (shape.thresholds, len(choices.recall_thresholds), classes, shape.areas, choices.curves)
-
-
-def _class_bytes(choices: AccumulateChoices) -> int:
-    """Bytes of the arrays of one class."""
-    samples = math.prod(_samples(choices, 1)) * (2 if choices.full else 1)
-    return 8 * (samples + choices.shape.settings * choices.shape.limits)
-
-
 def enqueue(
     records: Records, choices: AccumulateChoices, guess: Guess, by_key: bool, error: Tensor | None = None
 ) -> Enqueued:
@@ -267,14 +254,9 @@ class _Stages:
 
     def curves(self, ties: int, order: Tensor, offsets: Tensor, positives: Tensor, classes: int) -> Curves:
         """Precision and recall with ties in one order."""
-        choices, shape = self._choices, self._choices.shape
-        samples = _samples(choices, classes)
+        choices = self._choices
         new = functools.partial(torch.empty, dtype=torch.float64, device=order.device)
-        curves = Curves(
-            new(samples),
-            new((shape.thresholds, classes, shape.areas, shape.limits)),
-            new(samples if choices.full else (0,)),
-        )
+        curves = Curves(**{name: new(shape) for name, shape in choices.curve_shapes(classes).items()})
         native.function("valor_cuda", "valor_precision_recall_cuda", "ppppppqqqppppp")(
             self._records.detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(),
             _address(self._sizes), self._words, self._constants.unconditional, choices.full, ties,

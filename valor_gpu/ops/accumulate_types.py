@@ -5,6 +5,7 @@ Row layouts: docs/design/001-detection-records.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -151,6 +152,17 @@ class AccumulateChoices:
     def curves(self) -> int:
         """C, the limits of the precision array."""
         return self.shape.limits if self.full else 1
+
+    def curve_shapes(self, classes: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the arrays of :class:`Curves` for K classes, by name."""
+        shape = self.shape
+        samples = (shape.thresholds, len(self.recall_thresholds), classes, shape.areas, self.curves)
+        recall = (shape.thresholds, classes, shape.areas, shape.limits)
+        return {"precision": samples, "recall": recall, "scores": samples if self.full else (0,)}
+
+    def class_numbers(self) -> int:
+        """How many numbers the arrays of :class:`Curves` hold for each class."""
+        return sum(map(math.prod, self.curve_shapes(1).values()))
 
     @property
     def tie_codes(self) -> list[int]:
