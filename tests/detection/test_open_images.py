@@ -420,3 +420,28 @@ def test_foreign_counts_are_checked() -> None:
                            (metric.given[0][1:], "given must have 12 rows, as images says, but has 11")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             OpenImagesAveragePrecision().merge_state({**metric.metric_state, "given": [wrong]})
+
+
+def test_nodes_that_hold_themselves_or_occur_often_end() -> None:
+    labels = {name: i for i, name in enumerate("abcdefghijklmnopqrstuvwxyz")}
+    itself: dict[str, Any] = {"LabelName": "a"}
+    itself["Subcategory"] = [{"LabelName": "b", "Subcategory": [itself]}]
+    with pytest.raises(InputError, match="hierarchy must have no cycle but 'a' -> 'b' -> 'a'"):
+        OpenImagesAveragePrecision(itself, labels)
+    node: dict[str, Any] = {"LabelName": "z"}
+    for name in "yxwvutsrqponmlkjihgfedcba":
+        node = {"LabelName": name, "Subcategory": [node, node, node]}
+    assert len(OpenImagesAveragePrecision(node, labels).hierarchy.ancestors[25]) == 25
+
+
+def test_empty_labels_of_another_dtype_round_no_verified_label() -> None:
+    label = 2**24 + 1
+    preds = [detections(), detections((A, 0.5, label))]
+    target = [{**ground_truths(), "positive_labels": torch.tensor([])}, ground_truths(positive_labels=[label])]
+    assert evaluated(preds, target).result().counts["unverified_detections"] == 0
+
+
+@pytest.mark.parametrize("key", ["positive_labels", "negative_labels"])
+def test_verified_labels_fit_in_int32(key: str) -> None:
+    with pytest.raises(InputError, match=rf"target\[0\]\['{key}'\]\[1\] must fit in int32"):
+        evaluated([detections((A, 0.5, 1))], [ground_truths(**{key: [3, 2**32 + 1]})])

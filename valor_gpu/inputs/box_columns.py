@@ -220,6 +220,17 @@ def _is_whole(tensor: Tensor, width: int | None) -> bool:
 
 
 def _joined(column: list[Tensor], side: str, key: str, width: int) -> Tensor:
+    """One tensor, whose dtype is that of the tensors that hold something: an empty one may be of any."""
+    whole = _concatenated(column, side, key, width)
+    if whole.dtype is column[0].dtype and column[0].numel():
+        return whole
+    filled = [t for t in column if t.numel()]
+    if all(t.dtype is whole.dtype for t in filled):
+        return whole
+    return _concatenated(filled, side, key, width)
+
+
+def _concatenated(column: list[Tensor], side: str, key: str, width: int) -> Tensor:
     if key == "area" and len(set(map(_DTYPE, column))) > 1:
         column = [t.double() for t in column]  # joining integers with float32 would round them
     try:

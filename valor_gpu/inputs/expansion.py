@@ -110,9 +110,8 @@ class Rows:
             device: where the labels are.
         """
         total = int(lengths.sum())
-        joined = (
-            torch.cat([part.reshape(-1) for part in labels]).long() if labels else torch.zeros(0, device=device).long()
-        )
+        filled = [part.reshape(-1) for part in labels if part.numel()]  # an empty one may be of any dtype
+        joined = torch.cat(filled).long() if filled else torch.zeros(0, dtype=torch.int64, device=device)
         image = to_device(torch.repeat_interleave(lengths), device)
         source = torch.arange(total, device=device)
         rows = cls(joined, image, source, torch.ones_like(source, dtype=torch.bool), lengths)

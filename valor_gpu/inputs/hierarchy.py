@@ -128,6 +128,7 @@ def _nested_parents(root: Mapping[str, Any], labels: Mapping[str, int] | None) -
     """Label to labels of its parents, from nested nodes."""
     parents: dict[int, set[int]] = {}
     nodes: list[tuple[Mapping[str, Any], int | None, str]] = [(root, None, "hierarchy")]
+    seen: set[int] = set()  # nodes that were walked: an object may stand in several places, or inside of itself
     while nodes:  # no recursion: a file may be nested deeper than Python's stack
         node, parent, where = nodes.pop()
         check_type(where, node, Mapping)  # type: ignore[type-abstract]
@@ -135,6 +136,9 @@ def _nested_parents(root: Mapping[str, Any], labels: Mapping[str, int] | None) -
         if node is not root or (name in labels if isinstance(name, str) and labels is not None else False):
             own = _label(name, labels, f"{where}['LabelName']")
             parents.setdefault(own, set()).update(() if parent is None else (parent,))
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         nodes += [(child, own, f"{where}['Subcategory'][{i}]") for i, child in _children(node, "Subcategory", where)]
         nodes += [(part, None, f"{where}['Part'][{i}]") for i, part in _children(node, "Part", where)]
     return parents

@@ -22,12 +22,15 @@ from valor_gpu.ops.error_codes import NO_ERROR, describe_box
 from valor_gpu.ops.match_batch import CROWD, GROUP, MatchBatch
 
 _BOX, _SCORE, _LABEL, _GT_BOX, _GT_LABEL, _FLAG = 1, 2, 3, 4, 5, 7
-_UNKNOWN_LABEL, _UNKNOWN_GT_LABEL, _UNKNOWN_POSITIVE, _UNKNOWN_NEGATIVE, _CONTRADICTION = range(24, 29)
+_UNKNOWN_LABEL, _UNKNOWN_GT_LABEL, _WIDE_POSITIVE, _WIDE_NEGATIVE = range(24, 28)
+_UNKNOWN_POSITIVE, _UNKNOWN_NEGATIVE, _CONTRADICTION = range(28, 31)
 _UNKNOWN = "must be a label of class_labels or of the hierarchy"
 _MESSAGES = {
     _FLAG: ("target", "is_group_of", "must be 0 or 1"),
     _UNKNOWN_LABEL: ("preds", "labels", _UNKNOWN),
     _UNKNOWN_GT_LABEL: ("target", "labels", _UNKNOWN),
+    _WIDE_POSITIVE: ("target", "positive_labels", "must fit in int32"),
+    _WIDE_NEGATIVE: ("target", "negative_labels", "must fit in int32"),
     _UNKNOWN_POSITIVE: ("target", "positive_labels", _UNKNOWN),
     _UNKNOWN_NEGATIVE: ("target", "negative_labels", _UNKNOWN),
     _CONTRADICTION: ("target", "negative_labels", "must not be one of the positive_labels of the image as well"),
@@ -191,8 +194,19 @@ class _Verified(NamedTuple):
         )
         both = contains(positive.keys(positive.labels).sort().values, negative.keys(negative.labels))
         error = torch.minimum(
-            positive.first_error({_UNKNOWN_POSITIVE: tables.unknown(positive.labels)}),
-            negative.first_error({_UNKNOWN_NEGATIVE: tables.unknown(negative.labels), _CONTRADICTION: both}),
+            positive.first_error(
+                {
+                    _WIDE_POSITIVE: wide(positive.labels),
+                    _UNKNOWN_POSITIVE: tables.unknown(positive.labels),
+                }
+            ),
+            negative.first_error(
+                {
+                    _WIDE_NEGATIVE: wide(negative.labels),
+                    _UNKNOWN_NEGATIVE: tables.unknown(negative.labels),
+                    _CONTRADICTION: both,
+                }
+            ),
         )
         everything = to_device(~says, device) if bool(says.any()) else None
         return cls(everything, positive, negative, error)
