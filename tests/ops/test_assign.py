@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.fuzz import seeds
@@ -240,3 +241,12 @@ def test_rooms_must_hold_the_rows_of_each_image(lengths: list[list[int]]) -> Non
     batch = MatchBatch(np.array(lengths), [boxes], [scores], [labels], gt_boxes=[boxes[:2]], gt_labels=[labels[:2]])
     with pytest.raises(InputError, match=r"detections must have \d rooms of 4 rows but have 8 rows, \[2, "):
         assign_arrays(replace(batch, room=4), MatchRule.make([0.5], [[0, 1e10]], [100]))
+
+
+@pytest.mark.parametrize("column", ["boxes", "scores", "gt_boxes", "image_ids"])
+def test_a_fake_tensor_among_real_ones_is_an_error(column: str) -> None:
+    """Its memory lies nowhere, so that no kernel may be given its address."""
+    batch = replace(one_image([SQUARE], [0.9], [SQUARE]), image_ids=[torch.tensor([5])])
+    fake = [FakeTensorMode().from_tensor(tensor) for tensor in getattr(batch, column)]
+    with pytest.raises(AssertionError, match="Please convert all Tensors to FakeTensors first"):
+        assign(replace(batch, **{column: fake}), MatchRule.make(*RULES["coco"]))

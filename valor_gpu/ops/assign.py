@@ -6,6 +6,8 @@ docs/design/001-detection-records.md; how it fits in: docs/design/004-one-matche
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.match_batch import (
+    COLUMNS,
     MatchBatch,
     Matched,
     MatchRule,
@@ -68,9 +71,16 @@ def assign(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> M
     return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, matched.error)))
 
 
+_PLAIN = {Tensor}
+_ALL_TENSORS = attrgetter(*COLUMNS, "image_ids")
+
+
 def _direct(batch: MatchBatch) -> bool:
-    """Whether the dispatcher would only pass the batch on to a kernel: its call costs as much as small images."""
-    if len(batch.labels) == 0 or type(batch.labels[0]) is not Tensor:
+    """Whether the dispatcher would only pass the batch on to a kernel: its call costs as much as small images.
+
+    Every tensor is looked at: the memory of a FakeTensor among real ones lies nowhere.
+    """
+    if len(batch.labels) == 0 or set(map(type, chain.from_iterable(_ALL_TENSORS(batch)))) != _PLAIN:
         return False
     library = {"cpu": "valor_cpu", "cuda": "valor_cuda"}.get(batch.labels[0].device.type)
     return (
