@@ -85,7 +85,7 @@ def explanation(name: str) -> str:
 
 def slow(name: str) -> str:
     """The warning at the first use of what library ``name`` would do."""
-    return f"{explanation(name)}; its plain Python definitions serve, slowly. {remedy(name)}"
+    return f"{explanation(name)}; its plain Python definitions serve, slowly: {remedy(name)}"
 
 
 @functools.cache
