@@ -36,7 +36,7 @@ _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 class MeanAveragePrecision(Metric[DetectionRecords]):
     """Computes mean average precision and recall of boxes: torchmetrics' interface, pycocotools' numbers.
 
-    ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 48 per
+    ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 64 per
     image, never boxes. Detections are ranked by (score, image key, index in the image), the key being
     ``target[i]["image_id"]`` or, without one, a hash of the image's own boxes: no batch size, batch order or world size
     changes a bit, and with ids the numbers are bit-identical to pycocotools. IoU thresholds and recall grid are numpy's
