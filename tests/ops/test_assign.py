@@ -18,6 +18,7 @@ from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
+    COLUMNS,
     HASHED,
     ID_ZERO,
     USER_INPUT,
@@ -235,7 +236,7 @@ def test_opcheck() -> None:
     torch.library.opcheck(torch.ops.valor_gpu.assign.default, arguments(batch, rule))
 
 
-@pytest.mark.parametrize("lengths", [[[2, 5], [1, 1]], [[2, 2, 2], [1, 1, 1]]])
+@pytest.mark.parametrize("lengths", [[[2, 5], [1, 1]], [[2, 2, 2], [1, 1, 1]], [[2, -1], [1, 1]]])
 def test_rooms_must_hold_the_rows_of_each_image(lengths: list[list[int]]) -> None:
     boxes, scores, labels = np.ones((8, 4)), np.ones(8), np.zeros(8, np.int64)
     batch = MatchBatch(np.array(lengths), [boxes], [scores], [labels], gt_boxes=[boxes[:2]], gt_labels=[labels[:2]])
@@ -250,3 +251,13 @@ def test_a_fake_tensor_among_real_ones_is_an_error(column: str) -> None:
     fake = [FakeTensorMode().from_tensor(tensor) for tensor in getattr(batch, column)]
     with pytest.raises(AssertionError, match="Please convert all Tensors to FakeTensors first"):
         assign(replace(batch, **{column: fake}), MatchRule.make(*RULES["coco"]))
+
+
+@pytest.mark.parametrize("column", ["boxes", "scores", "gt_boxes"])
+def test_columns_that_kernels_read_are_there(column: str) -> None:
+    batch, rule = one_image([SQUARE], [0.9], [SQUARE]), MatchRule.make(*RULES["coco"])
+    lacking = {name: [tensor.numpy() for tensor in getattr(batch, name)] for name in COLUMNS} | {column: []}
+    with pytest.raises(InputError, match=f"{column} must have 1 rows, one for each label, but is absent"):
+        assign(replace(batch, **{column: []}), rule)
+    with pytest.raises(InputError, match=f"{column} must have 1 rows, one for each label, but is absent"):
+        assign_arrays(replace(batch, lengths=batch.lengths.numpy(), **lacking), rule)

@@ -33,6 +33,8 @@ from valor_gpu.ops.match_batch import (
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES, NUMPY_INT_TYPES
 
 _LABELS = {DETECTIONS: "labels", GROUND_TRUTHS: "gt_labels"}
+_PAIR_COLUMNS = ("scores", "labels", "gt_labels")
+_BOX_COLUMNS = ("boxes", "gt_boxes", *_PAIR_COLUMNS)
 _DTYPES = {
     FLOATS: ("float16", "bfloat16", "float32", "float64"),
     INTEGERS: ("int8", "uint8", "int16", "int32", "int64", "bool"),
@@ -155,7 +157,20 @@ def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int],
         words[side] = kept[labels].shape[0] if labels in kept else 0
     for name, whole in kept.items():
         _check_shape(name, whole.shape, words)
+    check_present(batch, words)
     return types
+
+
+def check_present(batch: MatchBatch, rows: Mapping[str, int]) -> None:
+    """Raises unless the columns that every kernel reads are there.
+
+    Args:
+        batch: the images.
+        rows: how many ``DETECTIONS`` and ``GROUND_TRUTHS`` it has.
+    """
+    for name in _BOX_COLUMNS if batch.pairs is None else _PAIR_COLUMNS:
+        if rows[COLUMNS[name].side] and not getattr(batch, name):
+            raise InputError(f"{name} must have {rows[COLUMNS[name].side]} rows, one for each label, but is absent")
 
 
 def _check_shape(name: str, shape: Sequence[int], words: Mapping[str, int]) -> None:
@@ -194,7 +209,11 @@ def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:
     """Counts the rows that are used where every image has a room; raises where one needs more, or there are others."""
     words["room"], words["gt_room"] = batch.room, batch.gt_room
     for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), np.asarray(batch.lengths)):
-        if room and len(lengths) and (words[side] != len(lengths) * room or int(lengths.max()) > room):
+        if (
+            room
+            and len(lengths)
+            and (words[side] != len(lengths) * room or not 0 <= int(lengths.min()) <= int(lengths.max()) <= room)
+        ):
             raise InputError(
                 f"{side} must have {len(lengths)} rooms of {room} rows but have {words[side]} rows, {lengths.tolist()}"
             )

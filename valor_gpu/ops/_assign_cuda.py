@@ -92,9 +92,11 @@ def _check_rows(batch: MatchBatch, rows: tuple[int, int, int], rule: MatchRule) 
         need = rows[int(column.side != DETECTIONS)]
         if len(tensors := getattr(batch, name)) == 1 and tensors[0].shape[0] != need:
             raise InputError(f"{name} must have {need} rows, as lengths say, but has {tensors[0].shape[0]}")
+    by_side = dict(zip((DETECTIONS, GROUND_TRUTHS), rows))
+    _assign_cpu.check_present(batch, by_side)
     if batch.pairs is not None:
         present = {name for name in COLUMNS if getattr(batch, name)}
-        _assign_cpu.check_pairs(batch.pairs, present, dict(zip((DETECTIONS, GROUND_TRUTHS), rows)), rule)
+        _assign_cpu.check_pairs(batch.pairs, present, by_side, rule)
 
 
 def _tensors(batch: MatchBatch) -> dict[str, Sequence[Tensor]]:
