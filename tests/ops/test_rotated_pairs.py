@@ -236,3 +236,28 @@ def test_opcheck() -> None:
     torch.library.opcheck(
         torch.ops.valor_gpu.rotated_pairs.default, given, test_utils=("test_schema", "test_faketensor")
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("boxes", lambda a: a[:, :-1], r"boxes must have shape \[3, 5\] but has \[3, 4\]"),
+        ("gt_boxes", lambda a: a.astype(">f8"), "gt_boxes must be floating but is >f8"),
+        ("labels", lambda a: a.astype(object), "labels must be integer but is object"),
+        ("labels", lambda a: a.astype(np.float64), "labels must be integer but is float64"),
+        ("counts", lambda a: a.astype(np.int32), "counts must be int64 but is int32"),
+        ("gt_counts", lambda a: a[:1], r"gt_counts must have shape \[2\] but has \[1\]"),
+        ("lengths", lambda a: a - np.array([[2, -2], [0, 0]]), "lengths must be at least 0"),
+    ],
+)
+def test_what_is_read_by_address_is_checked(name: str, change: Callable[[Any], Any], message: str) -> None:
+    rows, labels, counts = np.ones((3, 5)), np.zeros(3, np.int64), np.ones(2, np.int64)
+    batch = MatchBatch(
+        np.array([[1, 2], [2, 1]]), [rows], [labels + 0.5], [labels], gt_boxes=[rows], gt_labels=[labels],
+        counts=counts, gt_counts=counts, box_format=DEGREES, gt_box_format=DEGREES,
+    )  # fmt: skip
+    assert _rotated_cpu.rotated_pairs(batch, 0.5).pairs is not None
+    given = getattr(batch, name)
+    changed = [change(given[0])] if isinstance(given, list) else change(given)
+    with pytest.raises(InputError, match=message):
+        _rotated_cpu.rotated_pairs(replace(batch, **{name: changed}), 0.5)

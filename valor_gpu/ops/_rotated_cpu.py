@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops._assign_cpu import NUMPY, Access
+from valor_gpu.ops._assign_cpu import NUMPY, Access, check_dtype
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.match_batch import MatchBatch, Pairs
+from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Pairs
 
 QUAD_BYTES = 128
 """Size of Quad in csrc/core/quads.h."""
@@ -94,8 +94,13 @@ def first_rows(lengths: Any) -> NDArray[np.int64]:
 
     Args:
         lengths: int64 ``[2, I]``.
+
+    Raises:
+        InputError: an image has fewer than 0 rows.
     """
     sizes = np.asarray(lengths, np.int64)
+    if sizes.size and sizes.min() < 0:
+        raise InputError(f"lengths must be at least 0 but are {sizes.tolist()}")
     firsts = np.zeros((3, sizes.shape[1] + 1), np.int64)
     np.cumsum((*sizes, sizes[0] * sizes[1]), axis=1, out=firsts[:, 1:])
     return firsts
@@ -179,7 +184,7 @@ class Columns(NamedTuple):
 
 
 def columns(batch: MatchBatch, rows: Sequence[int], access: Access) -> Columns:
-    """Joins the columns of a batch; raises :class:`InputError` where they differ in rows from its lengths."""
+    """Joins the columns of a batch; raises :class:`InputError` where one is not what C++ reads for its lengths."""
     widths = {"boxes": columns_of(batch.box_format), "gt_boxes": columns_of(batch.gt_box_format)}
     names = ("boxes", "gt_boxes", "labels", "gt_labels", "gt_flags")
     arrays = {name: _whole(getattr(batch, name), widths.get(name, 1), access) for name in names}
@@ -187,12 +192,25 @@ def columns(batch: MatchBatch, rows: Sequence[int], access: Access) -> Columns:
         need, got = rows[name.startswith("gt_")], 0 if array is None else int(array.shape[0])
         if got != need and not (array is None and name == "gt_flags"):
             raise InputError(f"{name} must have {need} rows, the sum of lengths, but has {got}")
+        if array is not None:
+            _check_values(name, array, widths.get(name, 1))
     for name in ("counts", "gt_counts"):
-        count = getattr(batch, name)
+        count, images = getattr(batch, name), batch.lengths.shape[1]
         arrays[name] = None if count is None else access.contiguous(count)
+        if count is not None:
+            check_dtype(name, count.dtype, "int64")
+            if tuple(count.shape) != (images,):
+                raise InputError(f"{name} must have shape [{images}] but has {list(count.shape)}")
     addresses = {name: 0 if array is None else access.address(array) for name, array in arrays.items()}
     codes = {name: 0 if array is None else access.codes[array.dtype] for name, array in arrays.items()}
     return Columns(arrays, addresses, codes)
+
+
+def _check_values(name: str, array: Any, width: int) -> None:
+    """Raises unless a column has a dtype that C++ knows, and ``width`` values in a row."""
+    check_dtype(name, array.dtype, COLUMNS[name].dtype)
+    if width > 1 and array.shape[0] and tuple(array.shape[1:]) != (width,):
+        raise InputError(f"{name} must have shape [{array.shape[0]}, {width}] but has {list(array.shape)}")
 
 
 def _whole(parts: Sequence[Any], width: int, access: Access) -> Any:
