@@ -175,6 +175,12 @@ def test_opcheck(sizes: list[tuple[int, int]]) -> None:
 A = torch.zeros(2, 4)
 
 
+def test_iou_has_no_gradient() -> None:
+    assert not box_iou(A.clone().requires_grad_(), A).requires_grad
+    sides = [Ragged.from_list([A.clone().requires_grad_()]) for _ in range(2)]
+    assert not box_iou(*sides).values.requires_grad
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "said"),
     [
@@ -182,6 +188,8 @@ A = torch.zeros(2, 4)
         ((A, A.long()), {}, "boxes2 must have dtype .*float64 but got torch.int64"),
         ((A, A), {"box_format": "yxyx"}, "box_format must be one of 'xyxy', 'xywh', 'cxcywh' but got 'yxyx'"),
         ((A, A), {"crowd": torch.zeros(3, dtype=torch.bool)}, r"crowd must have shape \[2\] but got \[3\]"),
+        ((A, A.to_sparse()), {}, "boxes2 must be a dense tensor but is torch.sparse_coo"),
+        ((A, A), {"crowd": [True, False]}, "crowd must be Tensor but got list"),
         ((A, A), {"crowd": torch.zeros(2)}, "crowd must have dtype torch.bool but got torch.float32"),
         ((A, A.to("meta")), {}, "boxes2 must be on cpu like boxes1 but is on meta"),
         ((A, [A]), {}, "boxes2 must be Tensor but got list"),

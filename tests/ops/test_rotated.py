@@ -355,6 +355,10 @@ BOX, QUAD = torch.tensor([[5.0, 5, 4, 2, 30]]), torch.tensor([[0.0, 0, 4, 0, 4, 
         (BOX, {"box_format": "cxcywh"}, "box_format must be one of 'xyxyxyxy', 'cxcywha' but got 'cxcywh'"),
         (BOX, {"angle_unit": "grad"}, "angle_unit must be one of 'degrees', 'radians' but got 'grad'"),
         (BOX, {"angle_direction": "cw"}, "angle_direction must be one of 'counterclockwise', 'clockwise' but got 'cw'"),
+        (QUAD, {"box_format": "xyxyxyxy", "angle_unit": "radians"},
+         "angle_unit must be 'degrees' but got 'radians': only box_format='cxcywha' has angles"),
+        (BOX.to_sparse(), {}, r"boxes1 must be a dense tensor but is torch.sparse_coo"),
+        (BOX, {"crowd": [True]}, "crowd must be Tensor but got list"),
         (BOX.long(), {}, "boxes1 must have dtype .*float64 but got torch.int64"),
         (BOX.tolist(), {}, "boxes1 must be Tensor but got list"),
         (BOX, {"crowd": torch.zeros(2, dtype=torch.bool)}, r"crowd must have shape \[1\] but got \[2\]"),
@@ -367,6 +371,10 @@ BOX, QUAD = torch.tensor([[5.0, 5, 4, 2, 30]]), torch.tensor([[0.0, 0, 4, 0, 4, 
 def test_errors_name_the_argument_and_the_row(boxes: Any, kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         rotated_box_iou(boxes, QUAD if kwargs.get("box_format") == "xyxyxyxy" else BOX, **kwargs)
+
+
+def test_iou_has_no_gradient() -> None:
+    assert not rotated_box_iou(BOX.clone().requires_grad_(), BOX).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

@@ -109,7 +109,7 @@ def choose_geometry(iou_type: tuple[str, ...], box_format: str, angle_unit: str,
         check_choice("box_format", box_format, BOX_FORMATS)
     usual = {"angle_unit": (angle_unit, "degrees"), "angle_direction": (angle_direction, "counterclockwise")}
     for name, (value, default) in usual.items():
-        if value != default and not (rotated and box_format == "cxcywha"):
+        if value != default and not rotated:
             raise InputError(f"{name} must be {default!r} but got {value!r}: only iou_type='rotated' with"
                              f" box_format='cxcywha' has angles")  # fmt: skip
     return RotatedBoxes(code) if rotated else UprightBoxes(box_format)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.checks import check_choice, check_dense, check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
@@ -30,7 +30,7 @@ def box_iou(
 
     Boxes become xywh in their own dtype (at least float32), then float64, in which all else is computed. Boxes that
     do not overlap have IoU 0, also if their area is 0 or negative. A NaN coordinate is passed over by minimum and
-    maximum, as in pycocotools; filter such boxes before.
+    maximum, as in pycocotools; filter such boxes before. The IoU has no gradient.
 
     Args:
         boxes1: float16, bfloat16, float32 or float64 ``[N, 4]``, or a :class:`Ragged` of such segments.
@@ -43,7 +43,7 @@ def box_iou(
         float64 ``[N, M]``; or a Ragged whose segment s is float64 ``[n_s * m_s]``, row by row.
 
     Raises:
-        InputError: on a shape, dtype, device or number of segments other than the above.
+        InputError: on a shape, dtype, device or number of segments other than the above, or a sparse tensor.
 
     Example:
         >>> box_iou(torch.tensor([[0.0, 0.0, 2.0, 2.0]]), torch.tensor([[1.0, 0.0, 3.0, 2.0], [0.0, 0.0, 2.0, 2.0]]))
@@ -56,23 +56,27 @@ def box_iou(
     if isinstance(boxes1, Ragged) and isinstance(boxes2, Ragged):
         if len(boxes1) != len(boxes2):
             raise InputError(f"boxes2 must have {len(boxes1)} segments like boxes1 but has {len(boxes2)}")
-        _check_rows(boxes1.values, boxes2.values, crowd)
+        check_box_sets(boxes1.values, boxes2.values, crowd, 4)
         lengths = boxes1.lengths * boxes2.lengths
         offsets = _offsets((boxes1.lengths, boxes2.lengths, lengths))
-        return Ragged(_OP(boxes1.values, boxes2.values, offsets, crowd, code), lengths)
+        return Ragged(_OP(boxes1.values.detach(), boxes2.values.detach(), offsets, crowd, code), lengths)
     assert isinstance(boxes1, Tensor) and isinstance(boxes2, Tensor)
-    _check_rows(boxes1, boxes2, crowd)
+    check_box_sets(boxes1, boxes2, crowd, 4)
     n, m = boxes1.shape[0], boxes2.shape[0]
-    values: Tensor = _OP(boxes1, boxes2, torch.tensor([[0, n], [0, m], [0, n * m]]), crowd, code)
+    values: Tensor = _OP(boxes1.detach(), boxes2.detach(), torch.tensor([[0, n], [0, m], [0, n * m]]), crowd, code)
     return values.view(n, m)
 
 
-def _check_rows(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None) -> None:
+def check_box_sets(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, width: int) -> None:
+    """Raises :class:`InputError` unless these are two sets of boxes of ``width`` numbers, and flags of the second."""
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
-        check_shape(name, boxes, (None, 4))
+        check_shape(name, boxes, (None, width))
         check_dtype(name, boxes, FLOAT_TYPES)
+        check_dense(name, boxes)
     check_same_device(("boxes1", "boxes2"), (boxes1, boxes2))
     if crowd is not None:
+        check_type("crowd", crowd, Tensor)
+        check_dense("crowd", crowd)
         check_shape("crowd", crowd, (boxes2.shape[0],))
         check_dtype("crowd", crowd, (torch.bool,))
         check_same_device(("boxes1", "crowd"), (boxes1, crowd))

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.errors import InputError
 from valor_gpu.ops import _rotated_cpu, _rotated_pairs_reference
 from valor_gpu.ops import _rotated_reference as definition
 from valor_gpu.ops._assign_cpu import Access
@@ -37,6 +38,7 @@ from valor_gpu.ops._rotated_cpu import (
     prepare_side,
     stored,
 )
+from valor_gpu.ops.boxes import check_box_sets
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule, Pairs
@@ -70,14 +72,14 @@ def rotated_box_iou(
     no finite row gives NaN. Boxes whose edges are parallel to the axes have the IoU of :func:`box_iou` of their float64
     ``cxcywh`` or ``xyxy``, to the last bit but never above 1. Exchanging the two sides changes no bit, nor does an
     angle that is exactly 360 degrees larger. In degrees these are Detectron2's ``RotatedBoxes`` and torchvision's
-    ``CXCYWHR``; MMRotate's boxes are in radians and clockwise.
+    ``CXCYWHR``; MMRotate's boxes are in radians and clockwise. The IoU has no gradient.
 
     Args:
         boxes1: float16, bfloat16, float32 or float64 ``[N, 5]`` or ``[N, 8]``.
         boxes2: likewise with M rows, on the same device.
         box_format: ``cxcywha``, centre, width, height (at least 0) and angle; or ``xyxyxyxy``, the corners of a convex
             quadrilateral one after another in either direction. Both sides have this format.
-        angle_unit: ``degrees`` or ``radians``.
+        angle_unit: ``degrees`` or ``radians``, of ``cxcywha``.
         angle_direction: ``counterclockwise`` or ``clockwise``, as seen in the image, where y grows downwards.
         crowd: bool ``[M]``: IoU with a crowd region is intersection over the area of the box of ``boxes1``.
 
@@ -85,9 +87,9 @@ def rotated_box_iou(
         float64 ``[N, M]``.
 
     Raises:
-        InputError: on other shapes, dtypes or devices, or naming the first row that is not finite, has a negative width
-            or height, or whose corners are not those of a convex quadrilateral by more than rounding. On CUDA this
-            check synchronises with the device.
+        InputError: on other shapes, dtypes or devices, a sparse tensor, or naming the first row that is not finite, has
+            a negative width or height, or whose corners are not those of a convex quadrilateral by more than rounding.
+            On CUDA this check synchronises with the device.
 
     Example:
         >>> square = torch.tensor([[0.0, 0.0, 2.0, 2.0, 0.0]])
@@ -97,14 +99,8 @@ def rotated_box_iou(
     code = checked_format(box_format, angle_unit, angle_direction)
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         check_type(name, boxes, Tensor)
-        check_shape(name, boxes, (None, columns_of(code)))
-        check_dtype(name, boxes, FLOAT_TYPES)
-    check_same_device(("boxes1", "boxes2"), (boxes1, boxes2))
-    if crowd is not None:
-        check_shape("crowd", crowd, (boxes2.shape[0],))
-        check_dtype("crowd", crowd, (torch.bool,))
-        check_same_device(("boxes1", "crowd"), (boxes1, crowd))
-    iou, error = _IOU(boxes1, boxes2, crowd, code)
+    check_box_sets(boxes1, boxes2, crowd, columns_of(code))
+    iou, error = _IOU(boxes1.detach(), boxes2.detach(), crowd, code)
     raise_error(error, _describe_row)
     return iou  # type: ignore[no-any-return]
 
@@ -139,6 +135,12 @@ def checked_format(box_format: str, angle_unit: str, angle_direction: str) -> in
     check_choice("box_format", box_format, ROTATED_FORMATS)
     check_choice("angle_unit", angle_unit, ANGLE_UNITS)
     check_choice("angle_direction", angle_direction, ANGLE_DIRECTIONS)
+    if box_format != "cxcywha":
+        for name, value, usual in (
+            ("angle_unit", angle_unit, ANGLE_UNITS[0]), ("angle_direction", angle_direction, ANGLE_DIRECTIONS[0])
+        ):  # fmt: skip
+            if value != usual:
+                raise InputError(f"{name} must be {usual!r} but got {value!r}: only box_format='cxcywha' has angles")
     return format_code(box_format, angle_unit, angle_direction)
 
 
