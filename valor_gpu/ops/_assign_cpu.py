@@ -146,6 +146,8 @@ def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int],
         parts = getattr(batch, name)
         if not parts:
             continue
+        if len(parts) == 1:
+            check_sizes((parts[0].shape[0], 0, 0), batch.lengths)  # before a copy that memory may not hold
         kept[name] = whole = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
         dtype = whole.dtype
         check_dtype(name, dtype, column.dtype)
