@@ -294,6 +294,7 @@ def accumulate(
     Raises:
         InputError: an image id came with two different ground truths, or images name other rows than the tables have.
     """
+    choices.shape.check_tables(detections, ground_truths, images)
     fields, _kept = _inputs(detections, ground_truths, images, choices)
     fields["threads"] = native.threads() if threads is None else threads
     label_room, class_room = _first_room(choices)

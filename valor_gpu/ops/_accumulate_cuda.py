@@ -50,6 +50,7 @@ def accumulate(
     Raises:
         InputError: tensors on several devices, 2**31 rows or more, images with other rows than the tables have.
     """
+    choices.shape.check_tables(detections, ground_truths, images)
     records = Records(*(tensor.contiguous() for tensor in (detections, ground_truths, images)))
     check_same_device(Records._fields, records)
     _check_sizes(records)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
-from valor_gpu.ops.match_batch import MatchRule
+from valor_gpu.errors import InputError
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS, MatchRule
 
 TIE_ORDERS = ("given", "highest", "lowest")
 """Orders of tied scores: as given, true positives first (highest precision) or last. TieOrder in csrc/core/curves.h."""
@@ -39,6 +40,16 @@ class RecordShape:
     def settings(self) -> int:
         """T x A, setting ``s = a * T + t``."""
         return self.thresholds * self.areas
+
+    def check_tables(self, detections: Any, ground_truths: Any, images: Any) -> None:
+        """Raises :class:`InputError` unless the tables have the columns of such records; takes arrays and tensors."""
+        row, gt_row = 13 + 2 * ((self.settings + 7) // 8), 4 + (self.areas + 2 + 7) // 8
+        needs = (("uint8", row), ("uint8", gt_row), ("int64", len(IMAGE_COLUMNS)))
+        tables = {"detections": detections, "ground_truths": ground_truths, "images": images}
+        for (name, table), (dtype, columns) in zip(tables.items(), needs):
+            found = str(table.dtype).removeprefix("torch.")
+            if found != dtype or tuple(table.shape[1:]) != (columns,):
+                raise InputError(f"{name} must be {dtype} [N, {columns}] but is {found} {list(table.shape)}")
 
 
 class LabelCounts(NamedTuple):
@@ -147,6 +158,13 @@ class AccumulateChoices:
             check_choice("ties", None, TIE_ORDERS)
         for order in self.ties:
             check_choice("ties", order, TIE_ORDERS)
+        for name, array in (("labels", self.labels), ("images", self.images)):
+            if array is not None and (array.dtype != np.int64 or array.ndim != 1):
+                raise InputError(f"choices.{name} must be int64 [N] but is {array.dtype} {list(array.shape)}")
+        if self.labels is not None and not bool((self.labels[1:] > self.labels[:-1]).all()):
+            raise InputError("choices.labels must ascend, each label once")
+        if self.images is not None and len(np.unique(self.images)) < len(self.images):
+            raise InputError("choices.images must name each row of images at most once")
 
     @property
     def curves(self) -> int:
