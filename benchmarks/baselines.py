@@ -78,15 +78,15 @@ def _drop_in(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
 
 def _files_to_ap(coco: Any, evaluator: Any, files: Files, clock: Clock) -> Finish:
     with clock.phase("load_truth"):
-        truth = coco(str(files.gt))
+        ground_truth = coco(str(files.gt))
     with clock.phase("load_found"):
-        found = truth.loadRes(str(files.dt))
-    return _evaluate(evaluator, truth, found, clock)
+        found = ground_truth.loadRes(str(files.dt))
+    return _evaluate(evaluator, ground_truth, found, clock)
 
 
-def _evaluate(evaluator: Any, truth: Any, found: Any, clock: Clock) -> Finish:
+def _evaluate(evaluator: Any, ground_truth: Any, found: Any, clock: Clock) -> Finish:
     with clock.phase("evaluate"):
-        run = evaluator(truth, found, "bbox")
+        run = evaluator(ground_truth, found, "bbox")
         run.evaluate()
     with clock.phase("accumulate"):
         run.accumulate()
@@ -227,9 +227,9 @@ def _start_arrays(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
 
             def run(clock: Clock) -> Finish:
                 with clock.phase("load"):
-                    truth = _indexed(coco, data)
-                    found = truth.loadRes(results)
-                return _evaluate(evaluator, truth, found, clock)
+                    ground_truth = _indexed(coco, data)
+                    found = ground_truth.loadRes(results)
+                return _evaluate(evaluator, ground_truth, found, clock)
 
             return run
 
@@ -241,10 +241,10 @@ def _start_arrays(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
 def _indexed(coco: Any, data: dict[str, Any]) -> Any:
     if not coco.__module__.startswith("pycocotools"):
         return coco(data)
-    truth = coco()
-    truth.dataset = data
-    truth.createIndex()
-    return truth
+    ground_truth = coco()
+    ground_truth.dataset = data
+    ground_truth.createIndex()
+    return ground_truth
 
 
 def _start_hotcoco_columns() -> Prepare:
@@ -259,9 +259,9 @@ def _start_hotcoco_columns() -> Prepare:
 
         def run(clock: Clock) -> Finish:
             with clock.phase("load"):
-                truth = coco.from_arrays(*heads, keys, names, scene.gt_box, area=areas, iscrowd=crowds)
-                found = truth.load_res(results)
-            return _evaluate(evaluator, truth, found, clock)
+                ground_truth = coco.from_arrays(*heads, keys, names, scene.gt_box, area=areas, iscrowd=crowds)
+                found = ground_truth.load_res(results)
+            return _evaluate(evaluator, ground_truth, found, clock)
 
         return run
 
@@ -278,9 +278,9 @@ def _start_hotcoco_stream() -> Prepare:
         batches: list[tuple[list[Any], list[Any], Array]] = []
         for first in range(0, len(heads), BATCH):
             last = min(first + BATCH, len(heads))
-            truths = list(formats.gt_objects(scene, gt_ends[first], gt_ends[last]))
+            ground_truths = list(formats.gt_objects(scene, gt_ends[first], gt_ends[last]))
             found = formats.results_array(scene, slice(dt_ends[first], dt_ends[last]))
-            batches.append((heads[first:last], truths, found))
+            batches.append((heads[first:last], ground_truths, found))
 
         def run(clock: Clock) -> Finish:
             stream = kind(names, "bbox")

@@ -77,11 +77,11 @@ def test_rotated_iou(benchmark: Any, scene: BoxDataset, library: str) -> None:
     benchmark.extra_info["pairs"] = shared.size
 
 
-@pytest.mark.parametrize("side", ["truth", "found"])
+@pytest.mark.parametrize("side", ["gt", "found"])
 def test_json(benchmark: Any, files: formats.Files, side: str) -> None:
     path: Path = getattr(files, side)
     value = json.loads(path.read_text())
-    if side == "truth":
+    if side == "gt":
         got: Any = benchmark(read_ground_truth, path)
         expected: Any = columns_from_dataset(value)
     else:

@@ -33,8 +33,8 @@ _PROGRAM = """\
 import sys
 from {coco} import COCO
 from {evaluator} import {name} as Evaluator
-truth = COCO(sys.argv[1])
-run = Evaluator(truth, truth.loadRes(sys.argv[2]), "bbox")
+ground_truth = COCO(sys.argv[1])
+run = Evaluator(ground_truth, ground_truth.loadRes(sys.argv[2]), "bbox")
 run.evaluate()
 run.accumulate()
 run.summarize()

@@ -21,25 +21,25 @@ def dataset(scene: Scene, first_annotation: int = 1) -> tuple[dict[str, Any], li
     """COCO ground truth and results of a scene; image i has id 3 + 7 i, label k is category 3 k + 1."""
     images = [{"id": FIRST_ID + ID_STEP * i, "width": 300, "height": 300} for i in range(len(scene.labels))]
     names = {int(label) for labels in (*scene.labels, *scene.gt_labels) for label in labels}
-    truths: list[dict[str, Any]] = []
+    gts: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for image, i in zip(images, range(len(scene.labels))):
         columns = (scene.gt_boxes[i], scene.gt_labels[i], scene.crowds[i], scene.areas[i])
         for box, label, crowd, area in zip(*(column.tolist() for column in columns)):
-            truths.append({"id": first_annotation + len(truths), "image_id": image["id"], "category_id": 3 * label + 1,
+            gts.append({"id": first_annotation + len(gts), "image_id": image["id"], "category_id": 3 * label + 1,
                            "bbox": box, "area": area, "iscrowd": crowd})  # fmt: skip
         columns = (scene.boxes[i], scene.scores[i], scene.labels[i])
         for box, score, label in zip(*(column.tolist() for column in columns)):
             results.append({"image_id": image["id"], "category_id": 3 * label + 1, "bbox": box, "score": score})
     categories = [{"id": 3 * name + 1, "name": str(name)} for name in sorted(names)]
-    return {"images": images, "categories": categories, "annotations": truths, "info": {}}, results
+    return {"images": images, "categories": categories, "annotations": gts, "info": {}}, results
 
 
-def evaluated(truth: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
+def evaluated(ground_truth: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
     """pycocotools after evaluate, accumulate and, where the parameters allow it, summarize."""
     with contextlib.redirect_stdout(io.StringIO()):
         coco = COCO()
-        coco.dataset = copy.deepcopy(truth)
+        coco.dataset = copy.deepcopy(ground_truth)
         coco.createIndex()
         evaluator = COCOeval(coco, coco.loadRes(copy.deepcopy(results)), "bbox")
         for name, value in params.items():
@@ -61,7 +61,7 @@ def scored_scene(seed: int, **options: Any) -> Scene:
 
 
 def flags(scene: Scene, first_annotation: int = 1) -> list[torch.Tensor]:
-    """Truth flags of a scene; annotation ids count up over the images from ``first_annotation``."""
+    """Flags of the ground truths of a scene; annotation ids count up over the images from ``first_annotation``."""
     out, at = [], first_annotation
     for crowd in scene.crowds:
         ids = torch.arange(at, at + len(crowd))

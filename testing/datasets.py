@@ -62,7 +62,7 @@ CASES = {
 }
 
 
-class Truths(NamedTuple):
+class GroundTruths(NamedTuple):
     """Ground truths by image: ids ``[I]``, sizes ``[I, 2]``, category ids ``[K]``; then positions, not ids, ``[G]``."""
 
     image_ids: Array
@@ -120,15 +120,15 @@ def make(case: Case, images: int | None = None, seed: int = 0) -> BoxDataset:
     """Generate a dataset; ``images`` replaces the number of the case."""
     rng = np.random.default_rng(seed)
     count = images or case.images
-    truths = _resampled(rng, _real(), case, count) if case.classes else _subset(rng, _real(), count)
-    found = _found(rng, truths, case.limit)
-    return BoxDataset(*truths[:3], *truths[3:], *found)
+    gts = _resampled(rng, _real(), case, count) if case.classes else _subset(rng, _real(), count)
+    found = _found(rng, gts, case.limit)
+    return BoxDataset(*gts[:3], *gts[3:], *found)
 
 
 # ------------------------------------------------------------------------------------------------------ ground truths
 
 
-def _real() -> Truths:
+def _real() -> GroundTruths:
     """All 36,781 boxes of val2017; see examples/data/NOTICE.md for source and licence."""
     with gzip.open(REAL_BOXES) as file:
         data = json.load(file)
@@ -137,7 +137,7 @@ def _real() -> Truths:
     category_ids = np.sort([category["id"] for category in data["categories"]])
     image = np.searchsorted(image_ids, [row["image_id"] for row in rows])
     order = np.argsort(image, kind="stable")
-    return Truths(
+    return GroundTruths(
         image_ids,
         np.array([[image["width"], image["height"]] for image in images], float),
         category_ids,
@@ -148,7 +148,7 @@ def _real() -> Truths:
     )
 
 
-def _subset(rng: Random, real: Truths, images: int) -> Truths:
+def _subset(rng: Random, real: GroundTruths, images: int) -> GroundTruths:
     """Some images with all their ground truths."""
     if images >= len(real.image_ids):
         return real
@@ -156,10 +156,10 @@ def _subset(rng: Random, real: Truths, images: int) -> Truths:
     rows = np.isin(real.image, kept)
     image = np.searchsorted(kept, real.image[rows])
     parts = (column[rows] for column in (real.category, real.box, real.crowd))
-    return Truths(real.image_ids[kept], real.sizes[kept], real.category_ids, image, *parts)
+    return GroundTruths(real.image_ids[kept], real.sizes[kept], real.category_ids, image, *parts)
 
 
-def _resampled(rng: Random, real: Truths, case: Case, images: int) -> Truths:
+def _resampled(rng: Random, real: GroundTruths, case: Case, images: int) -> GroundTruths:
     """Real boxes, relative to their image, moved and scaled a little into new images with Zipf class frequencies."""
     relative = (real.box / np.tile(real.sizes[real.image], 2))[~real.crowd]
     sizes = _IMAGE_SIZES[rng.integers(0, len(_IMAGE_SIZES), images)]
@@ -175,7 +175,7 @@ def _resampled(rng: Random, real: Truths, case: Case, images: int) -> Truths:
     palettes = rng.choice(case.classes, (images, case.palette), p=frequency / frequency.sum())
     category = palettes[image, rng.integers(0, case.palette, len(image))]
     crowd = rng.random(len(image)) < 0.01
-    return Truths(np.arange(1, images + 1), sizes, np.arange(1, case.classes + 1), image, category, box, crowd)
+    return GroundTruths(np.arange(1, images + 1), sizes, np.arange(1, case.classes + 1), image, category, box, crowd)
 
 
 # --------------------------------------------------------------------------------------------------------- detections
@@ -198,17 +198,17 @@ class _Confusion:
         return np.where(self._rng.random(len(category)) < share, self._members[pick], category)
 
 
-def _found(rng: Random, truths: Truths, limit: int) -> Found:
+def _found(rng: Random, gts: GroundTruths, limit: int) -> Found:
     """All kinds of detections, cut to the best ``limit`` of each image."""
-    confusion = _Confusion(rng, len(truths.category_ids))
-    objects = np.flatnonzero(~truths.crowd)
-    side = np.sqrt(truths.box[objects, 2] * truths.box[objects, 3])
+    confusion = _Confusion(rng, len(gts.category_ids))
+    objects = np.flatnonzero(~gts.crowd)
+    side = np.sqrt(gts.box[objects, 2] * gts.box[objects, 3])
     seen = objects[rng.random(len(objects)) < _logistic(1.4 * np.log(side / 18) + 1)]
-    hits = _hits(rng, truths, seen, confusion)
-    kinds = [hits, *_repeats(rng, truths, seen, hits, confusion), _crowd_members(rng, truths)]
-    have = np.bincount(np.concatenate([kind.image for kind in kinds]), minlength=len(truths.image_ids))
-    kinds.append(_background(rng, truths, (limit + rng.integers(0, 12, len(have)) - have).clip(0)))
-    return _best(rng, Found(*map(np.concatenate, zip(*kinds))), truths.sizes, limit)
+    hits = _hits(rng, gts, seen, confusion)
+    kinds = [hits, *_repeats(rng, gts, seen, hits, confusion), _crowd_members(rng, gts)]
+    have = np.bincount(np.concatenate([kind.image for kind in kinds]), minlength=len(gts.image_ids))
+    kinds.append(_background(rng, gts, (limit + rng.integers(0, 12, len(have)) - have).clip(0)))
+    return _best(rng, Found(*map(np.concatenate, zip(*kinds))), gts.sizes, limit)
 
 
 def _logistic(x: Array) -> Array:
@@ -230,25 +230,25 @@ def _iou(first: Array, second: Array) -> Array:
     return np.asarray(inside / (first[:, 2:].prod(1) + second[:, 2:].prod(1) - inside))
 
 
-def _hits(rng: Random, truths: Truths, seen: Array, confusion: _Confusion) -> Found:
+def _hits(rng: Random, gts: GroundTruths, seen: Array, confusion: _Confusion) -> Found:
     """One detection of every object seen, the better placed the larger, 10 % under a confused class."""
-    side = np.sqrt(truths.box[seen, 2:].prod(1))
+    side = np.sqrt(gts.box[seen, 2:].prod(1))
     sigma = np.exp(rng.normal(np.log(0.045), 0.6, len(seen))) * (1 + 6 / side)
-    box = _moved(rng, truths.box[seen], sigma)
-    category = confusion.other(truths.category[seen], 0.1)
-    logit = 3.6 * (_iou(box, truths.box[seen]) - 0.62) + 0.55 * np.log(side / 40) + rng.normal(0, 1.15, len(seen))
-    score = _logistic(logit - 1.2 * (category != truths.category[seen]))
-    return Found(truths.image[seen], category, box, score)
+    box = _moved(rng, gts.box[seen], sigma)
+    category = confusion.other(gts.category[seen], 0.1)
+    logit = 3.6 * (_iou(box, gts.box[seen]) - 0.62) + 0.55 * np.log(side / 40) + rng.normal(0, 1.15, len(seen))
+    score = _logistic(logit - 1.2 * (category != gts.category[seen]))
+    return Found(gts.image[seen], category, box, score)
 
 
-def _repeats(rng: Random, truths: Truths, seen: Array, hits: Found, confusion: _Confusion) -> tuple[Found, Found]:
+def _repeats(rng: Random, gts: GroundTruths, seen: Array, hits: Found, confusion: _Confusion) -> tuple[Found, Found]:
     """Leftover duplicates of hits, and hits reported once more under another class."""
     twice = np.repeat(np.arange(len(seen)), rng.poisson(0.9, len(seen)).clip(max=3))
     sigma = np.exp(rng.normal(np.log(0.17), 0.45, len(twice)))
     duplicates = Found(
         hits.image[twice],
         confusion.other(hits.category[twice], 0.35),
-        _moved(rng, truths.box[seen[twice]], sigma),
+        _moved(rng, gts.box[seen[twice]], sigma),
         hits.score[twice] * rng.beta(1.2, 5, len(twice)),
     )
     again = np.flatnonzero(rng.random(len(seen)) < 0.45)
@@ -261,32 +261,32 @@ def _repeats(rng: Random, truths: Truths, seen: Array, hits: Found, confusion: _
     return duplicates, renamed
 
 
-def _crowd_members(rng: Random, truths: Truths) -> Found:
+def _crowd_members(rng: Random, gts: GroundTruths) -> Found:
     """Smaller boxes inside crowd regions."""
-    crowds = np.flatnonzero(truths.crowd)
+    crowds = np.flatnonzero(gts.crowd)
     rows = np.repeat(crowds, rng.poisson(8, len(crowds)))
-    region = truths.box[rows]
+    region = gts.box[rows]
     size = region[:, 2:] * np.exp(rng.normal(np.log(0.22), 0.4, (len(rows), 2))).clip(max=1)
     corner = region[:, :2] + rng.random((len(rows), 2)) * (region[:, 2:] - size)
     box = np.concatenate([corner, size], 1)
-    return Found(truths.image[rows], truths.category[rows], box, rng.beta(1.1, 3, len(rows)))
+    return Found(gts.image[rows], gts.category[rows], box, rng.beta(1.1, 3, len(rows)))
 
 
-def _background(rng: Random, truths: Truths, counts: Array) -> Found:
+def _background(rng: Random, gts: GroundTruths, counts: Array) -> Found:
     """Boxes of the data's own sizes, 35 % of them around some object of the image; ``counts`` per image."""
     image = np.repeat(np.arange(len(counts)), counts)
-    size = truths.box[rng.integers(0, len(truths.box), len(image)), 2:] * np.exp(rng.normal(0, 0.35, (len(image), 2)))
-    size = np.minimum(size, 0.98 * truths.sizes[image])
-    corner = rng.random((len(image), 2)) * (truths.sizes[image] - size)
-    frequency = np.bincount(truths.category, minlength=len(truths.category_ids)) ** 0.7 + 0.5
+    size = gts.box[rng.integers(0, len(gts.box), len(image)), 2:] * np.exp(rng.normal(0, 0.35, (len(image), 2)))
+    size = np.minimum(size, 0.98 * gts.sizes[image])
+    corner = rng.random((len(image), 2)) * (gts.sizes[image] - size)
+    frequency = np.bincount(gts.category, minlength=len(gts.category_ids)) ** 0.7 + 0.5
     category = rng.choice(len(frequency), len(image), p=frequency / frequency.sum())
-    objects = np.bincount(truths.image, minlength=len(counts))
+    objects = np.bincount(gts.image, minlength=len(counts))
     first = np.cumsum(objects) - objects
     near = np.flatnonzero((objects[image] > 0) & (rng.random(len(image)) < 0.35))
     chosen = first[image[near]] + (rng.random(len(near)) * objects[image[near]]).astype(int)
-    spread = truths.box[chosen, 2:] * (0.5 + rng.normal(0, 0.35, (len(near), 2)))
-    corner[near] = truths.box[chosen, :2] + spread - size[near] / 2
-    category[near] = np.where(rng.random(len(near)) < 0.4, truths.category[chosen], category[near])
+    spread = gts.box[chosen, 2:] * (0.5 + rng.normal(0, 0.35, (len(near), 2)))
+    corner[near] = gts.box[chosen, :2] + spread - size[near] / 2
+    category[near] = np.where(rng.random(len(near)) < 0.4, gts.category[chosen], category[near])
     score = np.exp(rng.normal(-4.1, 1.15, len(image))).clip(max=0.97)
     return Found(image, category, np.concatenate([corner, size], 1), score)
 

@@ -41,14 +41,14 @@ def _boxes(rng: np.random.Generator, count: int, grid: float) -> np.ndarray:
 
 
 def _detections(
-    rng: np.random.Generator, truths: np.ndarray, labels: np.ndarray, count: int, classes: int, grid: float
+    rng: np.random.Generator, gt_boxes: np.ndarray, labels: np.ndarray, count: int, classes: int, grid: float
 ):
     boxes, names = _boxes(rng, count, grid), rng.integers(0, classes, count)
     for i in range(count):
-        if len(truths) and rng.random() < 0.75:
-            j = rng.integers(len(truths))
-            shift = rng.normal(size=4) * rng.choice([0, 0.02, 0.15, 0.5]) * np.tile(truths[j, 2:], 2)
-            boxes[i] = np.round((truths[j] + shift) / grid) * grid
+        if len(gt_boxes) and rng.random() < 0.75:
+            j = rng.integers(len(gt_boxes))
+            shift = rng.normal(size=4) * rng.choice([0, 0.02, 0.15, 0.5]) * np.tile(gt_boxes[j, 2:], 2)
+            boxes[i] = np.round((gt_boxes[j] + shift) / grid) * grid
             boxes[i, 2:] = boxes[i, 2:].clip(grid)
             names[i] = labels[j] if rng.random() < 0.85 else names[i]
     scores = np.array([round(v, int(rng.choice([1, 2, 9]))) for v in rng.random(count)])
@@ -64,14 +64,14 @@ def random_scene(
     for _ in range(images):
         empty = rng.random() < 0.15
         num = 0 if empty else int(rng.integers(0, 12))
-        truths, labels = _boxes(rng, num, grid), rng.integers(0, classes, num)
+        gt_boxes, labels = _boxes(rng, num, grid), rng.integers(0, classes, num)
         found = 0 if empty and rng.random() < 0.5 else int(rng.integers(0, most))
-        boxes, names, scores = _detections(rng, truths, labels, found, classes, grid)
-        area = np.where(rng.random(num) < 0.7, truths[:, 2] * truths[:, 3], rng.choice([1024.0, 9216.0], num))
+        boxes, names, scores = _detections(rng, gt_boxes, labels, found, classes, grid)
+        area = np.where(rng.random(num) < 0.7, gt_boxes[:, 2] * gt_boxes[:, 3], rng.choice([1024.0, 9216.0], num))
         scene.boxes.append(torch.tensor(boxes).to(dtype))
         scene.scores.append(torch.tensor(scores).to(dtype))
         scene.labels.append(torch.tensor(names))
-        scene.gt_boxes.append(torch.tensor(truths).to(dtype))
+        scene.gt_boxes.append(torch.tensor(gt_boxes).to(dtype))
         scene.gt_labels.append(torch.tensor(labels))
         scene.crowds.append(torch.tensor((rng.random(num) < 0.12).astype(np.int64)))
         scene.areas.append(torch.tensor(area))
