@@ -178,11 +178,12 @@ def test_infinite_areas():
         corrected(objects)
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e160])
 @pytest.mark.parametrize("convention", ["strict", "corrected"])
-def test_areas_that_underflow(convention):
+def test_areas_that_underflow_or_overflow(convention, size):
     """Where strict has other numbers than pycocotools."""
-    tiny = boxes_of((0.0, 0.0, 1e-170, 1e-170), area=100.0)
-    objects = dataset_of(tiny), found(tiny)
+    extreme = boxes_of((0.0, 0.0, size, size), area=100.0)
+    objects = dataset_of(extreme), found(extreme)
     theirs, ours = run(evaluator(THEIRS, objects)), run(evaluator(OURS, objects, convention=convention))
     assert theirs.e.stats[0] > 0.999 and ours.e.stats[0] == 0
     assert np.isnan(theirs.e.ious[1, 1]).all() and np.isnan(ours.e.ious[1, 1]).all()

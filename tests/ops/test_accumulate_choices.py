@@ -42,7 +42,8 @@ def test_choices(choices: dict[str, Any], message: str) -> None:
 )
 def test_tables(table: int, dtype: Any, columns: int, message: str) -> None:
     tables: list[Any] = [np.zeros((0, 23), np.uint8), np.zeros((0, 5), np.uint8), np.zeros((0, 8), np.int64)]
-    assert accumulate(*tables, AccumulateChoices(SHAPE, np.zeros(1))).totals.images == 0
+    choices = AccumulateChoices(SHAPE, np.zeros(1))
+    assert accumulate(tables[0], tables[1], tables[2], choices).totals.images == 0
     tables[table] = np.zeros((2, columns), dtype)
     with pytest.raises(InputError, match=message):
-        accumulate(*tables, AccumulateChoices(SHAPE, np.zeros(1)))
+        accumulate(tables[0], tables[1], tables[2], choices)
