@@ -74,9 +74,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         >>> metric.update(preds, target)
         >>> round(float(metric.compute()["map"]), 4)
         0.6
-
-        Rotated boxes: centre, width, height, angle in degrees.
-
+        >>> # rotated boxes: centre, width, height, angle in degrees
         >>> preds[0]["boxes"] = torch.tensor([[100.0, 100.0, 80.0, 20.0, 35.0]])
         >>> target[0]["boxes"] = torch.tensor([[100.0, 100.0, 80.0, 20.0, 30.0]])
         >>> metric = MeanAveragePrecision(box_format="cxcywha", iou_type="rotated")
