@@ -12,10 +12,10 @@ import torch
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library
-from valor_gpu.ops.accumulate import count_ground_truths, label_counts, order_records, precision_recall
-from valor_gpu.ops.accumulate_types import RecordShape
+from valor_gpu.ops.accumulate import accumulate, count_ground_truths, label_counts, order_records, precision_recall
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
 from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import HASHED, WANT_MATCHES, MatchRule
+from valor_gpu.ops.match_batch import HASHED, WANT_MATCHES, MatchRule, native_layout
 
 pytestmark = pytest.mark.smoke
 
@@ -37,11 +37,24 @@ def test_matching_and_curves_run_on_a_scene() -> None:
     assert 0 < curves.precision.max() <= 1
 
 
-def test_census_of_a_scene() -> None:
+def test_labels_of_a_scene_are_counted() -> None:
     batch = random_scene(np.random.default_rng(6), images=9).batch()
     matched = assign(batch, MatchRule.make([0.5], COCO_AREAS, [100]))
     labels, totals = label_counts(matched.detections, matched.ground_truths, len(COCO_AREAS))
     assert labels.tolist() == [0, 1, 2, 3] and totals[:2].tolist() == batch.lengths.sum(1).tolist()
+
+
+def test_records_of_a_scene_are_accumulated() -> None:
+    batch = random_scene(np.random.default_rng(7), images=9).batch()
+    matched = assign(batch, MatchRule.make(COCO_THRESHOLDS.tolist(), COCO_AREAS, [1, 10, 100], HASHED))
+    shape = RecordShape(len(COCO_THRESHOLDS), len(COCO_AREAS), 3)
+    choices = AccumulateChoices(shape, np.linspace(0, 1, 101), (Pick("precision", 0, -1, range(10)),), full=True)
+    found = accumulate(matched.detections, matched.ground_truths, matched.images, choices)
+    assert found.totals.images == 9 and 0 < float(found.means) <= 1
+
+
+def test_fields_of_a_batch_have_their_names_in_cpp() -> None:
+    assert native_layout()[0][:2] == ["boxes", "scores"]
 
 
 def test_json_is_read_from_a_file(tmp_path: Path) -> None:

@@ -102,9 +102,8 @@ def sized_scene(sizes: list[tuple[int, int]], classes: int = 3, seed: int = 0) -
     return scene
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("images", [1, 16, 17, 40])
+@pytest.mark.parametrize("images", [1, 16, pytest.param(17, marks=pytest.mark.smoke), 40])
 def test_equals_the_cpu_kernel(op: Op, name: str, images: int) -> None:
     scene = random_scene(np.random.default_rng([images, 3]), images=images, most=60)
     check(op, scene.batch(), MatchRule.make(*RULES[name]))
