@@ -261,3 +261,11 @@ def test_columns_that_kernels_read_are_there(column: str) -> None:
         assign(replace(batch, **{column: []}), rule)
     with pytest.raises(InputError, match=f"{column} must have 1 rows, one for each label, but is absent"):
         assign_arrays(replace(batch, lengths=batch.lengths.numpy(), **lacking), rule)
+
+
+@pytest.mark.parametrize("lengths", [[[2, 1], [1, 1]], [[5, -1], [1, 1]], [[4], [1]]])
+def test_lengths_must_sum_up_to_the_rows(lengths: list[list[int]]) -> None:
+    boxes, scores, labels = np.ones((4, 4)), np.ones(4), np.zeros(4, np.int64)
+    batch = MatchBatch(np.array(lengths), [boxes], [scores], [labels], gt_boxes=[boxes[:2]], gt_labels=[labels[:2]])
+    with pytest.raises(InputError, match=r"lengths must be counts that sum up to the \d (detections|ground_truths)"):
+        assign_arrays(batch, MatchRule.make([0.5], [[0, 1e10]], [100]))

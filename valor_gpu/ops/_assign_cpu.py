@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, NativeError
 from valor_gpu.ops import _pair_errors
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import (
@@ -132,11 +133,22 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     out = allocate(access.empty, rows, rule)
     if rule.options & WANT_MATCHES:
         out.matches[:] = -1
-    native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
-        bytes(BatchWords(**words)), rule.words(types, batch.box_format, batch.gt_box_format),
-        *map(access.address, out), access.threads(),
-    )  # fmt: skip
+    try:
+        native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
+            bytes(BatchWords(**words)), rule.words(types, batch.box_format, batch.gt_box_format),
+            *map(access.address, out), access.threads(),
+        )  # fmt: skip
+    except NativeError:
+        _check_lengths(np.asarray(batch.lengths), rows)
+        raise
     return out
+
+
+def _check_lengths(lengths: NDArray[np.int64], rows: tuple[int, int, int]) -> None:
+    """Raises unless the lengths of the images sum up to the rows of each side; asked after C++ has failed."""
+    for side, of_side, total in zip((DETECTIONS, GROUND_TRUTHS), lengths.tolist(), rows):
+        if min(of_side, default=0) < 0 or sum(of_side) != total:
+            raise InputError(f"lengths must be counts that sum up to the {total} {side} but are {of_side[:8]}")
 
 
 def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int], access: Access) -> dict[str, int]:
