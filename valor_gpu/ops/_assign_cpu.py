@@ -222,17 +222,14 @@ def _add_images(
 def _add_rooms(batch: MatchBatch, words: dict[str, int]) -> None:
     """Counts the rows that are used where every image has a room; raises where one needs more, or there are others."""
     words["room"], words["gt_room"] = batch.room, batch.gt_room
-    for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), np.asarray(batch.lengths)):
-        if (
-            room
-            and len(lengths)
-            and (words[side] != len(lengths) * room or not 0 <= int(lengths.min()) <= int(lengths.max()) <= room)
-        ):
+    for side, room, lengths in zip((DETECTIONS, GROUND_TRUTHS), (batch.room, batch.gt_room), batch.lengths.tolist()):
+        if not room:
+            continue
+        if lengths and (words[side] != len(lengths) * room or min(lengths) < 0 or max(lengths) > room):
             raise InputError(
-                f"{side} must have {len(lengths)} rooms of {room} rows but have {words[side]} rows, {lengths.tolist()}"
+                f"{side} must have {len(lengths)} rooms of {room} rows but have {words[side]} rows, {lengths}"
             )
-        if room:
-            words[side] = int(lengths.sum())
+        words[side] = sum(lengths)
 
 
 @functools.cache  # a dtype is looked up faster than its name
