@@ -158,7 +158,6 @@ def test_random_tables(accumulate: Accumulate, seed: int) -> None:
     check(accumulate, tables_of(int(rng.integers(1, 90)), labels, seed, shape, wide=bool(rng.random() < 0.3)), choices)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_order_of_threads_changes_nothing(
     accumulate: Accumulate, monkeypatch: pytest.MonkeyPatch, wide: bool
