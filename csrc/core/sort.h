@@ -4,9 +4,9 @@
 
 namespace valor {
 
-// Calls exchange(low, high) for low < high below `count` in such an order that items are sorted once each call
-// has put the smaller of its two items first: a bitonic network in which items beyond the end would count as
-// the largest and never move, so that any count goes without padding. Every lane may read the items
+// Calls exchange(low, high) for low < high below `count` in such an order that items are sorted once each
+// call has put the smaller of its two items first: a bitonic network in which items beyond the end would
+// count as the largest and never move, so that any count goes without padding. Every lane may read the items
 // afterwards.
 template <class Group, class Exchange>
 VALOR_HD void exchange_network(const Group& group, uint32_t count, const Exchange& exchange) {

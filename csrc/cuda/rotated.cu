@@ -1,9 +1,8 @@
 // Rotated boxes on CUDA: a thread a row to load, a thread a pair for all IoUs, and a warp a detection to find
 // the pairs of a batch. A detection has room for every ground truth of its image, so that nothing is counted
 // beforehand and the host waits for nothing.
-#include "../core/rotated.h"
-
 #include "../core/ragged.h"
+#include "../core/rotated.h"
 #include "../core/sort.h"
 #include "launch.h"
 
@@ -12,15 +11,17 @@ namespace {
 
 constexpr int kQuadThreads = 128;
 
-__global__ void __launch_bounds__(kQuadThreads) load_quads_kernel(QuadRows task, int64_t rows, int64_t* error) {
+__global__ void __launch_bounds__(kQuadThreads)
+    load_quads_kernel(QuadRows task, int64_t rows, int64_t* error) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kQuadThreads + threadIdx.x;
   if (row >= rows) return;
   const int64_t code = task.load(segment_of(task.first(), task.images, row), row);
   if (code != kNoError) atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(code));
 }
 
-__global__ void __launch_bounds__(kQuadThreads) quad_iou_kernel(const Quad* quads1, const Quad* quads2, int64_t m,
-                                                                int64_t pairs, const uint8_t* crowd, double* out) {
+__global__ void __launch_bounds__(kQuadThreads)
+    quad_iou_kernel(const Quad* quads1, const Quad* quads2, int64_t m, int64_t pairs, const uint8_t* crowd,
+                    double* out) {
   const int64_t pair = static_cast<int64_t>(blockIdx.x) * kQuadThreads + threadIdx.x;
   if (pair >= pairs) return;
   const int64_t column = pair % m;
@@ -59,8 +60,8 @@ class DetectionPairs {
     for (int32_t base = 0; base < gts_; base += 32) {
       const int32_t j = base + warp_.lane();
       const bool keep = j < gts_ && batch_.label(row_) == batch_.gt_label(first_gt_ + j) &&
-                        may_reach(batch_.quad(row_), batch_.gt_quad(first_gt_ + j), batch_.is_crowd(first_gt_ + j),
-                                  batch_.lowest);
+                        may_reach(batch_.quad(row_), batch_.gt_quad(first_gt_ + j),
+                                  batch_.is_crowd(first_gt_ + j), batch_.lowest);
       const uint32_t kept = warp_.ballot(keep);
       if (keep) *batch_.ground_truth(room_ + count + count_bits(kept & below())) = j;
       count += count_bits(kept);
@@ -78,7 +79,8 @@ class DetectionPairs {
       double similarity = 0.0;
       if (at < count) {
         j = *batch_.ground_truth(room_ + at);
-        similarity = quad_iou(batch_.quad(row_), batch_.gt_quad(first_gt_ + j), batch_.is_crowd(first_gt_ + j));
+        similarity =
+            quad_iou(batch_.quad(row_), batch_.gt_quad(first_gt_ + j), batch_.is_crowd(first_gt_ + j));
       }
       const bool keep = at < count && similarity >= batch_.lowest;
       const uint32_t kept = warp_.ballot(keep);
@@ -144,8 +146,9 @@ VALOR_API int32_t valor_quad_iou_cuda(const void* quads1, int64_t n, const void*
                                       const uint8_t* crowd, double* out, void* stream) {
   using namespace valor;
   if (n * m == 0) return 0;
-  return VALOR_LAUNCH(quad_iou_kernel, quad_blocks(n * m), kQuadThreads, 0, stream, static_cast<const Quad*>(quads1),
-                      static_cast<const Quad*>(quads2), m, n * m, crowd, out);
+  return VALOR_LAUNCH(quad_iou_kernel, quad_blocks(n * m), kQuadThreads, 0, stream,
+                      static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), m, n * m, crowd,
+                      out);
 }
 
 // Finds the pairs of a QuadBatch, whose table `firsts` lies on the device.
