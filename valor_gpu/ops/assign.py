@@ -100,7 +100,7 @@ def _empty(shape: tuple[int, ...], dtype: str) -> Tensor:
     return like.new_empty(*shape) if shape else like.new_empty(shape)
 
 
-_TORCH = _assign_cpu.Access(
+TORCH = _assign_cpu.Access(
     address=Tensor.data_ptr,
     codes={**FLOAT_TYPES, **INT_TYPES},
     join=torch.cat,  # type: ignore[arg-type]
@@ -108,10 +108,11 @@ _TORCH = _assign_cpu.Access(
     empty=_empty,
     threads=torch.get_num_threads,
 )
+"""How tensors on the CPU are read."""
 
 
 def _run(batch: MatchBatch, rule: MatchRule) -> Matched:
-    return _assign_cpu.run(batch, rule, _TORCH)
+    return _assign_cpu.run(batch, rule, TORCH)
 
 
 def _assign_on_cpu(*arguments: Any) -> Matched:

@@ -38,8 +38,9 @@ from valor_gpu.ops._rotated_cpu import (
     prepare_side,
     stored,
 )
+from valor_gpu.ops.assign import TORCH
 from valor_gpu.ops.boxes import check_box_sets
-from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES, to_device
+from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule, Pairs
 
@@ -52,9 +53,7 @@ def _access(device: torch.device) -> Access:
     def empty(shape: tuple[int, ...], dtype: str) -> Tensor:
         return torch.empty(shape, dtype=_DTYPES[dtype], device=device)
 
-    join: Callable[[Any], Tensor] = torch.cat
-    codes = {**FLOAT_TYPES, **INT_TYPES}
-    return Access(Tensor.data_ptr, codes, join, Tensor.contiguous, empty, torch.get_num_threads)
+    return TORCH._replace(empty=empty)
 
 
 def rotated_box_iou(
