@@ -234,7 +234,10 @@ def test_on_a_gpu(name):
 def test_refusals():
     with pytest.raises(InputError, match=r"convention must be one of 'strict', 'corrected' but got 'loose'"):
         COCOeval(convention="loose")
-    with pytest.raises(InputError, match=r"iouType must be one of 'segm', 'bbox', 'keypoints' but got 'boxes'"):
+    with pytest.raises(
+        InputError,
+        match=r"iouType must be one of 'segm', 'bbox', 'boundary', 'keypoints', 'keypoints_crowd' but got 'boxes'",
+    ):
         COCOeval(iouType="boxes")
     e = evaluator(OURS, random_objects(1))
     with pytest.raises(InputError, match=r"Please run accumulate\(\) first"):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.checks import check_choice
+from valor_gpu.coco.protocols import PROTOCOLS
 from valor_gpu.errors import InputError
 
-IOU_TYPES = ("segm", "bbox", "keypoints")
+IOU_TYPES = ("segm", "bbox", "boundary", "keypoints", "keypoints_crowd")
 
 _FLAT = ("imgIds", "catIds", "maxDets")
-_SIGMAS = (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
 
 
 class Params:
@@ -29,7 +29,8 @@ class Params:
         areaRng: A pairs [low, high] of square pixels, both ends included.
         areaRngLbl: the A names of the ranges, by which ``summarize`` finds them.
         useCats: 0 takes all categories of ``catIds`` as one.
-        iouType: ``segm``, ``bbox`` or ``keypoints``.
+        iouType: ``segm``, ``bbox``, ``boundary``, ``keypoints`` or ``keypoints_crowd`` (CrowdPose).
+        kpt_oks_sigmas: float64 ``[K]``, of keypoints alone: the tolerance of each.
         useSegm: deprecated there: 1 or 0 overrides ``iouType`` by ``segm`` or ``bbox``.
 
     Example:
@@ -52,6 +53,8 @@ class Params:
         check_choice("iouType", iouType, IOU_TYPES)
         if iouType == "keypoints":
             self.setKpParams()
+        elif iouType == "keypoints_crowd":
+            self._start_from(iouType)
         else:
             self.setDetParams()
         self.iouType = iouType
@@ -59,24 +62,21 @@ class Params:
 
     def setDetParams(self) -> None:
         """Defaults for boxes and masks."""
-        self._set_common()
-        self.maxDets = [1, 10, 100]
-        self.areaRng = [[0, 1e5**2], [0, 32**2], [32**2, 96**2], [96**2, 1e5**2]]
-        self.areaRngLbl = ["all", "small", "medium", "large"]
+        self._start_from("bbox")
 
     def setKpParams(self) -> None:
         """Defaults for keypoints."""
-        self._set_common()
-        self.maxDets = [20]
-        self.areaRng = [[0, 1e5**2], [32**2, 96**2], [96**2, 1e5**2]]
-        self.areaRngLbl = ["all", "medium", "large"]
-        self.kpt_oks_sigmas = np.array(_SIGMAS) / 10.0
+        self._start_from("keypoints")
 
-    def _set_common(self) -> None:
+    def _start_from(self, protocol: str) -> None:
+        row = PROTOCOLS[protocol]
         self.imgIds, self.catIds = [], []
-        self.iouThrs = np.linspace(0.5, 0.95, 10)
-        self.recThrs = np.linspace(0.0, 1.0, 101)
+        self.iouThrs, self.recThrs = row.threshold_grid(), row.recall_grid()
+        self.maxDets = list(row.limits)
+        self.areaRng, self.areaRngLbl = row.area_ranges(), row.area_names()
         self.useCats = 1
+        if row.sigmas:
+            self.kpt_oks_sigmas = np.array(row.sigmas)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Params:
         """A copy that shares only numbers; one by one, deepcopy would take 80 ms for the ids of 80,000 images."""
