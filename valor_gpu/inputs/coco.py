@@ -7,6 +7,7 @@ the native library, of which ``valor_gpu.native.reason("valor_cpu")`` tells, :mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +88,11 @@ class Annotations:
                 row = int(self.has(name).argmin())
                 raise missing_field(self.where, row, name, int(self.present[row]))
 
+    def take(self, rows: NDArray[Any]) -> Annotations:
+        """These rows, int64 ``[M]`` or bool ``[N]``, in their order; messages tell of them by their new places."""
+        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return replace(self, **{name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)})
+
     def last_of_id(self) -> NDArray[np.int64]:
         """int64 ``[N]``: for each row, the last row with the same id.
 
@@ -114,6 +120,7 @@ class Dataset:
         category_ids: int64 ``[K]``, their ids.
         annotations: the annotations or detections.
         where: the file, or ``dataset``.
+        images: the image objects with all their keys, where they were asked for; else None.
 
     Example:
         >>> data = columns_from_dataset({"images": [{"id": 3}], "categories": [{"id": 1, "name": "cat"}]})
@@ -126,6 +133,7 @@ class Dataset:
     category_ids: NDArray[np.int64]
     annotations: Annotations
     where: str
+    images: list[dict[str, Any]] | None = None
 
     @property
     def category_names(self) -> tuple[str, ...]:
@@ -133,22 +141,23 @@ class Dataset:
         return tuple(str(c.get("name", c["id"])) for c in self.categories)
 
 
-def read_ground_truth(path: Path, *, threads: int | None = None) -> Dataset:
+def read_ground_truth(path: Path, *, threads: int | None = None, images: bool = False) -> Dataset:
     """Columns of a COCO annotation file.
 
     Args:
         path: a JSON object with ``images``, ``annotations`` and ``categories``, each optional; plain or
             gzip-compressed, ``-`` for standard input.
         threads: how many to use; default: all CPUs of this process.
+        images: keep the image objects.
 
     Raises:
         InputError: not JSON, or a value of the wrong type; says where. Annotations need ``id`` and ``image_id``, and
             ``category_id`` when the file has categories; what evaluation needs besides, it asks for itself.
     """
     if not native.usable("valor_cpu"):
-        return columns_from_dataset(load_json(path), source_name(path))
+        return columns_from_dataset(load_json(path), source_name(path), images)
     with _coco_scan.JsonFile.open(path, threads=threads or native.threads()) as file:
-        return _scan_dataset(file)
+        return _scan_dataset(file, images)
 
 
 def read_results(path: Path, *, threads: int | None = None) -> Annotations:
@@ -175,12 +184,13 @@ def read_result_rows(path: Path, *, threads: int | None = None) -> Annotations:
         return _scan_results(file)
 
 
-def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset") -> Dataset:
+def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset", images: bool = False) -> Dataset:
     """As :func:`read_ground_truth`, from the object that the file holds.
 
     Args:
         dataset: an object as ``json.load`` gives it; numbers may be numpy's or torch's.
         where: what messages call it.
+        images: keep the image objects.
     """
     if not isinstance(dataset, Mapping):
         raise InputError(f"{where} must be an object with images, annotations and categories but got {shown(dataset)}")
@@ -189,7 +199,8 @@ def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset") -> 
         records = dataset.get(name, ())
         check_array(f"{where}: {name}", records)
         parts[name] = columns_from_records(records, f"{where}: {name}", fields)
-    return _dataset(parts, list(dataset.get("categories", ())), "categories" in dataset, where)
+    whole = _dataset(parts, list(dataset.get("categories", ())), "categories" in dataset, where)
+    return replace(whole, images=list(dataset.get("images", ()))) if images else whole
 
 
 def columns_from_results(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str = "results") -> Annotations:
@@ -258,29 +269,31 @@ def load_json(path: Path) -> Any:
         raise InputError(f"{file.name} must be JSON but is nested too deeply") from None
 
 
-def _scan_dataset(file: _coco_scan.JsonFile) -> Dataset:
+def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
     parts: dict[str, Any] = {}
-    categories: list[dict[str, Any]] = []
+    objects: dict[str, list[dict[str, Any]]] = {"images": [], "categories": []}
 
     def read(key: str, at: int) -> int:
-        nonlocal categories
         if key == "annotations":
             parts[key], end = file.array(at, _ALL_FIELDS, f"{file.name}: {key}")
             return end
         end = file.skip_value(at)
         if key == "images":
             parts[key], _ = file.array(at, _DATASET_FIELDS[key], f"{file.name}: {key}", end)
+            if images:
+                objects[key] = file.value(at)
         elif key == "categories":
-            categories = file.value(at)
-            check_array(f"{file.name}: {key}", categories)
-            parts[key] = columns_from_records(categories, f"{file.name}: {key}", _DATASET_FIELDS[key])
+            objects[key] = file.value(at)
+            check_array(f"{file.name}: {key}", objects[key])
+            parts[key] = columns_from_records(objects[key], f"{file.name}: {key}", _DATASET_FIELDS[key])
         return end
 
     file.finish(file.each_member(file.skip_space(0), read))
     has_categories = "categories" in parts
     for name, fields in _DATASET_FIELDS.items():
         parts.setdefault(name, columns_from_records((), name, fields))
-    return _dataset(parts, categories, has_categories, file.name)
+    whole = _dataset(parts, objects["categories"], has_categories, file.name)
+    return replace(whole, images=objects["images"]) if images else whole
 
 
 def _scan_results(file: _coco_scan.JsonFile) -> Annotations:
