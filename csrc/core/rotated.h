@@ -2,6 +2,7 @@
 #pragma once
 #include "boxes.h"
 #include "error_codes.h"
+#include "pairs.h"
 #include "quads.h"
 
 namespace valor {
@@ -113,7 +114,7 @@ VALOR_HD double quad_iou(const Quad& detection, const Quad& gt, bool crowd) {
 
 // Whether quad_iou can reach `lowest`, by bounds alone: they share no more than their bounds do, nor than the
 // smaller area. The margin is far above what rounding does to either side.
-VALOR_HD bool may_reach(const Quad& detection, const Quad& gt, bool crowd, double lowest) {
+VALOR_HD bool quad_may_reach(const Quad& detection, const Quad& gt, bool crowd, double lowest) {
   if (lowest <= 0.0) return true;
   if (are_apart(detection, gt)) return false;
   const double w = min_number(detection.right, gt.right) - max_number(detection.left, gt.left);
@@ -123,52 +124,30 @@ VALOR_HD bool may_reach(const Quad& detection, const Quad& gt, bool crowd, doubl
   return !(most * (1.0 + 1e-9) < lowest * whole);
 }
 
-// What the pairs of a batch are made of, and where they go. Every field is 8 bytes so that the host can fill
-// it; pointers are addresses. Rows of all images follow one another.
-struct QuadBatch {
-  int64_t quads, gt_quads;              // Quad [D], [G]
-  int64_t labels, gt_labels, gt_flags;  // [D], [G], [G] or 0
-  int64_t firsts;             // int64 [3, I + 1]: first detection, ground truth and pair of an image
-  int64_t counts, gt_counts;  // 0, or int64 [I]: rows that are no padding
-  int64_t label_type, gt_label_type, gt_flag_type;
-  int64_t images, agnostic;  // agnostic: one class for all
-  double lowest;             // least similarity of a pair; 0 or less takes all pairs of a class
-  int64_t offsets, used;     // int64 [D + 1], int32 [D]: room of a detection, and how much of it is used
-  int64_t ground_truths, similarities;  // int32 [P], float64 [P]
-
-  VALOR_HD const Quad& quad(int64_t row) const { return reinterpret_cast<const Quad*>(quads)[row]; }
-  VALOR_HD const Quad& gt_quad(int64_t row) const { return reinterpret_cast<const Quad*>(gt_quads)[row]; }
-  VALOR_HD int64_t label(int64_t row) const {
-    return agnostic ? 0
-                    : load_int(reinterpret_cast<const void*>(labels), row, static_cast<IntType>(label_type));
-  }
-  VALOR_HD int64_t gt_label(int64_t row) const {
-    return agnostic
-               ? 0
-               : load_int(reinterpret_cast<const void*>(gt_labels), row, static_cast<IntType>(gt_label_type));
-  }
-  VALOR_HD bool is_crowd(int64_t row) const {
-    return gt_flags &&
-           (load_int(reinterpret_cast<const void*>(gt_flags), row, static_cast<IntType>(gt_flag_type)) &
-            kCrowd);
-  }
-  VALOR_HD const int64_t* first_detections() const { return reinterpret_cast<const int64_t*>(firsts); }
-  VALOR_HD const int64_t* first_gts() const { return first_detections() + images + 1; }
-  VALOR_HD const int64_t* first_pairs() const { return first_gts() + images + 1; }
-  VALOR_HD int64_t* offset() const { return reinterpret_cast<int64_t*>(offsets); }
-  VALOR_HD int32_t* used_rooms() const { return reinterpret_cast<int32_t*>(used); }
-  VALOR_HD int32_t* ground_truth(int64_t pair) const {
-    return reinterpret_cast<int32_t*>(ground_truths) + pair;
-  }
-  VALOR_HD double* similarity(int64_t pair) const { return reinterpret_cast<double*>(similarities) + pair; }
+// The quadrilaterals of a batch. The host fills it: pointers are addresses.
+struct QuadSides {
+  int64_t quads, gt_quads;  // Quad [D], [G]
 };
 
-// Rows of an image that are no padding: `counts` is 0, or the address of int64 [I]. Whether a count is valid
-// is for assign to tell.
-VALOR_HD int64_t valid_rows(int64_t counts, int64_t image, int64_t rows) {
-  const int64_t count = counts ? reinterpret_cast<const int64_t*>(counts)[image] : rows;
-  return count < 0 ? 0 : count < rows ? count : rows;
-}
+// The similarity of rotated boxes, see core/pairs.h.
+struct QuadSimilarity {
+  const Quad* quads;
+  const Quad* gt_quads;
+  double lowest;
+
+  // `batch` has the address of a QuadSides; on the host alone.
+  static QuadSimilarity of(const PairBatch& batch) {
+    const QuadSides& sides = *reinterpret_cast<const QuadSides*>(batch.geometry);
+    return {reinterpret_cast<const Quad*>(sides.quads), reinterpret_cast<const Quad*>(sides.gt_quads),
+            batch.lowest};
+  }
+  VALOR_HD bool may_reach(int64_t detection, int64_t gt, bool crowd) const {
+    return quad_may_reach(quads[detection], gt_quads[gt], crowd, lowest);
+  }
+  VALOR_HD double operator()(int64_t detection, int64_t gt, bool crowd) const {
+    return quad_iou(quads[detection], gt_quads[gt], crowd);
+  }
+};
 
 // The rows of one side of a batch, and what loading them leaves.
 struct QuadRows {

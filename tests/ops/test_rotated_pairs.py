@@ -19,7 +19,8 @@ from tests.ops.test_rotated import random_rows
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _rotated_cpu, rotated
 from valor_gpu.ops._assign_cpu import assign as assign_arrays
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE, Found, stored
+from valor_gpu.ops._pairs_cpu import Found, stored
+from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE
 from valor_gpu.ops.assign import _assign_on_cuda, assign
 from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule, to_arguments
 from valor_gpu.ops.native_types import BOX_FORMATS

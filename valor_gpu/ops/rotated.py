@@ -17,10 +17,11 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _rotated_cpu, _rotated_pairs_reference
 from valor_gpu.ops import _rotated_reference as definition
-from valor_gpu.ops._assign_cpu import Access
 from valor_gpu.ops._assign_cuda import check_one_device
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
+from valor_gpu.ops._pairs_cpu import Found, Search, columns, first_rows, stored
+from valor_gpu.ops._pairs_cuda import access_on, fake, find
 from valor_gpu.ops._rotated_cpu import (
     ANGLE_DIRECTIONS,
     ANGLE_UNITS,
@@ -28,32 +29,17 @@ from valor_gpu.ops._rotated_cpu import (
     RADIANS,
     RADIANS_CLOCKWISE,
     ROTATED_FORMATS,
-    Found,
     Side,
-    columns,
     columns_of,
-    first_rows,
     format_code,
-    pair_words,
     prepare_side,
-    stored,
+    quad_words,
+    widths,
 )
-from valor_gpu.ops.assign import TORCH
 from valor_gpu.ops.boxes import check_box_sets
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule, Pairs
-
-_DTYPES = {"float64": torch.float64, "int64": torch.int64, "int32": torch.int32}
-
-
-def _access(device: torch.device) -> Access:
-    """How tensors on ``device`` are read."""
-
-    def empty(shape: tuple[int, ...], dtype: str) -> Tensor:
-        return torch.empty(shape, dtype=_DTYPES[dtype], device=device)
-
-    return TORCH._replace(empty=empty)
+from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule
 
 
 def rotated_box_iou(
@@ -194,7 +180,7 @@ def _loaded(
     for target, boxes in enumerate((boxes1.contiguous(), boxes2.contiguous())):
         rows = boxes.shape[0]
         table = to_device(torch.tensor([0, rows]), boxes.device)
-        side, words = prepare_side(boxes, code, table.data_ptr(), 1, 0, bool(target), rows, _access(boxes.device))
+        side, words = prepare_side(boxes, code, table.data_ptr(), 1, 0, bool(target), rows, access_on(boxes.device))
         load(words, rows)
         sides.append(side)
     return sides[0], sides[1]
@@ -266,7 +252,7 @@ def _batch(*arguments: Any) -> tuple[MatchBatch, float, bool]:
 
 def _pairs_on_cpu(*arguments: Any) -> Found:
     batch, lowest, agnostic = _batch(*arguments)
-    found = _rotated_cpu.run(batch, lowest, agnostic, _access(torch.device("cpu")))
+    found = _rotated_cpu.run(batch, lowest, agnostic, access_on(torch.device("cpu")))
     return found._replace(error=torch.tensor(found.error))
 
 
@@ -276,31 +262,24 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         "labels": batch.labels, "gt_labels": batch.gt_labels, "boxes": batch.boxes, "gt_boxes": batch.gt_boxes,
         "gt_flags": batch.gt_flags, "counts": [c for c in (batch.counts, batch.gt_counts) if c is not None],
     })  # fmt: skip
-    access, firsts, images = _access(device), first_rows(batch.lengths), batch.lengths.shape[1]
-    detections, ground_truths, pairs = (int(n) for n in firsts[:, -1])
+    access, firsts, images = access_on(device), first_rows(batch.lengths), batch.lengths.shape[1]
+    rows = tuple(int(n) for n in firsts[:2, -1])
     with launching(device) as stream:
-        given = columns(batch, (detections, ground_truths), access)
+        given = columns(batch, rows, access, widths(batch))
         table, error = to_device(torch.from_numpy(firsts), device), torch.full((), NO_ERROR, device=device)
         sides = []
         for side, (name, counts) in enumerate((("boxes", "counts"), ("gt_boxes", "gt_counts"))):
             made, words = prepare_side(
                 given.arrays[name], (batch.box_format, batch.gt_box_format)[side], table[side].data_ptr(), images,
-                given.addresses[counts], bool(side), (detections, ground_truths)[side], access,
+                given.addresses[counts], bool(side), rows[side], access,
             )  # fmt: skip
-            native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")(
-                words, (detections, ground_truths)[side], error.data_ptr(), stream
-            )
+            native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")(words, rows[side], error.data_ptr(), stream)
             sides.append(made)
-        out = Pairs(*(access.empty(shape, dtype) for shape, dtype in (
-            ((detections + 1,), "int64"), ((detections,), "int32"), ((pairs,), "int32"), ((pairs,), "float64"),
-        )))  # fmt: skip
-        outputs = tuple(vars(out).values())
-        task = pair_words(given, sides, table.data_ptr(), images, lowest, agnostic, access, outputs)
-        native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp")(task, detections, stream)
+        search = Search(given, quad_words(sides, access), lowest, agnostic)
+        launch = native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp")
+        pairs = find(search, firsts, table, access, launch, stream)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
-    return Found(
-        out.offsets, out.counts, out.ground_truths, out.similarities, areas, gt_areas, hashes, gt_hashes, error
-    )
+    return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, error])
 
 
 def _pairs_by_reference(*arguments: Any) -> Found:
@@ -311,15 +290,7 @@ def _pairs_by_reference(*arguments: Any) -> Found:
 
 def _pairs_fake(*arguments: Any) -> Found:
     batch, _, _ = _batch(*arguments)
-    context = torch.library.get_ctx()
-    detections, ground_truths, pairs = (context.new_dynamic_size() for _ in range(3))
-    like = batch.labels[0] if batch.labels else batch.lengths
-    shapes = (
-        (detections + 1, "int64"), (detections, "int32"), (pairs, "int32"), (pairs, "float64"), (detections, "float64"),
-        (ground_truths, "float64"), (detections, "int64"), (ground_truths, "int64"),
-    )  # fmt: skip
-    made = [like.new_empty((n,), dtype=_DTYPES[dtype]) for n, dtype in shapes]
-    return Found._make([*made, like.new_empty((), dtype=torch.int64)])
+    return fake(batch.labels[0] if batch.labels else batch.lengths)
 
 
 _PAIRS = register(
