@@ -604,15 +604,15 @@ def test_image_objects_where_they_are_asked_for(tmp_path):
     images = [{"id": 3, "neg_category_ids": [5, 7], "file_name": "ü.jpg"}, {"id": 1}]
     path = tmp_path / "lvis.json"
     path.write_text(json.dumps({"annotations": [], "images": images}))
-    assert read_ground_truth(path).images is None
-    assert read_ground_truth(path, images=True).images == images
-    assert columns_from_dataset({"images": images}, images=True).images == images
+    assert coco.read_ground_truth(path).images is None
+    assert coco.read_ground_truth(path, images=True).images == images
+    assert coco.columns_from_dataset({"images": images}, images=True).images == images
     path.write_text("{}")
-    assert read_ground_truth(path, images=True).images == []
+    assert coco.read_ground_truth(path, images=True).images == []
 
 
 def test_taken_rows():
-    rows = columns_from_dataset(
+    rows = coco.columns_from_dataset(
         {"annotations": [{"id": n, "image_id": n % 2, "area": n} for n in range(5)]}
     ).annotations
     taken = rows.take(np.array([4, 1]))

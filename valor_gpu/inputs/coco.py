@@ -6,8 +6,8 @@ the native library, of which ``valor_gpu.native.reason("valor_cpu")`` tells, :mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
