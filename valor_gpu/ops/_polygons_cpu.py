@@ -1,0 +1,167 @@
+"""Polygons to run lengths on the CPU over numpy arrays. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.ops.runs import Runs, check_sizes
+
+RULES = ("coco", "centre")
+"""PolygonRule in csrc/core/polygons.h, in order."""
+
+MAX_COORDINATE = 2e8
+"""Farthest from 0 that a coordinate may be, in pixels."""
+
+_FEW_VERTICES = 1
+_MASKS_PER_HELPER = 512  # waking a thread for fewer takes longer than it saves
+
+
+class Rings(NamedTuple):
+    """Polygons of several masks as :func:`rasterise` takes them.
+
+    Attributes:
+        vertices: float64 ``[V, 2]``, x and y in pixels.
+        rings: int64 ``[R + 1]``: the vertices of ring r are ``vertices[rings[r]:rings[r + 1]]``.
+        masks: int64 ``[N + 1]``: the rings of mask i are those from ``masks[i]`` to before ``masks[i + 1]``.
+    """
+
+    vertices: NDArray[np.float64]
+    rings: NDArray[np.int64]
+    masks: NDArray[np.int64]
+
+
+def join_rings(polygons: Sequence[Sequence[Any]]) -> Rings:
+    """Joins the polygons of masks, as COCO's ``segmentation`` has them, to flat arrays.
+
+    Args:
+        polygons: of each mask its rings, each ``[x0, y0, x1, y1, ...]`` or ``[n, 2]``.
+
+    Raises:
+        InputError: naming the mask and ring that is no list of an even number of at least 6 numbers.
+
+    Example:
+        >>> join_rings([[[0, 0, 4, 0, 4, 4]]]).vertices.tolist()
+        [[0.0, 0.0], [4.0, 0.0], [4.0, 4.0]]
+    """
+    parts = [_ring(ring, m, r) for m, rings in enumerate(polygons) for r, ring in enumerate(rings)]
+    vertices = np.concatenate(parts) if parts else np.zeros((0, 2))
+    return Rings(vertices, _ends([len(part) for part in parts]), _ends([len(rings) for rings in polygons]))
+
+
+def _ends(lengths: Any) -> NDArray[np.int64]:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))))
+
+
+def _ring(ring: Any, mask: int, position: int) -> NDArray[np.float64]:
+    place = f"ring {position} of mask {mask}"
+    try:
+        numbers = np.asarray(ring, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{place} must be a list of numbers: {error}") from None
+    if numbers.ndim not in (1, 2) or (numbers.ndim == 2 and numbers.shape[1] != 2):
+        raise InputError(f"{place} must be [x0, y0, x1, y1, ...] or [n, 2] but has shape {list(numbers.shape)}")
+    if numbers.size % 2 or numbers.size < 6:
+        raise InputError(f"{place} must have an even number of at least 6 coordinates but has {numbers.size}")
+    return numbers.reshape(-1, 2)
+
+
+def rasterise(
+    vertices: Any, rings: Any, masks: Any, sizes: Any, rule: str = "coco", *, threads: int | None = None
+) -> Runs:
+    """Returns the pixels inside polygons as run lengths.
+
+    With rule ``coco`` these are the runs of pycocotools, ``merge(frPyObjects(...))``, to the pixel: rings are filled
+    even-odd one by one and united. With rule ``centre`` a pixel is set when its centre, (column + 0.5, row + 0.5), is
+    inside, even-odd over all rings of the mask, so that rings inside others are holes. A centre exactly on an edge
+    counts as if it were moved down by an infinitely small step and to the right by an infinitely smaller one: polygons
+    that tile the plane and share whole edges have every pixel once. A mask without rings has no pixel set.
+
+    Args:
+        vertices: float64 ``[V, 2]``, x and y in pixels, from -2e8 to 2e8; pixel (row, column) is the square from
+            (column, row) to (column + 1, row + 1).
+        rings: int64 ``[R + 1]``: ring r has the vertices from ``rings[r]`` to before ``rings[r + 1]``, at least 3, and
+            is closed by an edge from its last to its first.
+        masks: int64 ``[N + 1]``: mask i has the rings from ``masks[i]`` to before ``masks[i + 1]``.
+        sizes: int32 ``[N, 2]``: height and width, whose product is below 2**31.
+        rule: ``coco`` or ``centre``.
+        threads: how many threads at most; all by default.
+
+    Raises:
+        InputError: on other shapes, on offsets that do not ascend from 0 to the number of rows, or naming the first
+            ring with fewer than 3 vertices or a vertex that is not finite or too far away, or the first mask whose
+            size is negative or too large.
+        NativeError: the C++ library is not there; ask :func:`valor_gpu.native.usable` first.
+
+    Example:
+        >>> square = join_rings([[[1, 1, 3, 1, 3, 3, 1, 3]]])
+        >>> rasterise(*square, [[4, 4]]).counts.tolist()
+        [5, 2, 2, 2, 5]
+    """
+    check_choice("rule", rule, RULES)
+    points, ring_rows, mask_rows, checked = check_polygons(vertices, rings, masks, sizes)
+    count = len(checked)
+    runs, out = np.empty(count, np.int64), np.zeros(4, np.int64)
+    helpers = min(threads or native.threads(), 1 + count // _MASKS_PER_HELPER)
+    native.function("valor_cpu", "valor_rasterise_cpu", "ppppqqqpp")(
+        points.ctypes.data, ring_rows.ctypes.data, mask_rows.ctypes.data, checked.ctypes.data, count,
+        RULES.index(rule), helpers, runs.ctypes.data, out.ctypes.data,
+    )  # fmt: skip
+    handle, problem, mask, ring = (int(value) for value in out)
+    if problem:
+        raise InputError(describe_ring(points, ring_rows, mask_rows, problem, mask, ring))
+    take = native.function("valor_cpu", "valor_take_runs_cpu", "qp")
+    try:
+        offsets = _ends(runs)
+        counts = np.empty(offsets[-1], np.int32)
+    except MemoryError:
+        take(handle, 0)
+        raise
+    take(handle, counts.ctypes.data)
+    return Runs(counts, offsets, checked)
+
+
+def check_polygons(
+    vertices: Any, rings: Any, masks: Any, sizes: Any
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Returns what :func:`rasterise` takes as contiguous arrays; raises where shapes, offsets or sizes are wrong."""
+    points = np.ascontiguousarray(vertices, np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise InputError(f"vertices must have shape [V, 2] but got {list(points.shape)}")
+    ring_rows = _offsets("rings", rings, len(points), "vertices")
+    mask_rows = _offsets("masks", masks, len(ring_rows) - 1, "rings")
+    checked = check_sizes(sizes)
+    if len(checked) != len(mask_rows) - 1:
+        raise InputError(f"sizes must have a row for each of {len(mask_rows) - 1} masks but has {len(checked)}")
+    return points, ring_rows, mask_rows, checked
+
+
+def _offsets(name: str, offsets: Any, rows: int, of: str) -> NDArray[np.int64]:
+    given = np.asarray(offsets)
+    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} must be integers [N + 1], one offset more than segments, but got {given.dtype} {list(given.shape)}"
+        )
+    ends = np.ascontiguousarray(given, np.int64)
+    if ends[0] != 0 or ends[-1] != rows or (np.diff(ends) < 0).any():
+        raise InputError(f"{name} must ascend from 0 to {rows}, the number of {of}")
+    return ends
+
+
+def describe_ring(
+    points: NDArray[np.float64], rings: NDArray[np.int64], masks: NDArray[np.int64], problem: int, mask: int, ring: int
+) -> str:
+    """Returns the message of the problem of a ring."""
+    place = f"ring {ring - int(masks[mask])} of mask {mask}"
+    rows = points[rings[ring] : rings[ring + 1]]
+    if problem == _FEW_VERTICES:
+        return f"{place} must have at least 3 vertices but has {len(rows)}"
+    bad = int((~(np.abs(rows) <= MAX_COORDINATE)).any(1).argmax())
+    x, y = (float(value) for value in rows[bad])
+    return f"{place} must have coordinates from -2e8 to 2e8 but vertex {bad} is ({x}, {y})"
