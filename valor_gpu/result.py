@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import MappingProxyType
 from typing import Any
 
+from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 
@@ -74,7 +75,7 @@ def grid_choice(values: Iterable[float]) -> str | list[float]:
     return f"{numbers[0]:g}-{numbers[-1]:g} in {len(numbers)}" if even else numbers
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Result:
     """Numbers of a metric, with the choices that made them, counts, and reasons for missing numbers.
 
@@ -106,13 +107,25 @@ class Result:
 
     values: Mapping[str, Any]
     signature: Signature
-    counts: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    plotter: Callable[..., Any] | None = field(default=None, repr=False)
+    counts: Mapping[str, int]
+    reasons: Mapping[str, str]
+    plotter: Callable[..., Any] | None = field(repr=False)
 
-    def __post_init__(self) -> None:
-        for name in ("values", "counts", "reasons"):
-            object.__setattr__(self, name, _read_only(getattr(self, name)))
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        signature: Signature,
+        counts: Mapping[str, int] | None = None,
+        reasons: Mapping[str, str] | None = None,
+        plotter: Callable[..., Any] | None = None,
+    ) -> None:
+        vars(self).update(
+            values=_read_only(values),
+            signature=signature,
+            counts=_read_only(counts or {}),
+            reasons=_read_only(reasons or {}),
+            plotter=plotter,
+        )
         names = {name for name, _ in _leaves(self.values)}
         for reason in self.reasons:
             if reason not in names and not any(name.startswith(f"{reason}/") for name in names):

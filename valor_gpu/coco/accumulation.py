@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Cell, Positions, Selection
@@ -19,7 +19,7 @@ from valor_gpu.ops.accumulate_types import Ordered, RecordShape
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Source:
     """Ordered records, and where their curves go.
 

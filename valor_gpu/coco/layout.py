@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.coco.ids import Ids, positions, sorted_unique
 from valor_gpu.inputs.coco import Annotations
 
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Side:
     """The ground truths or the detections of an evaluation, N rows, image after image.
 
@@ -44,7 +44,7 @@ class Side:
         return index if self.rows is None else int(self.rows[index])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Layout:
     """Both sides, with the same order of images.
 

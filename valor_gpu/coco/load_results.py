@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,7 @@ from valor_gpu.inputs.files import InputFile, source_name
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """A JSON file that has been read as columns and may be read again as objects."""
 
     path: str

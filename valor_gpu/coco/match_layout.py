@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.ids import Ids, members
 from valor_gpu.coco.layout import Layout, Side, lay_out
@@ -33,7 +33,7 @@ _XYWH = BOX_FORMATS.index("xywh")
 _MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not tell of them
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class EvaluationRecords:
     """The records of one evaluation: all that accumulation needs.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 
 Cell = Mapping[str, Any]
 Positions = list[int]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Selection:
     """Positions among what was evaluated, in the order of the result.
 

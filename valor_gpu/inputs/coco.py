@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import _coco_scan
 from valor_gpu.inputs._coco_records import (
@@ -34,7 +35,7 @@ _REQUIRED = ("image_id", "category_id", "bbox", "score")  # of results with boxe
 _RESULT_FIELDS = (*_REQUIRED, "segmentation", "keypoints", "caption")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Annotations:
     """Annotations or detections, one row each, in the order of their file or list.
 
@@ -110,7 +111,7 @@ class Annotations:
         return np.asarray(rows - 1 - from_the_end[np.searchsorted(ids, self.id)], np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Dataset:
     """A COCO dataset without what evaluation does not need.
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS, MatchRule
@@ -23,8 +23,7 @@ TIE_ORDERS = ("given", "highest", "lowest")
 CURVE_ARRAYS = ("precision", "recall")
 
 
-@dataclass(frozen=True)
-class RecordShape:
+class RecordShape(NamedTuple):
     """What the bits of a record stand for: T IoU thresholds, A area ranges, M max-detection limits."""
 
     thresholds: int
@@ -126,7 +125,7 @@ class PickTable(NamedTuple):
         return tuple(Pick(CURVE_ARRAYS[array], area, limit, ts) for (array, area, limit), ts in zip(rows, chosen))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class AccumulateChoices:
     """The choices of an accumulation.
 
@@ -230,7 +229,7 @@ class Totals(NamedTuple):
         return np.concatenate((np.array(self[:8], np.int64), np.array(self[8:], np.float32).view(np.int64)))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Accumulated:
     """Accumulated detections: all that the numbers of an evaluation are read from.
 

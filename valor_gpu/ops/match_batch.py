@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 
@@ -70,7 +71,7 @@ def _column(dtype: str, side: str, width: int = 1) -> dict[str, Any]:
     return {"column": Column(dtype, width, side), "schema": "Tensor[]"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pairs:
     """Pairs of a detection and a ground truth of its class that reach the lowest threshold, as a geometry finds them.
 
@@ -90,7 +91,7 @@ class Pairs:
     similarities: Any = field(metadata={"dtype": "float64"})
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MatchBatch:
     """Images whose detections are to be matched: boxes, or stored pairs of any geometry.
 
@@ -198,7 +199,7 @@ def native_layout() -> tuple[list[str], ...]:
     return tuple(line.split() for line in text.value.decode().splitlines())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MatchRule:
     """The choices of a matching run. A setting is one threshold of one area range.
 
@@ -216,7 +217,6 @@ class MatchRule:
     limits: NDArray[np.int64]
     options: int = 0
     kind: int = COCO
-    _cache: dict[Any, bytes] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def make(
@@ -267,6 +267,10 @@ class MatchRule:
         """Thresholds, area ranges and limits as words that follow one another."""
         parts = (self.thresholds, self.area_ranges, self.limits)
         return np.concatenate([np.ascontiguousarray(part).reshape(-1).view(np.int64) for part in parts])
+
+    @functools.cached_property
+    def _cache(self) -> dict[Any, bytes]:
+        return {}
 
     def words(self, types: Mapping[str, int], box_format: int, gt_box_format: int) -> bytes:
         """``RuleWords`` and the numbers, for columns of the dtype codes ``types``; 0 where a column is absent."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.ops._accumulate_cpu import present_means
 from valor_gpu.ops.accumulate_types import Curves, Pick
 from valor_gpu.reduce.averages import ABSENT, mean_present_rows
@@ -49,7 +49,7 @@ def _on_host(array: Any) -> NDArray[np.float64]:
     return values
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CocoSummary:
     """Precision and recall arrays with the names of their axes.
 
