@@ -25,6 +25,9 @@ enum Field : int32_t {
   kSegmentation,
   kKeypoints,
   kCaption,
+  kNumKeypoints,
+  kHeight,
+  kWidth,
   kFieldCount,
   kUnknown = kFieldCount,
 };
@@ -33,8 +36,8 @@ enum Field : int32_t {
 constexpr int32_t kWrongType = 16;
 constexpr int32_t kRecord = kFieldCount;
 
-constexpr int64_t kNameSizes[kFieldCount] = {2, 8, 11, 4, 4, 5, 7, 6, 12, 9, 7};
-constexpr int64_t kLongestName = 12;
+constexpr int64_t kNameSizes[kFieldCount] = {2, 8, 11, 4, 4, 5, 7, 6, 12, 9, 7, 13, 6, 5};
+constexpr int64_t kLongestName = 13;
 
 // Column c of every table is an array of kWidths[c] bytes per row; a null pointer is a column nobody wants.
 enum Column {
@@ -47,9 +50,14 @@ enum Column {
   kIsCrowds,
   kIgnores,
   kPresents,
+  kSegmentationTexts,  // where the text begins and how long it is; not set where the field is absent
+  kKeypointTexts,
+  kNumKeypointCounts,
+  kHeights,
+  kWidthsOfImages,
   kColumnCount
 };
-constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2};
+constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2, 16, 16, 8, 8, 8};
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
@@ -59,11 +67,17 @@ struct Row {
   double area = kAbsent, score = kAbsent;
   uint8_t flags[2] = {0, 0};  // iscrowd, ignore
   uint16_t present = 0;
+  // Without bits in `present`, NaN for what is no number: few evaluations need these.
+  double sizes[3] = {kAbsent, kAbsent, kAbsent};  // num_keypoints, height, width
+  const char* texts[2][2];                        // segmentation and keypoints; set where present
+
+  bool has(Field field) const { return (present >> field) & 1; }
 };
 
 class Table {
  public:
-  explicit Table(void* const* columns) : columns_(columns) {}
+  // text: what places of texts count from.
+  Table(void* const* columns, const char* text) : columns_(columns), text_(text) {}
 
   void write(int64_t row, const Row& from) const {
     for (int c = kIds; c <= kCategoryIds; ++c) put(c, row, &from.whole[c]);
@@ -73,6 +87,9 @@ class Table {
     put(kIsCrowds, row, &from.flags[0]);
     put(kIgnores, row, &from.flags[1]);
     put(kPresents, row, &from.present);
+    for (int c = 0; c < 3; ++c) put(kNumKeypointCounts + c, row, &from.sizes[c]);
+    if (from.has(kSegmentation)) put_text(kSegmentationTexts, row, from.texts[0]);
+    if (from.has(kKeypoints)) put_text(kKeypointTexts, row, from.texts[1]);
   }
 
   void move(int64_t to, int64_t from, int64_t rows) const {
@@ -88,7 +105,12 @@ class Table {
   void put(int column, int64_t row, const void* from) const {
     if (columns_[column]) memcpy(cell(column, row), from, static_cast<size_t>(kWidths[column]));
   }
+  void put_text(int column, int64_t row, const char* const* text) const {
+    const int64_t place[2] = {text[0] - text_, text[1] - text[0]};
+    put(column, row, place);
+  }
   void* const* columns_;
+  const char* text_;
 };
 
 // The field whose name, closing quote included, stands at `key`, where kLongestName + 1 bytes can be read.
@@ -112,6 +134,12 @@ inline int32_t match_field(const char* key) {
       return is("area\"") ? kArea : kUnknown;
     case 'k':
       return is("keypoints\"") ? kKeypoints : kUnknown;
+    case 'n':
+      return is("num_keypoints\"") ? kNumKeypoints : kUnknown;
+    case 'h':
+      return is("height\"") ? kHeight : kUnknown;
+    case 'w':
+      return is("width\"") ? kWidth : kUnknown;
     default:
       return kUnknown;
   }
@@ -186,6 +214,23 @@ inline bool take_real(Cursor& c, double& out) {
   return true;
 }
 
+// A number, or NaN for any other value.
+inline bool take_real_or_skip(Cursor& c, double& out) {
+  const char* const value = c.at;
+  if (take_real(c, out)) return true;
+  out = kAbsent;
+  c.at = value;
+  c.need = json::kNothing;
+  return json::skip_value(c);
+}
+
+inline bool take_text(Cursor& c, const char** text) {
+  text[0] = c.at;
+  const bool good = json::skip_value(c);
+  text[1] = c.at;
+  return good;
+}
+
 // Reads the value of `field`; `present` becomes false for null and for an empty box.
 inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
   Number number;
@@ -208,6 +253,9 @@ inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
     case kIsCrowd:
     case kIgnore:
       return take_flag(c, row.flags[field - kIsCrowd]);
+    case kSegmentation:
+    case kKeypoints:
+      return take_text(c, row.texts[field - kSegmentation]);
     default:
       return json::skip_value(c);
   }
@@ -224,6 +272,7 @@ inline void clear_field(int32_t field, Row& row) {
 
 // Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
 inline bool set_field(Cursor& c, int32_t field, Row& row) {
+  if (field >= kNumKeypoints) return take_real_or_skip(c, row.sizes[field - kNumKeypoints]);
   const char* const value = c.at;
   bool present = false;
   if (!json::take_word(c, "null") && !take_value(c, field, row, present)) {

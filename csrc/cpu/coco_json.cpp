@@ -215,7 +215,7 @@ VALOR_API int32_t valor_coco_scan(const char* data, int64_t size, const int64_t*
                                   int32_t is_mapping, void* const* columns, int64_t* out) {
   return guarded([&] {
     const Text text{data, data + size, static_cast<uint32_t>(wanted), !((wanted >> coco::kArea) & 1)};
-    const Table table(columns);
+    const Table table(columns, data);
     Span all;
     all.at = data + starts[0];
     if (all.at < text.end && *all.at == ']') {

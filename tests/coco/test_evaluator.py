@@ -247,11 +247,10 @@ def test_refusals():
         quietly(e.evaluate)
 
 
-@pytest.mark.parametrize("kind", ["segm", "keypoints"])
-def test_masks_and_keypoints_are_rejected(kind):
-    objects = random_objects(1)
-    e = COCOeval(load(OURS, objects[0]), load(OURS, objects[0]), kind)
-    with pytest.raises(InputError, match=f"iouType must be 'bbox'.* but got '{kind}'"):
+def test_an_unknown_type_among_the_parameters():
+    e = evaluator(OURS, random_objects(1))
+    e.params.iouType = "cuboid"
+    with pytest.raises(InputError, match=r"params.iouType must be one of 'bbox', 'segm', .* but got 'cuboid'"):
         quietly(e.evaluate)
 
 

@@ -589,7 +589,8 @@ def test_reading_costs_the_columns_and_no_objects(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sum(getattr(found, name).nbytes for name in COLUMNS) == rows * 76
-    assert peak < rows * 76 * 1.15
+    # Places of masks and keypoints, 32 bytes a row, are reserved but not touched where there are none.
+    assert peak < rows * (76 + 32) * 1.15 and found.values is None
     assert len(gc.get_objects()) < before + 200
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco.engine import engine_on
+from valor_gpu.coco.geometry import Geometry, geometry_of
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.one_cell import ZERO_SHOWN
@@ -51,7 +52,7 @@ def build_ious(layout: Layout, params: Params) -> dict[tuple[Any, Any], Any]:
     dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
     gt_cells = _cells_of(layout.ground_truths, layout.images, None)
     both = [c for c, part in dt_cells.parts.items() if part.start < part.stop and c in gt_cells.parts]
-    values = _iou_of_cells(layout, dt_cells, gt_cells, both)
+    values = _iou_of_cells(layout, geometry_of(params), (dt_cells, gt_cells), both)
     shapes = {c: gt_cells.parts[c].stop - gt_cells.parts[c].start for c in both}
     matrices = {c: np.array(part.reshape(-1, shapes[c]), order="F") for c, part in zip(both, values)}
     return {
@@ -61,17 +62,16 @@ def build_ious(layout: Layout, params: Params) -> dict[tuple[Any, Any], Any]:
     }
 
 
-def _iou_of_cells(layout: Layout, dt_cells: _Cells, gt_cells: _Cells, cells: list[int]) -> list[NDArray[np.float64]]:
-    """float64 ``[D * G]`` IoU of each cell, row by row."""
+def _iou_of_cells(
+    layout: Layout, geometry: Geometry, sides: tuple[_Cells, _Cells], cells: list[int]
+) -> list[NDArray[np.float64]]:
+    """float64 ``[D * G]`` similarity of each cell, row by row."""
     if not cells:
         return []
-    boxes, orders, lengths = [], [], []
-    for side, rows in ((layout.detections, dt_cells), (layout.ground_truths, gt_cells)):
-        orders.append(np.concatenate([rows.order[rows.parts[c]] for c in cells]))
-        lengths.append([rows.parts[c].stop - rows.parts[c].start for c in cells])
-        boxes.append(side.take("bbox")[orders[-1]])
-    sizes, crowd = np.array(lengths, np.int64), layout.ground_truths.take("iscrowd")[orders[1]]
-    pairs = engine_on().box_iou(boxes[0], boxes[1], crowd, sizes)
+    orders = [np.concatenate([rows.order[rows.parts[c]] for c in cells]) for rows in sides]
+    lengths = [[rows.parts[c].stop - rows.parts[c].start for c in cells] for rows in sides]
+    sizes = np.array(lengths, np.int64)
+    pairs = geometry.cell_ious(layout, (orders[0], orders[1]), sizes)
     return np.split(pairs, sizes.prod(0).cumsum()[:-1])
 
 
@@ -129,8 +129,8 @@ def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell |
 
 
 def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _Matching:
-    rule = match_rule(params, strict, WANT_MATCHES)
-    matched = match_layout(layout, rule, strict, engine_on())
+    rule, geometry = match_rule(params, strict, WANT_MATCHES), geometry_of(params)
+    matched = match_layout(layout, rule, strict, engine_on(), geometry)
     ground_truths, detections = layout.ground_truths, layout.detections
     first = np.repeat(ground_truths.lengths.cumsum() - ground_truths.lengths, detections.lengths)[dt_cells.order, None]
     positions = np.asarray(matched.matches)[dt_cells.order].astype(np.int64)
@@ -144,7 +144,7 @@ def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _M
         shown[0][dt_cells.order],
         ground_truths.take("id"),
         shown[1],
-        gt_flags(ground_truths, strict),
+        gt_flags(ground_truths, strict, geometry),
         gt_areas(ground_truths),
         rule.area_ranges,
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.checks import check_choice
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import sorted_unique
 from valor_gpu.coco.params import Params, check_grids
 from valor_gpu.coco.selection import select
@@ -39,12 +40,13 @@ class _Unset:
 
 
 class COCOeval:
-    """Average precision and recall of boxes, a drop-in for ``pycocotools.cocoeval.COCOeval``.
+    """Average precision and recall of masks, boxes or keypoints, a drop-in for ``pycocotools.cocoeval.COCOeval``.
 
     Args:
         cocoGt: ground truths: a :class:`valor_gpu.coco.COCO`, or any object with pycocotools' ``dataset``.
         cocoDt: detections, mostly ``cocoGt.loadRes(...)``.
-        iouType: ``bbox``; ``segm`` and ``keypoints`` can be constructed but not yet evaluated.
+        iouType: ``segm`` (masks), ``bbox``, ``boundary`` (the smaller of the IoU of masks and of their boundaries) or
+            ``keypoints``.
         device: where to match and accumulate, for example ``cuda``; default: the CPU.
         convention: ``strict`` gives pycocotools' numbers to the last bit; ``corrected`` mends its quirks, which
             docs/quirks.md lists.
@@ -149,10 +151,11 @@ class COCOeval:
     def _gts(self) -> Any:
         """(image id, category id) to the ground truth objects."""
         if self._gt_dicts is _Unset:
-            self._gt_dicts = self._dicts_of(self.cocoGt)
+            self._gt_dicts, geometry = self._dicts_of(self.cocoGt), geometry_of(self.params)
             for gt in itertools.chain.from_iterable(self._gt_dicts.values()):
                 given = gt.get("ignore", 0)
-                gt["ignore"] = gt.get("iscrowd", False) or (not self._strict and given)
+                ignored = gt.get("iscrowd", False) or (not self._strict and given)
+                gt["ignore"] = geometry.ignores(gt) or ignored
         return self._gt_dicts
 
     @_gts.setter
@@ -174,7 +177,9 @@ class COCOeval:
         p = self.params if self._evaluated is None else self._evaluated
         ids = coco.getAnnIds(imgIds=p.imgIds, **({"catIds": p.catIds} if p.useCats else {}))
         cells: defaultdict[tuple[Any, Any], list[Any]] = defaultdict(list)
+        geometry = geometry_of(p)
         for annotation in coco.loadAnns(ids):
+            geometry.prepare(annotation, coco)
             cells[annotation["image_id"], annotation["category_id"]].append(annotation)
         return cells
 
@@ -188,8 +193,8 @@ class COCOeval:
         """Matches every image; the results are in ``evalImgs`` for those who look.
 
         Raises:
-            InputError: masks or keypoints are asked for, an annotation lacks a key or has a value that cannot be
-                evaluated (it is named), or the device is not there.
+            InputError: an annotation lacks a key or has a value that cannot be evaluated (it is named), or the device
+                is not there.
         """
         start = time.time()
         print("Running per image evaluation...")
@@ -198,8 +203,7 @@ class COCOeval:
             p.iouType = "segm" if p.useSegm == 1 else "bbox"
             print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
         print(f"Evaluate annotation type *{p.iouType}*")
-        if p.iouType != "bbox":
-            raise InputError(f"params.iouType must be 'bbox', all that is evaluated yet, but got {p.iouType!r}")
+        geometry = geometry_of(p)
         p.imgIds = list(sorted_unique(p.imgIds))
         if p.useCats:
             p.catIds = list(sorted_unique(p.catIds))
@@ -208,7 +212,7 @@ class COCOeval:
             check_grids(p)
         self._prepare()
         if self._is_overridden():
-            self._evaluate_cell_by_cell()
+            self._evaluate_cell_by_cell(getattr(self, geometry.step))
         else:
             self._evaluate_all()
         self._paramsEval = copy.deepcopy(self.params)
@@ -225,17 +229,18 @@ class COCOeval:
         from valor_gpu.coco.match_layout import evaluate_records, layout_of
 
         evaluated, engine = copy.deepcopy(self.params), engine_on(self.device)
+        geometry = geometry_of(evaluated)
         chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
         ground_truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
-        layout = layout_of(ground_truths, detections, evaluated, self._strict)
-        self._records = evaluate_records(layout, evaluated, self._strict, engine)
+        layout = layout_of(ground_truths, detections, evaluated, self._strict, geometry)
+        self._records = evaluate_records(layout, evaluated, self._strict, engine, geometry)
         self._layout, self._evaluated = layout, evaluated
         self._evalImgs = self._ious = _Unset
 
-    def _evaluate_cell_by_cell(self) -> None:
+    def _evaluate_cell_by_cell(self, similarities: Callable[[Any, Any], Any]) -> None:
         p = self.params
         categories = p.catIds if p.useCats else [-1]
-        self.ious = {(i, k): self.computeIoU(i, k) for i in p.imgIds for k in categories}
+        self.ious = {(i, k): similarities(i, k) for i in p.imgIds for k in categories}
         max_det = p.maxDets[-1]
         self.evalImgs = [
             self.evaluateImg(i, k, area, max_det) for k in categories for area in p.areaRng for i in p.imgIds
@@ -256,11 +261,11 @@ class COCOeval:
         detections = one_cell.by_score(detections, self.params.maxDets[-1])
         if not ground_truths or not detections:
             return []
-        return one_cell.box_ious(detections, ground_truths)
+        return geometry_of(self.params).ious(detections, ground_truths, (self.cocoDt, self.cocoGt))
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
-        """Keypoint similarity is not there yet."""
-        raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
+        """As :meth:`computeIoU`, of keypoints: object keypoint similarity."""
+        return COCOeval.computeIoU(self, imgId, catId)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> dict[str, Any] | None:
         """Matches one cell in one area range, by ``ious``.
@@ -275,7 +280,8 @@ class COCOeval:
         if not ground_truths and not detections:
             return None
         # No need to make all cells for one.
-        ious = self.computeIoU(imgId, catId) if self._ious is _Unset else self.ious[imgId, catId]
+        compute = getattr(self, geometry_of(self.params).step)
+        ious = compute(imgId, catId) if self._ious is _Unset else self.ious[imgId, catId]
         rule = one_cell.CellRule(aRng, self.params.areaRng, self.params.iouThrs, maxDet, self._strict)
         cell = one_cell.evaluate_cell(ground_truths, detections, ious, rule)
         return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **cell}
@@ -346,8 +352,6 @@ class COCOeval:
         """
         if not self.eval:
             raise InputError("Please run accumulate() first")
-        if self.params.iouType == "keypoints":
-            raise InputError("params.iouType must be 'bbox', all that is evaluated yet, but got 'keypoints'")
         self.stats = summarize(self.params, self.eval, self._strict)
 
     def result(self) -> Result:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.engine import Engine
+from valor_gpu.coco.geometry import Geometry
 from valor_gpu.coco.ids import Ids, members
 from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.coco.params import Params, half_open
@@ -27,9 +28,7 @@ from valor_gpu.ops.match_batch import (
     Matched,
     MatchRule,
 )
-from valor_gpu.ops.native_types import BOX_FORMATS
 
-_XYWH = BOX_FORMATS.index("xywh")
 _MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not tell of them
 
 
@@ -62,7 +61,7 @@ def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
     return MatchRule.make(params.iouThrs, ranges, params.maxDets, options | (0 if strict else CHECK_SCORES))
 
 
-def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, strict: bool) -> Layout:
+def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, strict: bool, geometry: Geometry) -> Layout:
     """The rows that ``params`` ask for, checked for what evaluation needs of them.
 
     Raises:
@@ -77,9 +76,9 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
     layout = lay_out(
         ground_truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict
     )
-    _check_present(layout.ground_truths, ("bbox", "iscrowd"))
+    _check_present(layout.ground_truths, (*geometry.gt_needs, "iscrowd"))
     _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
-    _check_present(layout.detections, ("bbox", "score", "area"), made=_MADE)
+    _check_present(layout.detections, (*geometry.needs, "score", "area"), made=_MADE)
     return layout
 
 
@@ -120,12 +119,13 @@ def _check_present(
             raise missing_field(side.columns.where, row, name, has)
 
 
-def gt_flags(side: Side, strict: bool) -> NDArray[np.uint8]:
+def gt_flags(side: Side, strict: bool, geometry: Geometry) -> NDArray[np.uint8]:
     """uint8 ``[G]``: sums of the flags of :mod:`valor_gpu.ops.match_batch`."""
     crowd = side.take("iscrowd").astype(np.uint8) * np.uint8(CROWD)
     more = (side.take("id") == 0, ID_ZERO) if strict else (side.take("ignore"), IGNORED)
     flags: NDArray[np.uint8] = crowd | more[0].astype(np.uint8) * np.uint8(more[1])
-    return flags
+    ignored = geometry.ignored(side)
+    return flags if ignored is None else flags | ignored.astype(np.uint8) * np.uint8(IGNORED)
 
 
 def gt_areas(side: Side) -> NDArray[np.float64]:
@@ -135,48 +135,46 @@ def gt_areas(side: Side) -> NDArray[np.float64]:
     return np.where(lacking, 0.0, area) if lacking.any() else area
 
 
-def batch_of(layout: Layout, strict: bool) -> MatchBatch:
-    """The layout as columns to match: those of the annotations themselves where that will do."""
+def batch_of(layout: Layout, strict: bool, geometry: Geometry) -> MatchBatch:
+    """The layout as columns to match, without geometry: those of the annotations themselves where that will do."""
     ground_truths, detections = layout.ground_truths, layout.detections
     free = detections.take("id") <= 0 if strict and len(detections) else np.zeros(0, bool)
     return MatchBatch(
-        boxes=[detections.take("bbox")],
         scores=[detections.take("score")],
         labels=[detections.labels],
-        gt_boxes=[ground_truths.take("bbox")],
         gt_labels=[ground_truths.labels],
         lengths=layout.lengths(),
-        gt_flags=[gt_flags(ground_truths, strict)],
+        gt_flags=[gt_flags(ground_truths, strict, geometry)],
         gt_areas=[gt_areas(ground_truths)],
         areas=[detections.take("area")],
         flags=[free.astype(np.uint8) * np.uint8(FREE)] if free.any() else [],
-        box_format=_XYWH,
-        gt_box_format=_XYWH,
     )
 
 
-def match_layout(layout: Layout, rule: MatchRule, strict: bool, engine: Engine) -> Matched:
+def match_layout(layout: Layout, rule: MatchRule, strict: bool, engine: Engine, geometry: Geometry) -> Matched:
     """Matches every image of ``layout``.
 
     Raises:
-        InputError: a box or an area is not finite, or a score is NaN in the corrected convention; names the annotation.
+        InputError: a box or an area is not finite, a mask is none, or a score is NaN in the corrected convention; names
+            the annotation.
     """
     try:
         if not strict and np.isinf(gt_areas(layout.ground_truths)).any():
             raise InputError("ground truth areas must be finite")  # named below
-        return engine.assign(batch_of(layout, strict), rule)
+        common = batch_of(layout, strict, geometry)
+        return engine.assign(geometry.batch(layout, common, float(rule.thresholds.min()), engine), rule)
     except InputError as error:
-        raise _named_error(layout, strict) or error from None
+        raise _named_error(layout, strict, geometry) or error from None
 
 
-def _named_error(layout: Layout, strict: bool) -> InputError | None:
+def _named_error(layout: Layout, strict: bool, geometry: Geometry) -> InputError | None:
     """The error for the first value that cannot be matched, by the place of its annotation."""
     ground_truths, detections = layout.ground_truths, layout.detections
     candidates = [
-        (ground_truths, "bbox", "finite", ~np.isfinite(ground_truths.take("bbox")).all(1)),
+        *((ground_truths, *wrong) for wrong in geometry.wrong(ground_truths)),
         (ground_truths, "area", "a number", np.isnan(gt_areas(ground_truths))),
         (ground_truths, "area", "finite", np.isinf(gt_areas(ground_truths)) & (not strict)),
-        (detections, "bbox", "finite", ~np.isfinite(detections.take("bbox")).all(1)),
+        *((detections, *wrong) for wrong in geometry.wrong(detections)),
         (detections, "score", "a number", np.isnan(detections.take("score")) & (not strict)),
     ]
     for side, name, need, bad in candidates:
@@ -188,10 +186,12 @@ def _named_error(layout: Layout, strict: bool) -> InputError | None:
     return None
 
 
-def evaluate_records(layout: Layout, params: Params, strict: bool, engine: Engine) -> EvaluationRecords:
+def evaluate_records(
+    layout: Layout, params: Params, strict: bool, engine: Engine, geometry: Geometry
+) -> EvaluationRecords:
     """Matches ``layout`` and keeps the records."""
     rule = match_rule(params, strict)
-    matched = match_layout(layout, rule, strict, engine)
+    matched = match_layout(layout, rule, strict, engine, geometry)
     return EvaluationRecords(
         engine,
         matched.detections,

@@ -31,6 +31,7 @@ class Params:
         useCats: 0 takes all categories of ``catIds`` as one.
         iouType: ``segm``, ``bbox``, ``boundary``, ``keypoints`` or ``keypoints_crowd`` (CrowdPose).
         kpt_oks_sigmas: float64 ``[K]``, of keypoints alone: the tolerance of each.
+        boundary_dilation_ratio: how wide the boundary of a mask is, as a part of the diagonal of its image.
         useSegm: deprecated there: 1 or 0 overrides ``iouType`` by ``segm`` or ``bbox``.
 
     Example:
@@ -48,6 +49,7 @@ class Params:
     areaRngLbl: Any
     useCats: Any
     kpt_oks_sigmas: Any
+    boundary_dilation_ratio: float = 0.02
 
     def __init__(self, iouType: str = "segm") -> None:
         check_choice("iouType", iouType, IOU_TYPES)

@@ -25,8 +25,16 @@ FIELDS = (
     "segmentation",
     "keypoints",
     "caption",
+    "num_keypoints",
+    "height",
+    "width",
 )
 BIT = {field: np.uint16(1 << f) for f, field in enumerate(FIELDS)}
+
+SIZES = ("num_keypoints", "height", "width")
+"""Fields that few evaluations need: not in ``present``, and what is no number is no error until somebody asks."""
+
+RECORD_FIELDS = FIELDS[: -len(SIZES)]
 
 _NEED = {
     "id": "a 64-bit integer",
@@ -77,7 +85,9 @@ def check_array(where: str, value: object) -> None:
         raise InputError(f"{where} must be an array of objects but got {shown(value)}")
 
 
-def columns_from_records(records: Sequence[Mapping[str, Any]], where: str, wanted: Sequence[str] = FIELDS) -> Columns:
+def columns_from_records(
+    records: Sequence[Mapping[str, Any]], where: str, wanted: Sequence[str] = RECORD_FIELDS
+) -> Columns:
     """A column for each field that decides a number, and ``present``: which fields each record has.
 
     Args:
@@ -143,6 +153,14 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+def number_or_nan(value: Any) -> float:
+    """The number, or NaN for what is none."""
+    try:
+        return _number(value)
+    except (TypeError, ValueError):
+        return _NAN
 
 
 def _integer(value: Any) -> int:

@@ -32,7 +32,7 @@ _NEEDS = (
     "UTF-8",
 )
 _WRONG_TYPE = 16
-# In the order of csrc/core/coco_records.h: kIds to kPresents.
+# In the order of csrc/core/coco_records.h: kIds to kWidthsOfImages.
 _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("id", np.int64, ()),
     ("image_id", np.int64, ()),
@@ -43,6 +43,11 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("iscrowd", np.bool_, ()),
     ("ignore", np.bool_, ()),
     ("present", np.uint16, ()),
+    ("segmentation", np.int64, (2,)),  # where its text begins and how many bytes it has; undefined where absent
+    ("keypoints", np.int64, (2,)),
+    ("num_keypoints", np.float64, ()),
+    ("height", np.float64, ()),
+    ("width", np.float64, ()),
 )
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
@@ -58,8 +63,9 @@ class JsonFile:
     What Python's json module rejects is rejected, anywhere in the file. NaN and Infinity are numbers, as there.
     """
 
-    def __init__(self, name: str, data: bytes | NDArray[np.uint8], threads: int, chunk_bytes: int) -> None:
-        self.name = name
+    def __init__(self, file: InputFile, data: bytes | NDArray[np.uint8], threads: int, chunk_bytes: int) -> None:
+        self.file = file
+        self.name = file.name
         self._threads = threads
         self._chunk_bytes = chunk_bytes
         self._is_mapping = isinstance(data, np.memmap)
@@ -83,7 +89,7 @@ class JsonFile:
         """
         file = InputFile(path)
         with file.mapped() as data:
-            yield cls(file.name, data, threads, chunk_bytes)
+            yield cls(file, data, threads, chunk_bytes)
 
     def fail(self, at: int, need: str) -> NoReturn:
         """Raises for what stands at byte ``at``."""

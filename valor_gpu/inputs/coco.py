@@ -20,6 +20,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs import _coco_scan
 from valor_gpu.inputs._coco_records import (
     BIT,
+    RECORD_FIELDS,
+    SIZES,
     Columns,
     box_areas,
     check_array,
@@ -28,9 +30,10 @@ from valor_gpu.inputs._coco_records import (
     shown,
     wrong_value,
 )
+from valor_gpu.inputs._coco_values import TEXTS, FileValues, ImageSizes, ObjectValues, Values
 from valor_gpu.inputs.files import InputFile, Path, source_name
 
-_ALL_FIELDS = tuple(BIT)
+_ALL_FIELDS = (*RECORD_FIELDS, "num_keypoints")
 _REQUIRED = ("image_id", "category_id", "bbox", "score")  # of results with boxes
 _RESULT_FIELDS = (*_REQUIRED, "segmentation", "keypoints", "caption")
 
@@ -51,6 +54,9 @@ class Annotations:
         present: uint16 ``[N]``, the fields that a record has: see :meth:`has`. Absent integers and flags are 0, absent
             numbers NaN.
         where: what stands before ``[row]`` in a message, for example ``instances.json: annotations``.
+        values: what is read when somebody asks: masks, keypoints and how many; None where there is none of it.
+        images: heights and widths of the images; None where they are not known.
+        corners: whether a row without ``segmentation`` has its box for a mask, as in pycocotools' ``loadRes``.
 
     Example:
         >>> rows = columns_from_results([{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}])
@@ -68,6 +74,9 @@ class Annotations:
     score: NDArray[np.float64]
     present: NDArray[np.uint16]
     where: str
+    values: Values | None = None
+    images: ImageSizes | None = None
+    corners: bool = False
 
     def __len__(self) -> int:
         return len(self.image_id)
@@ -92,7 +101,8 @@ class Annotations:
     def take(self, rows: NDArray[Any]) -> Annotations:
         """These rows, int64 ``[M]`` or bool ``[N]``, in their order; messages tell of them by their new places."""
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return replace(self, **{name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)})
+        taken: dict[str, Any] = {name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)}
+        return replace(self, **taken, values=None if self.values is None else self.values.take(rows))
 
     def last_of_id(self) -> NDArray[np.int64]:
         """int64 ``[N]``: for each row, the last row with the same id.
@@ -200,7 +210,8 @@ def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset", ima
         records = dataset.get(name, ())
         check_array(f"{where}: {name}", records)
         parts[name] = columns_from_records(records, f"{where}: {name}", fields)
-    whole = _dataset(parts, list(dataset.get("categories", ())), "categories" in dataset, where)
+    values = {name: ObjectValues(dataset.get(name, ())) for name in ("images", "annotations")}
+    whole = _dataset(parts, values, list(dataset.get("categories", ())), "categories" in dataset, where)
     return replace(whole, images=list(dataset.get("images", ()))) if images else whole
 
 
@@ -227,7 +238,7 @@ def result_rows(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str 
         return _rows_of_array(results, where)
     check_array(where, results)
     columns = columns_from_records(results, where, _RESULT_FIELDS)
-    rows = _annotations(columns, where)
+    rows = replace(_annotations(columns, where), values=ObjectValues(results))
     has = rows.has("bbox")
     rows.area[has] = box_areas([record["bbox"] for record, it_has in zip(results, has) if it_has], rows.bbox[has])
     return rows
@@ -241,12 +252,12 @@ def detections(rows: Annotations) -> Annotations:
     """
     rows.require(*_REQUIRED[:3])
     present = rows.present | BIT["id"] | BIT["area"] | BIT["iscrowd"]
-    return replace(rows, present=present)
+    return replace(rows, present=present, corners=True)
 
 
 _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
     "images": ("id",),
-    "annotations": _ALL_FIELDS,
+    "annotations": RECORD_FIELDS,
     "categories": ("id",),
 }
 
@@ -273,14 +284,17 @@ def load_json(path: Path) -> Any:
 def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
     parts: dict[str, Any] = {}
     objects: dict[str, list[dict[str, Any]]] = {"images": [], "categories": []}
+    values: dict[str, Any] = {}
 
     def read(key: str, at: int) -> int:
         if key == "annotations":
             parts[key], end = file.array(at, _ALL_FIELDS, f"{file.name}: {key}")
+            values[key] = FileValues.of_scan(file.file, parts[key])
             return end
         end = file.skip_value(at)
         if key == "images":
-            parts[key], _ = file.array(at, _DATASET_FIELDS[key], f"{file.name}: {key}", end)
+            parts[key], _ = file.array(at, ("id", "height", "width"), f"{file.name}: {key}", end)
+            values[key] = FileValues.of_scan(file.file, parts[key])
             if images:
                 objects[key] = file.value(at)
         elif key == "categories":
@@ -293,7 +307,7 @@ def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
     has_categories = "categories" in parts
     for name, fields in _DATASET_FIELDS.items():
         parts.setdefault(name, columns_from_records((), name, fields))
-    whole = _dataset(parts, objects["categories"], has_categories, file.name)
+    whole = _dataset(parts, values, objects["categories"], has_categories, file.name)
     return replace(whole, images=objects["images"]) if images else whole
 
 
@@ -301,21 +315,27 @@ def _scan_results(file: _coco_scan.JsonFile) -> Annotations:
     where = f"{file.name}: "
     columns, end = file.array(file.skip_space(0), _RESULT_FIELDS, where)
     file.finish(end)
-    return _annotations(columns, where)
+    values = FileValues.of_scan(file.file, columns)
+    return replace(_annotations(columns, where), values=values)
 
 
-def _dataset(parts: Mapping[str, Columns], categories: list[Any], has_categories: bool, where: str) -> Dataset:
+def _dataset(
+    parts: Mapping[str, Columns], values: Mapping[str, Values | None], categories: list[Any], has_categories: bool,
+    where: str,
+) -> Dataset:  # fmt: skip
     for name in ("images", "categories"):
         _annotations(parts[name], f"{where}: {name}").require("id")
     annotations = _annotations(parts["annotations"], f"{where}: annotations")
     annotations.require("id", "image_id", *(["category_id"] if has_categories else []))
-    return Dataset(parts["images"]["id"], categories, parts["categories"]["id"], annotations, where)
+    images = ImageSizes(parts["images"]["id"], values.get("images"))
+    annotations = replace(annotations, values=values.get("annotations"), images=images)
+    return Dataset(images.ids, categories, parts["categories"]["id"], annotations, where)
 
 
 def _annotations(columns: Columns, where: str) -> Annotations:
     """Rows of the columns given; the others hold what stands for an absent value, ids 1 .. N."""
     rows = len(columns["present"])
-    whole = dict(columns)
+    whole: dict[str, Any] = {name: c for name, c in columns.items() if name not in (*TEXTS, *SIZES)}
     if "id" not in whole:
         whole["id"] = np.arange(1, rows + 1, dtype=np.int64)
     for name, dtype in (("image_id", np.int64), ("category_id", np.int64), ("iscrowd", np.bool_), ("ignore", np.bool_)):

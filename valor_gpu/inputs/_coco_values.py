@@ -1,0 +1,223 @@
+"""Values of COCO records that are read when somebody asks: lists of numbers, masks, sizes. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import BIT, SIZES, Columns, number_or_nan, shown
+from valor_gpu.inputs.files import InputFile
+
+Rows = NDArray[np.int64]
+TEXTS = ("segmentation", "keypoints")
+"""Fields whose values are read when somebody asks."""
+
+
+class Values(Protocol):
+    """Values of N records that stay where they are, in a file or in objects."""
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """float64 ``[N]`` of a field of ``SIZES``: NaN where it is absent or no number."""
+        ...
+
+    def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """The lists of numbers of ``rows``: all numbers, ``[n + 1]`` where each list begins, how many are good.
+
+        The first list that is not one of numbers, and all after it, are undefined; an absent one is empty.
+        """
+        ...
+
+    def value(self, name: str, row: int) -> Any:
+        """One value as Python objects, for a message."""
+        ...
+
+    def take(self, rows: NDArray[Any]) -> Values:
+        """Those of these records, int64 ``[n]`` or bool ``[N]``."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FileValues:
+    """Values in a JSON file that has been scanned, and is the same still when they are read.
+
+    Attributes:
+        file: the file.
+        columns: those of the scan.
+    """
+
+    file: InputFile
+    columns: Columns
+
+    @classmethod
+    def of_scan(cls, file: InputFile, columns: Columns) -> FileValues | None:
+        """The columns of a scan that belong here; None where no record has anything, so that no file is kept."""
+        present = np.bitwise_or.reduce(columns["present"], initial=np.uint16(0))
+        found = {name: columns[name] for name in TEXTS if name in columns and present & BIT[name]}
+        found |= {name: columns[name] for name in SIZES if name in columns and not np.isnan(columns[name]).all()}
+        return cls(file, {**found, "present": columns["present"]}) if found else None
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """See :class:`Values`."""
+        column = self.columns.get(name)
+        return np.full(len(self.columns["present"]), np.nan) if column is None else column
+
+    def places(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        """int64 ``[n, 2]``: where the text of each row begins and how many bytes it has, 0 where it is absent."""
+        column = self.columns.get(name)
+        if column is None:
+            return np.zeros((len(rows), 2), np.int64)
+        has = (self.columns["present"][rows] & BIT[name]) != 0
+        return np.where(has[:, None], column[rows], 0)
+
+    @contextmanager
+    def text(self) -> Iterator[NDArray[np.uint8]]:
+        """The bytes that places count from; :class:`InputError` if the file has changed."""
+        with self.file.mapped() as data:
+            yield np.frombuffer(data, np.uint8)
+
+    def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """See :class:`Values`."""
+        places, order = self.places(name, rows), np.arange(len(rows))
+        offsets, good = np.zeros(len(rows) + 1, np.int64), np.array([len(rows)])
+        with self.text() as text:
+            where = (text.ctypes.data, text.nbytes, places.ctypes.data, order.ctypes.data, len(rows))
+            rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu", "pqppqp")
+            rooms(*where, offsets.ctypes.data)
+            values = np.empty(int(offsets[-1]))
+            read = native.function("valor_cpu", "valor_coco_numbers_cpu", "pqppqppqp")
+            read(*where, offsets.ctypes.data, values.ctypes.data, native.threads(), good.ctypes.data)
+        return values, offsets, int(good[0])
+
+    def value(self, name: str, row: int) -> Any:
+        """See :class:`Values`."""
+        import json
+
+        ((begin, size),) = self.places(name, np.array([row])).tolist()
+        with self.text() as text:
+            return json.loads(bytes(text[begin : begin + size])) if size else None
+
+    def take(self, rows: NDArray[Any]) -> FileValues:
+        """See :class:`Values`."""
+        return FileValues(self.file, {name: column[rows] for name, column in self.columns.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectValues:
+    """Values of records that are Python objects.
+
+    Attributes:
+        records: mappings.
+    """
+
+    records: Sequence[Mapping[str, Any]]
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """See :class:`Values`."""
+        return np.fromiter((number_or_nan(r.get(name)) for r in self.records), np.float64, len(self.records))
+
+    def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """See :class:`Values`."""
+        parts: list[NDArray[np.float64]] = []
+        with contextlib.suppress(TypeError, ValueError):
+            for row in rows.tolist():
+                value = self.records[row].get(name)
+                parts.append(_numbers(() if value is None else value))
+        good = len(parts)
+        parts += [np.zeros(0)] * (len(rows) - good)
+        offsets = np.cumsum([0, *map(len, parts)])
+        return np.concatenate([np.zeros(0), *parts]), offsets.astype(np.int64), good
+
+    def value(self, name: str, row: int) -> Any:
+        """See :class:`Values`."""
+        return self.records[row].get(name)
+
+    def take(self, rows: NDArray[Any]) -> ObjectValues:
+        """See :class:`Values`."""
+        return ObjectValues([self.records[row] for row in np.arange(len(self.records))[rows].tolist()])
+
+
+def _numbers(value: Any) -> NDArray[np.float64]:
+    """A list of numbers as float64; an integer beyond the doubles is infinite, as in files."""
+    if isinstance(value, (str, bytes, Mapping)):
+        raise TypeError
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1 or value.dtype.kind not in "iuf":
+            raise TypeError
+        return value.astype(np.float64)
+    numbers = np.fromiter(map(number_or_nan, value), np.float64, len(value))
+    if np.isnan(numbers).any() and not all(isinstance(v, (int, float, np.number)) for v in value):
+        raise TypeError
+    return numbers
+
+
+def read_keypoints(values: Values | None, rows: Rows, where: str, count: int | None = None) -> NDArray[np.float64]:
+    """float64 ``[n, K, 3]`` keypoints of ``rows``: x, y, visibility.
+
+    Args:
+        values: of the records.
+        rows: int64 ``[n]`` which records.
+        where: what stands before ``[row]`` in a message.
+        count: K; None takes that of the first row.
+
+    Raises:
+        InputError: keypoints that are absent, or are not 3 x K finite numbers; says where.
+    """
+    if values is None or not len(rows):
+        numbers, offsets, good = np.zeros(0), np.zeros(len(rows) + 1, np.int64), len(rows)
+    else:
+        numbers, offsets, good = values.numbers("keypoints", rows)
+    lengths = np.diff(offsets)
+    wanted = 3 * count if count is not None else int(lengths[0]) // 3 * 3 if len(rows) else 0
+    bad = lengths != max(wanted, 3)
+    bad[good:] = True
+    unusable = np.flatnonzero(~np.isfinite(numbers[: offsets[good]]))
+    bad[np.searchsorted(offsets, unusable, side="right") - 1] = True
+    if not bad.any():
+        return numbers.reshape(len(rows), wanted // 3, 3)
+    row = int(rows[bad.argmax()])
+    got = shown(values.value("keypoints", row)) if values is not None else "none"
+    raise InputError(f"{where}[{row}].keypoints must be {max(wanted, 3)} finite numbers, x, y and visibility of each"
+                     f" of {max(wanted, 3) // 3} points, but got {got}")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSizes:
+    """Heights and widths of the images of a dataset, in pixels.
+
+    Attributes:
+        ids: int64 ``[I]`` image ids; of equal ones the last counts, as in pycocotools.
+        values: of the image records; None where they are not known.
+    """
+
+    ids: NDArray[np.int64]
+    values: Values | None
+
+    def of(self, image_ids: NDArray[np.int64]) -> NDArray[np.int32]:
+        """int32 ``[n, 2]``: height and width of these images; -1 where they are no integers from 0 to 2**31 - 1.
+
+        Example:
+            >>> sizes = ImageSizes(np.array([7]), ObjectValues([{"id": 7, "height": 480, "width": "640"}]))
+            >>> sizes.of(np.array([7, 8])).tolist()
+            [[480, -1], [-1, -1]]
+        """
+        out = np.full((len(image_ids), 2), -1, np.int32)
+        if self.values is None or not len(self.ids):
+            return out
+        order = np.argsort(self.ids, kind="stable")
+        place = np.searchsorted(self.ids[order], image_ids, side="right") - 1
+        rows = order[np.maximum(place, 0)]
+        known = (place >= 0) & (self.ids[rows] == image_ids)
+        for c, name in enumerate(("height", "width")):
+            column = self.values.column(name)
+            good = (column >= 0) & (column < 2**31) & (np.trunc(column) == column)
+            sizes = np.where(good, column, -1).astype(np.int32)
+            out[:, c] = np.where(known, sizes[rows], -1)
+        return out
