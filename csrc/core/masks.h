@@ -1,5 +1,5 @@
-// Dense masks, one byte per pixel, packed to one bit per pixel. Bit i of word j of a mask is pixel 64 j + i in
-// row-major order; every mask begins with a word of its own, whatever its width.
+// Dense masks, one byte per pixel, packed to one bit per pixel. Bit i of word j of a mask is pixel 64 j + i
+// in row-major order; every mask begins with a word of its own, whatever its width.
 #pragma once
 #include "platform.h"
 

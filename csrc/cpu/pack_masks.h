@@ -10,8 +10,8 @@
 
 namespace valor {
 
-// Bytes from what is packed to what is fetched meanwhile: the processor's own prefetcher stops at the end of a
-// page. Without this packing takes 1.1 to 1.2 times as long as a sum over the same bytes.
+// Bytes from what is packed to what is fetched meanwhile: the processor's own prefetcher stops at the end of
+// a page. Without this packing takes 1.1 to 1.2 times as long as a sum over the same bytes.
 constexpr int64_t kPackAhead = 4096;
 constexpr int64_t kPackBlock = 64;  // words between two looks at their content
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, masks
@@ -18,14 +19,9 @@ SHAPES = [(0, 4, 4), (2, 0, 3), (1, 1, 1), (3, 1, 7), (2, 3, 21), (5, 8, 8), (2,
 Op = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-@pytest.fixture(params=["interpreted" if name == "simulated" else name for name in BACKENDS])
+@pytest.fixture(params=BACKENDS)
 def op(request: pytest.FixtureRequest) -> Op:
-    if request.param != "interpreted":
-        return kernel(request.param, "pack_masks", masks._pack_masks_cuda)
-    pytest.importorskip("triton", reason="triton is not installed")
-    if torch.cuda.is_available():
-        pytest.skip("Triton runs on the CUDA device, not in its interpreter")
-    return masks._pack_masks_cuda
+    return kernel(request.param, "pack_masks", masks._pack_masks_cuda)
 
 
 def random_masks(shape: tuple[int, ...], dtype: torch.dtype = torch.bool) -> Tensor:
@@ -59,11 +55,25 @@ def test_every_nonzero_byte_is_set(op: Op, fill: int) -> None:
 
 
 def test_a_program_or_thread_takes_one_part_of_many(op: Op) -> None:
-    check(op, random_masks((3, 100, 101)))
+    check(op, random_masks((1, 330, 401)))
+
+
+@pytest.mark.parametrize("width", [1, 7, 15, 16, 17, 63, 65])
+def test_masks_begin_at_any_byte(op: Op, width: int) -> None:
+    """Also the first one, at any distance from where memory was allocated."""
+    flat = random_masks((40, 9, width)).reshape(-1)
+    for first in (0, 1, 5, 15):
+        check(op, flat[first : first + 37 * 9 * width].view(37, 9, width))
 
 
 def test_masks_are_split_over_threads() -> None:
     check(kernel("cpu", "pack_masks", masks._pack_masks_cuda), random_masks((40, 300, 401)))
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_the_order_of_lanes_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", str(seed + 1))
+    check(kernel("simulated", "pack_masks", masks._pack_masks_cuda), random_masks((2, 150, 133)))
 
 
 def test_masks_may_be_strided(op: Op) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_shape
-from valor_gpu.ops._launch import cpp, launching, triton
+from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 
 WORD_BITS = 64
@@ -79,11 +79,13 @@ def _pack_masks_cpu(masks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pack_masks_cuda(masks: Tensor) -> tuple[Tensor, Tensor]:
-    from valor_gpu.ops.triton import masks as kernels
-
+    masks = masks.contiguous()
     words, area = _pack_masks_fake(masks)
-    with launching(masks.device):
-        kernels.pack_masks(masks.contiguous().view(torch.uint8).flatten(1), words, area.zero_())
+    with launching(masks.device) as stream:
+        native.function("valor_cuda", "valor_pack_masks_cuda", "pqqppp")(
+            masks.data_ptr(), masks.shape[0], masks.shape[1] * masks.shape[2], words.data_ptr(),
+            area.zero_().data_ptr(), stream,
+        )  # fmt: skip
     return words, area
 
 
@@ -92,5 +94,5 @@ _OP = register(
     reference=_pack_masks_reference,
     fake=_pack_masks_fake,
     cpu=cpp(_pack_masks_cpu),
-    cuda=triton(_pack_masks_cuda),
+    cuda=cuda(_pack_masks_cuda),
 )
