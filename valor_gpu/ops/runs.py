@@ -87,7 +87,7 @@ def check_sizes(sizes: Any) -> Any:
             than ``MAX_PIXELS`` pixels.
     """
     given = np.asarray(sizes)
-    if given.size == 0 and given.ndim < 2:
+    if given.ndim and len(given) == 0 and given.dtype.kind not in "iu":
         given = np.zeros((0, 2), np.int32)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
         raise InputError(
