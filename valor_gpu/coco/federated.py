@@ -1,0 +1,149 @@
+"""LVIS' federated ground truths: which rows are evaluated, and which unmatched detections do not count. No torch.
+
+An image is annotated exhaustively only for some categories: those of its ground truths, unless
+``not_exhaustive_category_ids`` lists them, and those that it certainly lacks, ``neg_category_ids``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
+from valor_gpu.coco.layout import Layout, Side, lay_out
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import Annotations, Dataset
+from valor_gpu.ops.match_batch import ID_ZERO, IGNORED, UNMATCHED_IGNORED
+
+_IMAGE_FIELDS = ("neg_category_ids", "not_exhaustive_category_ids")
+
+
+def best_of_images(image_ids: Ids, scores: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+    """Rows of results that LVIS keeps, image after image in the order in which the images first occur.
+
+    Args:
+        image_ids: int64 ``[N]``.
+        scores: ``[N]``; NaN ranks last.
+        limit: most rows of an image, those of highest score, of equal scores the first; negative: no limit.
+
+    Returns:
+        int64 row numbers: of an image with more than ``limit`` rows by descending score, else in their own order.
+
+    Example:
+        >>> best_of_images(np.array([8, 5, 8, 8, 5]), np.array([0.1, 0.2, 0.9, 0.1, 0.3]), 2).tolist()
+        [2, 0, 1, 4]
+    """
+    if limit < 0:
+        return np.arange(len(image_ids), dtype=np.int64)
+    known = sorted_unique(image_ids)
+    group = positions(image_ids, known)
+    first = np.full(len(known), len(image_ids))
+    np.minimum.at(first, group, np.arange(len(image_ids)))
+    order_of_group = np.empty(len(known), np.int64)
+    order_of_group[np.argsort(first)] = np.arange(len(known))
+    place = order_of_group[group]
+    sizes = np.bincount(place, minlength=len(known))
+    crowded = (sizes > limit)[place]
+    order = np.lexsort((np.where(crowded, -scores, 0.0), place))
+    starts = sizes.cumsum() - sizes
+    ranks = np.arange(len(order)) - np.repeat(starts, sizes)
+    return order[ranks < limit]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedRows:
+    """The rows to evaluate.
+
+    Attributes:
+        layout: ground truths, and detections of the categories that their image was searched for.
+        flags: uint8 ``[D]``: ``UNMATCHED_IGNORED`` where the image is not annotated exhaustively.
+        gt_flags: uint8 ``[G]``: sums of ``IGNORED`` and ``ID_ZERO``; LVIS knows no crowds.
+    """
+
+    layout: Layout
+    flags: NDArray[np.uint8]
+    gt_flags: NDArray[np.uint8]
+
+
+def federated_rows(
+    ground_truths: Dataset, detections: Annotations, images: Ids, categories: Ids, use_categories: bool
+) -> FederatedRows:
+    """Lays out the rows that LVIS evaluates.
+
+    Args:
+        ground_truths: columns and image objects.
+        detections: columns of the detections.
+        images: ascending image ids.
+        categories: category ids; ascending when ``use_categories``, else any.
+        use_categories: whether categories are kept apart.
+
+    Raises:
+        InputError: an image is not there, or lacks one of its lists of categories.
+    """
+    lists = _lists_of_images(ground_truths, images)
+    sides = [ground_truths.annotations, detections]
+    if len(categories):  # lvis-api asks for areas between 0 and infinity, both left out, when it asks for categories
+        sides = [_with_area(side) for side in sides]
+    annotations = replace(sides[0], iscrowd=np.zeros(len(sides[0]), np.bool_))
+    layout = lay_out(annotations, sides[1], images, categories, use_categories, strict=True)
+    known = sorted_unique(categories)
+    found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))
+    negative, partial = (_codes_of_lists(lists[name], known) for name in _IMAGE_FIELDS)
+    searched = members(found, np.concatenate((true, negative)))
+    layout = replace(layout, detections=_chosen(layout.detections, searched))
+    side = layout.ground_truths
+    flags = members(found[searched], partial) * np.uint8(UNMATCHED_IGNORED)
+    gt_flags = side.take("ignore") * np.uint8(IGNORED) | (side.take("id") == 0) * np.uint8(ID_ZERO)
+    return FederatedRows(layout, flags, gt_flags)
+
+
+def _with_area(rows: Annotations) -> Annotations:
+    """The rows with an area between 0 and infinity; NaN stays, to be reported."""
+    left_out = (rows.area <= 0) | (rows.area == np.inf)
+    return rows.take(~left_out) if left_out.any() else rows
+
+
+def _lists_of_images(ground_truths: Dataset, images: Ids) -> dict[str, list[Sequence[int]]]:
+    """The lists of categories of each image, in the order of ``images``."""
+    objects: dict[int, tuple[int, dict[str, Any]]] = {}
+    for row, image in enumerate(ground_truths.images or ()):
+        objects[image["id"]] = row, image
+    lists: dict[str, list[Sequence[int]]] = {name: [] for name in _IMAGE_FIELDS}
+    for number in images.tolist():
+        if number not in objects:
+            raise InputError(f"params.img_ids must be ids of images but got {number}")
+        row, image = objects[number]
+        for name, values in lists.items():
+            given = image.get(name)
+            if not isinstance(given, (list, tuple)) or not all(isinstance(k, (int, np.integer)) for k in given):
+                place = f"{ground_truths.where}: images[{row}]"
+                raise InputError(f"{place}.{name} must be a list of category ids but got {given!r:.60}")
+            values.append(given)
+    return lists
+
+
+def _codes(side: Side, images: NDArray[np.int64], known: Ids) -> NDArray[np.int64]:
+    """int64 ``[N]``: position of the image among the sorted ids x number of categories + position of the category."""
+    ids = side.columns.category_id if side.rows is None else side.columns.category_id.take(side.rows)
+    return np.repeat(images, side.lengths) * max(len(known), 1) + positions(ids, known)
+
+
+def _codes_of_lists(lists: Sequence[Sequence[int]], known: Ids) -> NDArray[np.int64]:
+    """The same for the categories listed with each image, those that are not evaluated left out."""
+    places = positions(np.array(list(chain.from_iterable(lists)), np.int64), known)
+    images = np.repeat(np.arange(len(lists)), [len(values) for values in lists])
+    codes: NDArray[np.int64] = images * max(len(known), 1) + places
+    return codes[places >= 0]
+
+
+def _chosen(side: Side, chosen: NDArray[np.bool_]) -> Side:
+    """The chosen rows of a side."""
+    rows = np.flatnonzero(chosen) if side.rows is None else side.rows[chosen]
+    image = np.repeat(np.arange(len(side.lengths)), side.lengths)[chosen]
+    lengths = np.bincount(image, minlength=len(side.lengths)).astype(np.int64)
+    return Side(side.columns, rows, side.labels[chosen], lengths)

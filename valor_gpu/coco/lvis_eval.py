@@ -1,0 +1,253 @@
+"""``LVISEval``, the evaluator of lvis-api, over the one matcher. torch is imported for a CUDA device alone."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from valor_gpu.checks import check_choice
+from valor_gpu.coco.ids import sorted_unique
+from valor_gpu.coco.lvis import LVIS, LVISResults
+from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line
+from valor_gpu.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.lvis_records import FederatedRecords
+
+IOU_TYPES = ("bbox", "segm")
+
+_LOGGER = logging.getLogger(__name__)
+_PROTOCOL = PROTOCOLS["lvis"]
+
+
+class LVISParams:
+    """What :class:`LVISEval` evaluates, as ``lvis.eval.Params``.
+
+    Attributes:
+        img_ids: image ids; evaluation sorts them and drops repeats.
+        cat_ids: category ids, in the order of the results.
+        iou_thrs: float64 ``[T]``, default .5, .55, ..., .95.
+        rec_thrs: float64 ``[R]``, default 0, .01, ..., 1.
+        max_dets: the limit of detections in an image that summaries name; :class:`LVISResults` applies its own.
+        area_rng: A pairs [low, high] of square pixels, both ends included.
+        area_rng_lbl: the A names of the ranges.
+        use_cats: 0 takes all categories as one.
+        img_count_lbl: frequency groups: rare, common, frequent.
+        iou_type: ``bbox`` or ``segm``.
+
+    Example:
+        >>> p = LVISParams("bbox")
+        >>> p.max_dets, p.area_rng_lbl, p.img_count_lbl
+        (300, ['all', 'small', 'medium', 'large'], ['r', 'c', 'f'])
+    """
+
+    def __init__(self, iou_type: str) -> None:
+        self.img_ids: Any = []
+        self.cat_ids: Any = []
+        self.iou_thrs: Any = _PROTOCOL.threshold_grid()
+        self.rec_thrs: Any = _PROTOCOL.recall_grid()
+        self.max_dets: int = _PROTOCOL.limits[0]
+        self.area_rng: Any = _PROTOCOL.area_ranges()
+        self.area_rng_lbl: Any = _PROTOCOL.area_names()
+        self.use_cats: int = 1
+        self.img_count_lbl: Any = list(FREQUENCIES)
+        self.iou_type = iou_type
+
+
+class LVISEval:
+    """Federated average precision and recall, a drop-in for ``lvis.LVISEval``, equal to it to the last bit.
+
+    An image counts only for the categories that it was searched for (:mod:`valor_gpu.coco.federated`), crowds do not
+    exist, and at most 300 detections of an image are taken over all categories.
+
+    Args:
+        lvis_gt: ground truths, or the path of their file.
+        lvis_dt: detections, the path of their file, or a list of result objects.
+        iou_type: ``segm`` or ``bbox``.
+        device: where to match and accumulate, for example ``cuda``; default: the CPU.
+
+    Attributes:
+        params: an :class:`LVISParams`, to be changed before ``evaluate``.
+        eval_imgs: for each category, area range and image a dict of matches, or None; made when first looked at.
+        eval: ``params``, ``counts`` [T, R, K, A], ``date``, ``precision [T, R, K, A]``, ``recall [T, K, A]``, both
+            float64 with -1 where nothing counts, and ``dt_pointers``, made when looked at.
+        freq_groups: for each frequency the positions of its categories in ``params.cat_ids``.
+        results: AP, AP50, AP75, APs, APm, APl, APr, APc, APf, AR@300, ARs@300, ARm@300 and ARl@300; -1 where nothing
+            counts.
+
+    Example:
+        >>> import json, tempfile
+        >>> box = {"image_id": 7, "category_id": 1, "bbox": [0, 0, 9, 9]}
+        >>> dataset = {
+        ...     "images": [{"id": 7, "neg_category_ids": [2], "not_exhaustive_category_ids": []}],
+        ...     "annotations": [{"id": 1, "area": 81, **box}],
+        ...     "categories": [{"id": n, "frequency": "r"} for n in (1, 2, 3)],
+        ... }
+        >>> found = [{"score": 0.9, **box}, {"score": 0.8, **box, "category_id": 3}]
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        ...     json.dump(dataset, file)
+        ...     file.flush()
+        ...     e = LVISEval(file.name, found, "bbox")
+        >>> e.run()
+        >>> round(float(e.get_results()["APr"]), 3)  # nobody looked for category 3
+        1.0
+    """
+
+    def __init__(
+        self,
+        lvis_gt: LVIS | str | os.PathLike[str],
+        lvis_dt: LVISResults | str | os.PathLike[str] | list[Any],
+        iou_type: str = "segm",
+        device: Any = None,
+    ) -> None:
+        check_choice("iou_type", iou_type, IOU_TYPES)
+        if not isinstance(lvis_gt, (LVIS, str, os.PathLike)):
+            raise InputTypeError(f"lvis_gt must be an LVIS object or a path but got {lvis_gt!r:.60}")
+        self.logger = _LOGGER
+        self.device = device
+        self.lvis_gt = lvis_gt if isinstance(lvis_gt, LVIS) else LVIS(lvis_gt)
+        self.lvis_dt = lvis_dt if isinstance(lvis_dt, LVISResults) else LVISResults(self.lvis_gt, lvis_dt)
+        self.params: Any = LVISParams(iou_type)
+        self.params.img_ids = sorted(self.lvis_gt.get_img_ids())
+        self.params.cat_ids = sorted(self.lvis_gt.get_cat_ids())
+        self.eval: dict[str, Any] = {}
+        self.results: OrderedDict[str, Any] = OrderedDict()
+        self.freq_groups: list[list[int]] = []
+        self._records: FederatedRecords | None = None
+        self._eval_imgs: Any = []
+
+    @property
+    def eval_imgs(self) -> Any:
+        """One entry for each category, area range and image."""
+        if self._eval_imgs is None:
+            assert self._records is not None
+            self._eval_imgs = self._records.eval_imgs()
+        return self._eval_imgs
+
+    def evaluate(self) -> None:
+        """Matches every image.
+
+        Raises:
+            InputError: an annotation lacks a key or has a value that cannot be evaluated (it is named), a category has
+                no frequency, or an image no list of negative categories.
+        """
+        from valor_gpu.coco.lvis_records import evaluate_federated
+
+        p = self.params
+        p.img_ids = sorted_unique(p.img_ids).tolist()
+        self.freq_groups = self._groups_of_frequency()
+        self._records = evaluate_federated(self.lvis_gt.columns, self.lvis_dt.columns, copy.deepcopy(p), self.device)
+        self._eval_imgs = None
+
+    def _groups_of_frequency(self) -> list[list[int]]:
+        data = self.lvis_gt.columns
+        rows = {category["id"]: row for row, category in enumerate(data.categories)}
+        groups: dict[Any, list[int]] = {label: [] for label in self.params.img_count_lbl}
+        for place, number in enumerate(self.params.cat_ids):
+            if number not in rows:
+                raise InputError(f"params.cat_ids must be ids of categories but got {number}")
+            frequency = data.categories[rows[number]].get("frequency")
+            if frequency not in groups:
+                raise InputError(
+                    f"{data.where}: categories[{rows[number]}].frequency must be one of"
+                    f" {', '.join(map(repr, groups))} but got {frequency!r:.60}"
+                )
+            groups[frequency].append(place)
+        return list(groups.values())
+
+    def accumulate(self) -> None:
+        """Turns the results of all images into the arrays of ``eval``."""
+        if self._records is None:
+            raise InputError("accumulate() needs evaluate(), which has not been run")
+        precision, recall = self._records.arrays()
+        self.eval = {
+            "params": self.params,
+            "counts": list(precision.shape),
+            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            "precision": precision,
+            "recall": recall,
+            "dt_pointers": _Pointers(self._records),
+        }
+
+    def summarize(self) -> None:
+        """Computes ``results``.
+
+        Raises:
+            InputError: nothing was accumulated.
+        """
+        if not self.eval:
+            raise InputError("Please run accumulate() first")
+        for line in _PROTOCOL.lines:
+            self.results[self._name(line)] = self._mean(line)
+
+    def _name(self, line: Line) -> str:
+        return line.name.format(limit=self.params.max_dets)
+
+    def _mean(self, line: Line) -> Any:
+        """Mean over what counts; the values stand in the order of the array, which decides the last bit of the sum."""
+        p = self.params
+        values = self.eval["precision" if line.precision else "recall"]
+        if line.iou is not None:
+            values = values[np.flatnonzero(np.asarray(p.iou_thrs) == line.iou)]
+        if line.group:
+            group = self.freq_groups[FREQUENCIES.index(line.group)] if p.use_cats else []
+            values = values[..., np.array(group, np.int64), :]
+        chosen = values[..., [a for a, name in enumerate(p.area_rng_lbl) if name == line.area]]
+        counting = chosen[chosen > -1]
+        return np.mean(counting) if len(counting) else -1
+
+    def run(self) -> None:
+        """Evaluates, accumulates and summarizes."""
+        self.evaluate()
+        self.accumulate()
+        self.summarize()
+
+    def print_results(self) -> None:
+        """Prints ``results``, one line each."""
+        by_name = {self._name(line): line for line in _PROTOCOL.lines}
+        thresholds, limit = self.params.iou_thrs, self.params.max_dets
+        for name, value in self.results.items():
+            print(lvis_text(by_name[name], thresholds, limit, value))
+
+    def get_results(self) -> Any:
+        """The numbers by name."""
+        if not self.results:
+            self.logger.warning("results is empty. Call run().")
+        return self.results
+
+
+def lvis_text(line: Line, thresholds: Any, limit: int, value: float) -> str:
+    """The line of a summary as lvis-api prints it: areas by their first letter."""
+    from valor_gpu.coco.summarize import line_text
+
+    short = line.area if line.area == "all" else line.area[0]
+    shown = Line(line.precision, line.iou, short, group=line.group)
+    return line_text(_PROTOCOL, shown, thresholds, limit, value)
+
+
+class _Pointers(Mapping[int, Any]):
+    """``dt_pointers``: category position to area position to detection ids, true and false positives ``[T, N]``."""
+
+    def __init__(self, records: FederatedRecords) -> None:
+        self._records = records
+        self._known: dict[int, Any] = {}
+
+    def __getitem__(self, category: int) -> Any:
+        if not 0 <= category < len(self):
+            raise KeyError(category)
+        if category not in self._known:
+            self._known[category] = self._records.pointers(category)
+        return self._known[category]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return self._records.categories
