@@ -1,4 +1,4 @@
-"""pycocotools-compatible API over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
+"""The APIs of pycocotools and lvis-api, over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,29 @@ if TYPE_CHECKING:
     from valor_gpu.coco import mask
     from valor_gpu.coco.dataset import COCO
     from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.lvis import LVIS, LVISResults
+    from valor_gpu.coco.lvis_eval import LVISEval, LVISParams
     from valor_gpu.coco.params import Params
 
-__all__ = ["COCO", "COCOeval", "Params", "init_as_pycocotools", "mask"]
+__all__ = [
+    "COCO",
+    "LVIS",
+    "COCOeval",
+    "LVISEval",
+    "LVISParams",
+    "LVISResults",
+    "Params",
+    "init_as_pycocotools",
+    "mask",
+]
 
 _HOMES = {
     "COCO": "valor_gpu.coco.dataset",
     "COCOeval": "valor_gpu.coco.evaluator",
+    "LVIS": "valor_gpu.coco.lvis",
+    "LVISEval": "valor_gpu.coco.lvis_eval",
+    "LVISParams": "valor_gpu.coco.lvis_eval",
+    "LVISResults": "valor_gpu.coco.lvis",
     "Params": "valor_gpu.coco.params",
     "mask": "valor_gpu.coco.mask",
 }

@@ -98,11 +98,20 @@ class _Matching(NamedTuple):
     ranges: NDArray[np.float64]
 
 
-def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell | None]:
-    """``COCOeval.evalImgs``: for each category, area range and image what ``evaluateImg`` gives."""
+def build_eval_imgs(
+    layout: Layout, params: Params, strict: bool, geometry: Geometry | None = None
+) -> list[Cell | None]:
+    """``COCOeval.evalImgs``: for each category, area range and image what ``evaluateImg`` gives.
+
+    Args:
+        layout: the rows.
+        params: of the evaluation.
+        strict: the convention.
+        geometry: how to compare, default by ``params.iouType``.
+    """
     dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
     gt_cells = _cells_of(layout.ground_truths, layout.images, None)
-    matching = _match(layout, params, dt_cells, strict)
+    matching = _match(layout, params, dt_cells, strict, geometry or geometry_of(params))
     scores, ids = layout.detections.take("score")[dt_cells.order], layout.detections.take("id")[dt_cells.order]
     categories = params.catIds if params.useCats else [-1]
     count, areas = len(params.imgIds), len(params.areaRng)
@@ -128,8 +137,8 @@ def build_eval_imgs(layout: Layout, params: Params, strict: bool) -> list[Cell |
     return out
 
 
-def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool) -> _Matching:
-    rule, geometry = match_rule(params, strict, WANT_MATCHES), geometry_of(params)
+def _match(layout: Layout, params: Params, dt_cells: _Cells, strict: bool, geometry: Geometry) -> _Matching:
+    rule = match_rule(params, strict, WANT_MATCHES)
     matched = match_layout(layout, rule, strict, engine_on(), geometry)
     ground_truths, detections = layout.ground_truths, layout.detections
     first = np.repeat(ground_truths.lengths.cumsum() - ground_truths.lengths, detections.lengths)[dt_cells.order, None]

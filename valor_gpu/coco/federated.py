@@ -18,7 +18,7 @@ from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, Dataset
-from valor_gpu.ops.match_batch import ID_ZERO, IGNORED, UNMATCHED_IGNORED
+from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
 
 _IMAGE_FIELDS = ("neg_category_ids", "not_exhaustive_category_ids")
 
@@ -62,12 +62,10 @@ class FederatedRows:
     Attributes:
         layout: ground truths, and detections of the categories that their image was searched for.
         flags: uint8 ``[D]``: ``UNMATCHED_IGNORED`` where the image is not annotated exhaustively.
-        gt_flags: uint8 ``[G]``: sums of ``IGNORED`` and ``ID_ZERO``; LVIS knows no crowds.
     """
 
     layout: Layout
     flags: NDArray[np.uint8]
-    gt_flags: NDArray[np.uint8]
 
 
 def federated_rows(
@@ -86,9 +84,12 @@ def federated_rows(
         InputError: an image is not there, or lacks one of its lists of categories.
     """
     lists = _lists_of_images(ground_truths, images)
+    ground_truths.annotations.require("bbox", "area")
+    detections.require("score")
     sides = [ground_truths.annotations, detections]
     if len(categories):  # lvis-api asks for areas between 0 and infinity, both left out, when it asks for categories
         sides = [_with_area(side) for side in sides]
+    # Nothing is a crowd in LVIS.
     annotations = replace(sides[0], iscrowd=np.zeros(len(sides[0]), np.bool_))
     layout = lay_out(annotations, sides[1], images, categories, use_categories, strict=True)
     known = sorted_unique(categories)
@@ -96,10 +97,8 @@ def federated_rows(
     negative, partial = (_codes_of_lists(lists[name], known) for name in _IMAGE_FIELDS)
     searched = members(found, np.concatenate((true, negative)))
     layout = replace(layout, detections=_chosen(layout.detections, searched))
-    side = layout.ground_truths
     flags = members(found[searched], partial) * np.uint8(UNMATCHED_IGNORED)
-    gt_flags = side.take("ignore") * np.uint8(IGNORED) | (side.take("id") == 0) * np.uint8(ID_ZERO)
-    return FederatedRows(layout, flags, gt_flags)
+    return FederatedRows(layout, flags)
 
 
 def _with_area(rows: Annotations) -> Annotations:

@@ -141,7 +141,7 @@ class LVISEval:
         from valor_gpu.coco.lvis_records import evaluate_federated
 
         p = self.params
-        p.img_ids = sorted_unique(p.img_ids).tolist()
+        p.img_ids = list(sorted_unique(p.img_ids))
         self.freq_groups = self._groups_of_frequency()
         self._records = evaluate_federated(self.lvis_gt.columns, self.lvis_dt.columns, copy.deepcopy(p), self.device)
         self._eval_imgs = None

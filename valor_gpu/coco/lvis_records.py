@@ -9,18 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco.accumulation import source_of_records
-from valor_gpu.coco.engine import engine_on
+from valor_gpu.coco.cells import build_eval_imgs
+from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.federated import FederatedRows, federated_rows
+from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
 from valor_gpu.coco.ids import positions, sorted_unique
-from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, batch_of
+from valor_gpu.coco.layout import Layout, Side
+from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, evaluate_records
+from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Dataset
-from valor_gpu.ops.accumulate_types import RecordShape
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.match_batch import MatchBatch
 
 _NO_LIMIT = 2**31 - 1  # of a cell: the limit of an image has been applied
 
 Array = NDArray[np.float64]
+
+
+_CELL_NAMES = {
+    "image_id": "image_id",
+    "category_id": "category_id",
+    "area_rng": "aRng",
+    "dt_ids": "dtIds",
+    "gt_ids": "gtIds",
+    "dt_matches": "dtMatches",
+    "gt_matches": "gtMatches",
+    "dt_scores": "dtScores",
+    "gt_ignore": "gtIgnore",
+    "dt_ignore": "dtIgnore",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +64,37 @@ class FederatedRecords:
     def arrays(self) -> tuple[Array, Array]:
         """Precision ``[T, R, K, A]`` and recall ``[T, K, A]``."""
         p, shape = self.params, self.records.shape
-        chosen = positions(as_ids("cat_ids", p.cat_ids), self.known).tolist() if p.use_cats else [0]
+        chosen = self._positions()
         selection = Selection(chosen, list(range(shape.areas)), None, [_NO_LIMIT], (shape.areas, len(p.img_ids)))
         counts = [shape.thresholds, len(p.rec_thrs), len(chosen), shape.areas, 1]
         source = source_of_records(self.records, selection, [0], p.rec_thrs, counts, True)
         recall, precision = source.recall()
         return precision[..., 0], recall[..., 0]
+
+    def eval_imgs(self) -> list[dict[str, Any] | None]:
+        """For each category, area range and image what lvis-api keeps of the cell; None where it is empty."""
+        p, whole = self.params, _params_of(self.params, self.known)
+        cells = build_eval_imgs(self.rows.layout, whole, True, FederatedGeometry(whole, self.rows))
+        size = len(p.area_rng) * len(p.img_ids)
+        chosen = [cell for k in self._positions() for cell in cells[k * size : (k + 1) * size]]
+        return [
+            None if cell is None else {ours: cell[theirs] for ours, theirs in _CELL_NAMES.items()} for cell in chosen
+        ]
+
+    def pointers(self, category: int) -> dict[int, dict[str, Any]]:
+        """For each area range the detections of a category by score: ids, true and false positives ``[T, N]``."""
+        cells, images = self.eval_imgs(), len(self.params.img_ids)
+        out: dict[int, dict[str, Any]] = {}
+        for area in range(len(self.params.area_rng)):
+            start = (category * len(self.params.area_rng) + area) * images
+            group = [cell for cell in cells[start : start + images] if cell is not None]
+            counting = sum(int(np.count_nonzero(cell["gt_ignore"] == 0)) for cell in group)
+            out[area] = _ordered(group) if counting else {}
+        return out
+
+    def _positions(self) -> list[int]:
+        """For each category of the arrays its place among the records."""
+        return positions(as_ids("cat_ids", self.params.cat_ids), self.known).tolist() if self.params.use_cats else [0]
 
 
 def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any, device: Any) -> FederatedRecords:
@@ -65,25 +107,53 @@ def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any,
         device: see :func:`valor_gpu.coco.engine.engine_on`.
     """
     engine = engine_on(device)
-    categories = as_ids("cat_ids", params.cat_ids)
+    categories, images = as_ids("cat_ids", params.cat_ids), as_ids("img_ids", params.img_ids)
     known = sorted_unique(categories) if params.use_cats else np.zeros(1, np.int64)
-    rows = federated_rows(
-        ground_truths,
-        detections.annotations,
-        as_ids("img_ids", params.img_ids),
-        known if params.use_cats else categories,
-        bool(params.use_cats),
-    )
-    rule = MatchRule.make(params.iou_thrs, params.area_rng, [_NO_LIMIT])
-    matched = engine.assign(_batch(rows), rule)
-    layout = rows.layout
-    shape = RecordShape(len(rule.thresholds), len(rule.area_ranges), 1)
-    records = EvaluationRecords(
-        engine, matched.detections, matched.ground_truths, layout.image_positions(), layout.lengths(), len(known), shape
-    )
+    chosen = known if params.use_cats else categories
+    rows = federated_rows(ground_truths, detections.annotations, images, chosen, bool(params.use_cats))
+    whole = _params_of(params, known)
+    records = evaluate_records(rows.layout, whole, True, engine, FederatedGeometry(whole, rows))
     return FederatedRecords(params, rows, records, known)
 
 
-def _batch(rows: FederatedRows) -> MatchBatch:
-    """The rows as columns to match, with the flags of LVIS."""
-    return replace(batch_of(rows.layout, True), flags=[rows.flags], gt_flags=[rows.gt_flags])
+def _params_of(params: Any, known: NDArray[np.int64]) -> Params:
+    """The parameters by the names that COCO has for them."""
+    same = Params(params.iou_type)
+    same.imgIds, same.catIds, same.useCats = params.img_ids, known.tolist(), params.use_cats
+    same.iouThrs, same.recThrs, same.areaRng = params.iou_thrs, params.rec_thrs, params.area_rng
+    same.maxDets = [_NO_LIMIT]
+    return same
+
+
+class FederatedGeometry(Geometry):
+    """Another geometry with the flags of LVIS.
+
+    Args:
+        params: the parameters of the evaluation.
+        rows: what is evaluated.
+    """
+
+    def __init__(self, params: Params, rows: FederatedRows) -> None:
+        super().__init__(params)
+        self._inner, self._rows = geometry_of(params), rows
+
+    def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
+        """See :class:`Geometry`."""
+        return self._inner.batch(layout, replace(common, flags=[self._rows.flags]), lowest, engine)
+
+    def wrong(self, side: Side) -> list[Wrong]:
+        """See :class:`Geometry`."""
+        return self._inner.wrong(side)
+
+    def ignored(self, ground_truths: Side) -> NDArray[np.bool_]:
+        """See :class:`Geometry`."""
+        return ground_truths.take("ignore")
+
+
+def _ordered(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """The detections of some cells by descending score."""
+    order = np.argsort(-np.concatenate([cell["dt_scores"] for cell in cells]), kind="stable")
+    ids = np.concatenate([cell["dt_ids"] for cell in cells])
+    matched, ignored = (np.concatenate([cell[name] for cell in cells], axis=1) for name in ("dt_matches", "dt_ignore"))
+    hits, counts = (matched != 0)[:, order], ~ignored[:, order]
+    return {"dt_ids": ids[order], "tps": hits & counts, "fps": ~hits & counts}
