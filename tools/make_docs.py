@@ -146,7 +146,7 @@ def cli_page() -> str:
     whole = cli.parser()
     commands = next(a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
     status = inspect.cleandoc(cli.__doc__ or "").split("\n\n")[1]
-    parts = [NOTE.format(source="valor_gpu/cli.py"), "# The command `valor-gpu`", plain(status)]
+    parts = [NOTE.format(source="valor_gpu/cli"), "# The command `valor-gpu`", plain(status)]
     for name, command in commands.choices.items():
         options = [option_line(a) for a in command._actions if not isinstance(a, argparse._HelpAction)]
         rows = "\n".join(["| option | |", "| --- | --- |", *options])

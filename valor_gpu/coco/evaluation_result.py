@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.ids import members
-from valor_gpu.ops.accumulate_types import Curves
-from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.coco.params import Params
+    from valor_gpu.reduce.coco_summary import CocoSummary
 
 
 def coco_result(
@@ -29,6 +28,7 @@ def coco_result(
     params: Params,
     ground_truth: Any,
     convention: str,
+    with_values: bool = True,
 ) -> Result:
     """Returns the numbers of an evaluation, by the names that ``MeanAveragePrecision.result`` gives them.
 
@@ -39,19 +39,12 @@ def coco_result(
         params: the parameters of the evaluation.
         ground_truth: the COCO object of the ground truths.
         convention: ``strict`` or ``corrected``.
+        with_values: False: counts and signature alone, which take a tenth of the time.
 
     Returns:
         Means, numbers of every category by its name, mean precision ``[T, R]`` with its thresholds; NaN, with a reason,
         where nothing counts.
     """
-    summary = _summary(arrays, params)
-    values: dict[str, Any] = summary.scalars()
-    if params.useCats:
-        categories = _categories(ground_truth, params)
-        values.update(_by_category(summary, layout, category_names(categories)))
-    values["precision"] = summary.mean_precision()
-    values["iou_thresholds"] = np.asarray(params.iouThrs)
-    values["recall_thresholds"] = np.asarray(params.recThrs)
     choices = {
         "metric": "COCOeval",
         "iou_type": params.iouType,
@@ -63,7 +56,24 @@ def coco_result(
         "rec_thresholds": grid_choice(params.recThrs),
     }
     counts = _counts(layout, records, ground_truth, convention)
+    if not with_values:
+        return Result({}, Signature(choices), counts)
+    from valor_gpu.reduce.coco_summary import absent_reasons
+
+    values = _values(layout, arrays, params, ground_truth)
     return Result(values, Signature(choices), counts, absent_reasons(values), _plot)
+
+
+def _values(layout: Layout, arrays: Mapping[str, Any], params: Params, ground_truth: Any) -> dict[str, Any]:
+    summary = _summary(arrays, params)
+    values: dict[str, Any] = summary.scalars()
+    if params.useCats:
+        categories = _categories(ground_truth, params)
+        values.update(_by_category(summary, layout, category_names(categories)))
+    values["precision"] = summary.mean_precision()
+    values["iou_thresholds"] = np.asarray(params.iouThrs)
+    values["recall_thresholds"] = np.asarray(params.recThrs)
+    return values
 
 
 def _plot(result: Result, ax: Any = None, **options: Any) -> Any:
@@ -102,6 +112,9 @@ def category_ids(ground_truth: Any, params: Any) -> dict[str, int]:
 
 def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
     """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
+    from valor_gpu.ops.accumulate_types import Curves
+    from valor_gpu.reduce.coco_summary import CocoSummary
+
     last = arrays.last_precision if isinstance(arrays, EvalDict) else None
     curves = Curves(arrays["precision"] if last is None else last, arrays["recall"], None)
     return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)

@@ -354,17 +354,21 @@ class COCOeval:
             raise InputError("Please run accumulate() first")
         self.stats = summarize(self.params, self.eval, self._strict)
 
-    def result(self) -> Result:
+    def result(self, with_values: bool = True) -> Result:
         """The numbers by name, with counts, reasons, and a signature of the choices that made them, to log and plot.
+
+        Args:
+            with_values: False leaves the numbers out, on which most of the time goes.
 
         Raises:
             InputError: nothing was accumulated, or a subclass overrides a step that works on single cells.
         """
         from valor_gpu.coco.evaluation_result import coco_result
 
-        if not self.eval or self._layout is None or self._records is None:
+        layout, records = self._layout, self._records
+        if not self.eval or layout is None or records is None:
             raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
-        return coco_result(self._layout, self._records, self.eval, self.params, self.cocoGt, self.convention)
+        return coco_result(layout, records, self.eval, self.params, self.cocoGt, self.convention, with_values)
 
     def __str__(self) -> str:
         if not self.eval:

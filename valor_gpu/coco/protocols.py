@@ -7,14 +7,13 @@ IoU (https://arxiv.org/abs/2103.16562). No torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a summary: a mean over what counts in precision or recall.
 
     Attributes:
@@ -36,8 +35,7 @@ class Line:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Protocol:
+class Protocol(NamedTuple):
     """What a kind of evaluation starts from and reports.
 
     Attributes:

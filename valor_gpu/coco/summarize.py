@@ -69,7 +69,8 @@ def line_mean(params: Params, arrays: Mapping[str, Any], line: Line, limit: int)
     values, limits = _table(arrays, line.precision, limits, len(params.maxDets))
     if line.iou is not None:
         values = values[np.flatnonzero(np.asarray(params.iouThrs) == line.iou)]
-    chosen = values[..., areas, limits]
+    # A view is enough of one range and one limit: the lists would copy.
+    chosen = values[..., areas[0], limits[0]] if len(areas) == len(limits) == 1 else values[..., areas, limits]
     counting = chosen[chosen > -1]
     return float(np.mean(counting)) if len(counting) else -1.0
 

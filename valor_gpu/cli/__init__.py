@@ -1,0 +1,117 @@
+"""The command ``valor-gpu``.
+
+Exit status: 0 fine; 2 the command line or the data cannot be used, and standard error says where; 1 another failure;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from valor_gpu._version import __version__
+from valor_gpu.errors import InputError, ValorError
+
+OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+_ABOUT = "Evaluation metrics where the tensors already are."
+_COMMANDS = {
+    "detect": "average precision and recall of boxes, from COCO JSON files",
+    "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
+    "doctor": "versions, devices, and which kernel serves each op, and why",
+}
+"""Modules of this package, and what they are for."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command.
+
+    Args:
+        argv: arguments, default: the arguments of the process.
+
+    Returns:
+        The exit status. A command line that argparse rejects, ``--help`` and ``--version`` raise SystemExit instead.
+    """
+    options = _parsed(sys.argv[1:] if argv is None else list(argv))
+    try:
+        with _any_character(sys.stdout):
+            options.run(options)
+    except InputError as error:
+        return _complain(options.command, error, BAD_INPUT)
+    except (ValorError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at exit
+            return FAILURE
+        return _complain(options.command, error, FAILURE)
+    except MemoryError as error:
+        return _complain(options.command, f"not enough memory: {error}".removesuffix(": "), FAILURE)
+    except KeyboardInterrupt:
+        return _complain(options.command, "interrupted", INTERRUPTED)
+    return OK
+
+
+@contextlib.contextmanager
+def _any_character(stream: TextIO | None) -> Iterator[None]:
+    """Shows as escapes the characters that the encoding of ``stream`` lacks, as standard error does; flushes it."""
+    if not isinstance(stream, io.TextIOWrapper):
+        yield
+        return
+    errors = stream.errors
+    stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+        stream.flush()
+    finally:
+        with contextlib.suppress(OSError):  # of what could not be flushed, which has its own error
+            stream.reconfigure(errors=errors)
+
+
+def _complain(command: str, error: object, status: int) -> int:
+    print(f"valor-gpu {command}: error: {error}", file=sys.stderr)
+    return status
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    """The options, by the parser of the command alone where that understands them all: the whole one takes longer."""
+    if argv and argv[0] in _COMMANDS:
+        command = argparse.ArgumentParser(f"valor-gpu {argv[0]}", allow_abbrev=False, **_described(argv[0]))
+        _add_options(argv[0], command)
+        options, unknown = command.parse_known_args(argv[1:])
+        if not unknown:
+            options.command = argv[0]
+            return options
+    return parser().parse_args(argv)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; docs/cli.md is made from it."""
+    whole = argparse.ArgumentParser("valor-gpu", description=_ABOUT, formatter_class=_Narrow)
+    whole.add_argument("--version", action="version", version=f"valor_gpu {__version__}")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="command")
+    for name, about in _COMMANDS.items():
+        _add_options(name, commands.add_parser(name, help=about, allow_abbrev=False, **_described(name)))
+    whole.formatter_class = argparse.HelpFormatter
+    return whole
+
+
+def _described(name: str) -> dict[str, Any]:
+    about = _COMMANDS[name]
+    return {"description": f"{about[0].upper()}{about[1:]}.", "formatter_class": _Narrow}
+
+
+def _add_options(name: str, command: argparse.ArgumentParser) -> None:
+    importlib.import_module(f"valor_gpu.cli.{name}").add_options(command)
+    command.formatter_class = argparse.HelpFormatter
+
+
+class _Narrow(argparse.HelpFormatter):
+    """While options are added. Help is as wide as the terminal, but to find out how wide that is loads shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)

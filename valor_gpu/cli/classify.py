@@ -1,0 +1,123 @@
+"""``valor-gpu classify``: from a table to the numbers of a classifier."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from valor_gpu.cli.options import (
+    JSON_HELP,
+    QUIET_HELP,
+    check_paths,
+    device,
+    input_files,
+    input_path,
+    names,
+    output_path,
+    output_paths,
+    reports,
+    thresholds,
+)
+from valor_gpu.errors import InputError
+from valor_gpu.report.text import plural
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from valor_gpu.inputs.predictions import Predictions
+    from valor_gpu.report.classify import Evaluated
+
+
+def add_options(classify: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    add = classify.add_argument
+    add("--data", type=input_path, required=True, metavar="FILE",
+        help="table with one row per sample: .csv, .tsv, .jsonl (or .gz of these), .parquet, .npz; or -")  # fmt: skip
+    add("--target", required=True, metavar="COLUMN", help="true class, by name")
+    source = classify.add_mutually_exclusive_group(required=True)
+    source.add_argument("--scores", type=names, metavar="COLUMN[,COLUMN...]",
+        help="probabilities or logits: one column per class, of lists, or of the second class")  # fmt: skip
+    source.add_argument("--scores-prefix", metavar="PREFIX",
+        help="in place of --scores: every column whose name is PREFIX and the name of a class")  # fmt: skip
+    source.add_argument("--pred", metavar="COLUMN", help="in place of scores: predicted class, by name")
+    add("--labels", type=names, metavar="NAME[,NAME...]",
+        help="names of the classes in the order of the scores; default: names of columns, or 0, 1 ...")  # fmt: skip
+    add("--ignore", metavar="NAME", help="leave out the rows whose target is NAME")
+    add("--weight", metavar="COLUMN", help="weight of each sample")
+    add("--average", choices=("macro", "micro", "weighted"), default="macro",
+        help="mean over classes: unweighted (macro, default), pooled (micro), by samples (weighted)")  # fmt: skip
+    add("--thresholds", type=thresholds, metavar="N",
+        help="compute ROC AUC, average precision and curves at N thresholds from 0 to 1; default: exact")  # fmt: skip
+    add("--device", type=device, default="cpu", help="where to count: cpu (default), cuda or cuda:N")
+    add("--per-class", action="store_true", help="also print one line per class")
+    add("--plot", type=output_paths, default=[], metavar="FILE[,FILE...]",
+        help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
+    add("--normalize", choices=("true", "pred", "all"),
+        help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
+    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
+    add("--quiet", action="store_true", help=QUIET_HELP)
+    classify.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from valor_gpu.report.progress import Progress
+
+    check_paths({"--data": options.data}, options.json, options.plot)
+    pictures = {path: _picture_of(path, options) for path in options.plot}
+    if options.normalize and "confusion" not in pictures.values():
+        raise InputError("--normalize needs a --plot whose name ends in confusion")
+    inputs = input_files(options, data=options.data)
+    with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
+        progress.step("loading torch")
+        from valor_gpu.coco.torch_engine import usable_device
+        from valor_gpu.report.classify import evaluate
+        from valor_gpu.report.document import document
+        from valor_gpu.report.files import draw_picture, write_json
+
+        usable_device(options.device)
+        progress.step(f"reading {os.path.basename(options.data)}")
+        predictions = _read(options)
+        progress.step(f"counting {plural(len(predictions.target), 'sample')}")
+        evaluated = evaluate(predictions, options.average, options.thresholds, options.device, set(pictures.values()))
+        progress.step("writing")
+        if inputs is not None:
+            classes = list(evaluated.names)
+            write_json(options.json, document("classify", evaluated.result, inputs, options.device, classes=classes))
+        for path, picture in pictures.items():
+            matrix = {"normalize": options.normalize} if picture == "confusion" else {}
+            drawn = {"names": evaluated.names, "source": os.path.basename(options.data), **matrix}
+            draw_picture(path, evaluated.picture(picture), **drawn)
+    if reports(options):
+        print(_classify_report(options, evaluated, [*([] if options.json is None else [options.json]), *pictures]))
+
+
+def _classify_report(options: argparse.Namespace, evaluated: Evaluated, written: Sequence[Path]) -> str:
+    from valor_gpu.report.classify import class_table, count_line, summary
+
+    tail = [count_line(evaluated.result), str(evaluated.result.signature), *(f"wrote {path}" for path in written)]
+    parts = [summary(evaluated), *([class_table(evaluated)] if options.per_class else []), "\n".join(tail)]
+    return "\n\n".join(parts)
+
+
+def _picture_of(path: Path, options: argparse.Namespace) -> str:
+    """What the name of a picture asks for."""
+    from valor_gpu.report.classify import OF_SCORES, PICTURES
+
+    picture = re.split(r"[-_. ]", path.stem)[-1].lower()
+    if picture not in PICTURES:
+        raise InputError(f"--plot needs names that end in {', '.join(PICTURES)}, as in digits_roc.png, but got {path}")
+    if options.pred is not None and picture in OF_SCORES:
+        raise InputError(f"--plot {path} needs --scores or --scores-prefix, not --pred")
+    return picture
+
+
+def _read(options: argparse.Namespace) -> Predictions:
+    from valor_gpu.inputs.predictions import Columns, read_predictions
+
+    columns = Columns(options.target, options.scores or (), options.scores_prefix, options.pred, options.weight)
+    return read_predictions(options.data, columns, options.labels, options.ignore)

@@ -1,0 +1,110 @@
+"""What the commands share: types of options, checks of paths before any work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # which loads urllib; a run without output files needs no paths but texts
+
+    from valor_gpu.report.document import Inputs
+
+STANDARD_INPUT = "-"
+JSON_HELP = (
+    "write all numbers, counts, choices and reasons for missing numbers, explained in docs/json.md; - prints them on"
+    " standard output in place of the report"
+)
+QUIET_HELP = "print no report; errors and warnings still go to standard error"
+
+
+def device(text: str) -> str:
+    """The name of a device."""
+    kind, colon, number = text.partition(":")
+    if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or not number.isdecimal())):
+        raise argparse.ArgumentTypeError(f"must be cpu, cuda or cuda:N but got {text!r}")
+    return text
+
+
+def names(text: str) -> tuple[str, ...]:
+    """What commas separate."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def input_path(text: str) -> str:
+    """A path as pathlib writes it."""
+    parts = "/".join(part for part in text.split("/") if part not in ("", "."))
+    return ("/" if text.startswith("/") else "") + parts or "."
+
+
+def output_path(text: str) -> Path:
+    """A path to write to."""
+    from pathlib import Path
+
+    return Path(text)
+
+
+def output_paths(text: str) -> list[Path]:
+    """Paths to write to, which commas separate."""
+    return [output_path(name) for name in names(text)]
+
+
+def thresholds(text: str) -> int:
+    """How many thresholds."""
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 2 but got {text!r}")
+    return int(text)
+
+
+def input_files(options: argparse.Namespace, **files: str) -> Inputs | None:
+    """The input files, whose hashes ``--json`` needs."""
+    if options.json is None:
+        return None
+    from valor_gpu.report.document import Inputs
+
+    return Inputs(files)
+
+
+def reports(options: argparse.Namespace) -> bool:
+    """Whether the report is printed: not when standard output takes the JSON."""
+    if options.quiet or options.json is None:
+        return not options.quiet
+    from valor_gpu.report.files import is_standard_output
+
+    return not is_standard_output(options.json)
+
+
+def check_paths(inputs: Mapping[str, str], json_file: Path | None, pictures: Sequence[Path]) -> None:
+    """Raises for paths that cannot work before any work is done."""
+    taken: dict[str, str] = {}
+    for option, path in inputs.items():
+        if path == STANDARD_INPUT:
+            _take(taken, option, path)
+            continue
+        if os.path.isdir(path) or not os.path.exists(path):
+            got = "is a folder" if os.path.isdir(path) else "does not exist"
+            raise InputError(f"{option} must be a file but {path} {got}")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{option} must be readable but {path} is not")
+        _take(taken, option, path)
+    if json_file is None and not pictures:
+        return
+    from valor_gpu.report.files import check_output, check_picture, is_standard_output
+
+    json_files = [] if json_file is None or is_standard_output(json_file) else [("--json", json_file)]
+    for option, output in (*(("--plot", picture) for picture in pictures), *json_files):
+        check_output(option, output)
+        _take(taken, option, output)
+    for picture in pictures:
+        check_picture("--plot", picture)
+
+
+def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
+    whole = os.path.realpath(path)
+    if whole in taken:
+        raise InputError(f"{option} must be another file than {taken[whole]} but both are {path}")
+    taken[whole] = option
