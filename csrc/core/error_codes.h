@@ -39,6 +39,11 @@ enum BoxError : int64_t {
   // Quadrilaterals.
   kNegativeSize = 16,  // of a detection; 17: of a ground truth
   kNotConvex = 18,     // likewise 19
+  // Keypoints.
+  kKeypoints = 24,    // not finite
+  kGtKeypoints = 25,  // likewise
+  kNegativeArea = 26,
+  kNotPositiveArea = 27,
 };
 
 constexpr int kKindBits = 4, kColumnBits = 32;

@@ -16,7 +16,7 @@ from valor_gpu.ops._pairs_cpu import Found, Search
 from valor_gpu.ops.assign import TORCH
 from valor_gpu.ops.match_batch import Pairs
 
-_DTYPES = {"float64": torch.float64, "int64": torch.int64, "int32": torch.int32}
+_DTYPES = {"float64": torch.float64, "int64": torch.int64, "int32": torch.int32, "uint8": torch.uint8}
 
 
 def access_on(device: torch.device) -> Access:

@@ -54,6 +54,10 @@ _BOX_ERRORS = {
     17: ("target", "boxes", "must have a width and a height of at least 0"),
     18: ("preds", "boxes", "must be the corners of a convex quadrilateral, one after another"),
     19: ("target", "boxes", "must be the corners of a convex quadrilateral, one after another"),
+    24: ("preds", "keypoints", "must be finite"),
+    25: ("target", "keypoints", "must be finite"),
+    26: ("target", "area", "must be finite and at least 0"),
+    27: ("target", "area", "must be finite and above 0"),
 }
 
 
