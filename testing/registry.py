@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from testing import examples_histogram as sweeps
 from testing import examples_labels as labels
+from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
 from testing import examples_rotated as rotated
@@ -349,6 +350,7 @@ ROWS = {
             host=frozenset({"lengths"}),
             defined=rotated.defined,
         ),
+        Row("rasterise", _named(polygons.examples), polygons.load, defined=polygons.defined),
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }

@@ -33,6 +33,7 @@ VALOR_HD RingProblem check_ring(const double* xy, int64_t vertices) {
 // of a column, from 5 * column + 2 to 5 * column + 3. Only these steps are looked at here, each in closed
 // form with the same rounding; a step from u to u + 1 has one row however the edge is directed.
 struct CocoEdge {
+  static constexpr bool kRingsUnite = true;  // else even-odd over all rings
   static constexpr int32_t kScale = 5;
 
   struct Point {
@@ -43,7 +44,7 @@ struct CocoEdge {
     return {static_cast<int32_t>(kScale * xy[0] + .5), static_cast<int32_t>(kScale * xy[1] + .5)};
   }
 
-  // Whether the edge crosses a column of a mask of this width.
+  // Whether the edge crosses a column of a mask of this width, at least 1.
   VALOR_HD bool prepare(Point a, Point b, int32_t width) {
     const int32_t low = a.x < b.x ? a.x : b.x, high = a.x < b.x ? b.x : a.x;
     if (high < 3) return false;
@@ -101,6 +102,8 @@ struct CocoEdge {
 // A pixel is inside when its centre (column + .5, row + .5) is, even-odd over all rings. A centre on an edge
 // counts as if it were moved down by an infinitely small step and to the right by an infinitely smaller one.
 struct CentreEdge {
+  static constexpr bool kRingsUnite = false;
+
   struct Point {
     double x, y;
   };

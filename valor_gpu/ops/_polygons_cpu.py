@@ -52,10 +52,11 @@ def join_rings(polygons: Sequence[Sequence[Any]]) -> Rings:
     """
     parts = [_ring(ring, m, r) for m, rings in enumerate(polygons) for r, ring in enumerate(rings)]
     vertices = np.concatenate(parts) if parts else np.zeros((0, 2))
-    return Rings(vertices, _ends([len(part) for part in parts]), _ends([len(rings) for rings in polygons]))
+    return Rings(vertices, ends_of([len(part) for part in parts]), ends_of([len(rings) for rings in polygons]))
 
 
-def _ends(lengths: Any) -> NDArray[np.int64]:
+def ends_of(lengths: Any) -> NDArray[np.int64]:
+    """Returns where segments of these lengths end, after a 0."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))))
 
 
@@ -104,33 +105,75 @@ def rasterise(
         >>> rasterise(*square, [[4, 4]]).counts.tolist()
         [5, 2, 2, 2, 5]
     """
-    check_choice("rule", rule, RULES)
-    points, ring_rows, mask_rows, checked = check_polygons(vertices, rings, masks, sizes)
-    count = len(checked)
-    runs, out = np.empty(count, np.int64), np.zeros(4, np.int64)
-    helpers = min(threads or native.threads(), 1 + count // _MASKS_PER_HELPER)
+    polygons = check_polygons(vertices, rings, masks, sizes, rule)
+    counts, offsets = run(polygons, RULES.index(rule), threads or native.threads())
+    return Runs(counts, offsets, polygons.sizes)
+
+
+class Polygons(NamedTuple):
+    """Contiguous arrays as C++ reads them; the fields are the arguments of :func:`rasterise`."""
+
+    vertices: NDArray[np.float64]
+    rings: NDArray[np.int64]
+    masks: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+
+
+def run(polygons: Polygons, rule: int, threads: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Returns counts and offsets of runs; raises :class:`InputError` for the first bad ring."""
+    runs, out = np.empty(len(polygons.sizes), np.int64), np.zeros(4, np.int64)
     native.function("valor_cpu", "valor_rasterise_cpu", "ppppqqqpp")(
-        points.ctypes.data, ring_rows.ctypes.data, mask_rows.ctypes.data, checked.ctypes.data, count,
-        RULES.index(rule), helpers, runs.ctypes.data, out.ctypes.data,
-    )  # fmt: skip
-    handle, problem, mask, ring = (int(value) for value in out)
-    if problem:
-        raise InputError(describe_ring(points, ring_rows, mask_rows, problem, mask, ring))
+        *_words(polygons, rule, threads), runs.ctypes.data, out.ctypes.data
+    )
+    _raise_problem(polygons, out)
     take = native.function("valor_cpu", "valor_take_runs_cpu", "qp")
+    handle = int(out[3])
     try:
-        offsets = _ends(runs)
+        offsets = ends_of(runs)
         counts = np.empty(offsets[-1], np.int32)
     except MemoryError:
         take(handle, 0)
         raise
     take(handle, counts.ctypes.data)
-    return Runs(counts, offsets, checked)
+    return counts, offsets
 
 
-def check_polygons(
-    vertices: Any, rings: Any, masks: Any, sizes: Any
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Returns what :func:`rasterise` takes as contiguous arrays; raises where shapes, offsets or sizes are wrong."""
+def rooms_of(polygons: Polygons, rule: int, threads: int) -> NDArray[np.int64]:
+    """Returns int64 ``[N]``, how often edges cross columns: a mask has at most one run more.
+
+    Raises:
+        InputError: for the first bad ring.
+    """
+    rooms, out = np.empty(len(polygons.sizes), np.int64), np.zeros(3, np.int64)
+    native.function("valor_cpu", "valor_polygon_rooms_cpu", "ppppqqqpp")(
+        *_words(polygons, rule, threads), rooms.ctypes.data, out.ctypes.data
+    )
+    _raise_problem(polygons, out)
+    return rooms
+
+
+def _words(polygons: Polygons, rule: int, threads: int) -> tuple[int, ...]:
+    count = len(polygons.sizes)
+    return *(part.ctypes.data for part in polygons), count, rule, min(threads, 1 + count // _MASKS_PER_HELPER)
+
+
+def _raise_problem(polygons: Polygons, out: NDArray[np.int64]) -> None:
+    """Raises with the message of the ring that C++ found, if it found one."""
+    problem, mask, ring = (int(value) for value in out[:3])
+    if not problem:
+        return
+    place = f"ring {ring - int(polygons.masks[mask])} of mask {mask}"
+    rows = polygons.vertices[polygons.rings[ring] : polygons.rings[ring + 1]]
+    if problem == _FEW_VERTICES:
+        raise InputError(f"{place} must have at least 3 vertices but has {len(rows)}")
+    bad = int((~(np.abs(rows) <= MAX_COORDINATE)).any(1).argmax())
+    x, y = (float(value) for value in rows[bad])
+    raise InputError(f"{place} must have coordinates from -2e8 to 2e8 but vertex {bad} is ({x}, {y})")
+
+
+def check_polygons(vertices: Any, rings: Any, masks: Any, sizes: Any, rule: str) -> Polygons:
+    """Returns what :func:`rasterise` takes as contiguous arrays; raises where one is wrong, but for vertices."""
+    check_choice("rule", rule, RULES)
     points = np.ascontiguousarray(vertices, np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InputError(f"vertices must have shape [V, 2] but got {list(points.shape)}")
@@ -139,7 +182,7 @@ def check_polygons(
     checked = check_sizes(sizes)
     if len(checked) != len(mask_rows) - 1:
         raise InputError(f"sizes must have a row for each of {len(mask_rows) - 1} masks but has {len(checked)}")
-    return points, ring_rows, mask_rows, checked
+    return Polygons(points, ring_rows, mask_rows, checked)
 
 
 def _offsets(name: str, offsets: Any, rows: int, of: str) -> NDArray[np.int64]:
@@ -152,16 +195,3 @@ def _offsets(name: str, offsets: Any, rows: int, of: str) -> NDArray[np.int64]:
     if ends[0] != 0 or ends[-1] != rows or (np.diff(ends) < 0).any():
         raise InputError(f"{name} must ascend from 0 to {rows}, the number of {of}")
     return ends
-
-
-def describe_ring(
-    points: NDArray[np.float64], rings: NDArray[np.int64], masks: NDArray[np.int64], problem: int, mask: int, ring: int
-) -> str:
-    """Returns the message of the problem of a ring."""
-    place = f"ring {ring - int(masks[mask])} of mask {mask}"
-    rows = points[rings[ring] : rings[ring + 1]]
-    if problem == _FEW_VERTICES:
-        return f"{place} must have at least 3 vertices but has {len(rows)}"
-    bad = int((~(np.abs(rows) <= MAX_COORDINATE)).any(1).argmax())
-    x, y = (float(value) for value in rows[bad])
-    return f"{place} must have coordinates from -2e8 to 2e8 but vertex {bad} is ({x}, {y})"
