@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from testing import examples_histogram as sweeps
+from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
@@ -344,6 +345,12 @@ ROWS = {
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("auroc_and_ap", _named(ranked.examples), ranked.load),
+        Row("keypoint_similarity", _named(keypoints.similarity_examples), keypoints.similarity_load),
+        Row(
+            *("keypoint_pairs", _named(keypoints.pair_examples), keypoints.pair_load),
+            host=frozenset({"lengths"}),
+            defined=keypoints.defined,
+        ),
         Row("rotated_iou", _named(rotated.iou_examples), rotated.iou_load),
         Row(
             *("rotated_pairs", _named(rotated.pair_examples), rotated.pair_load),

@@ -142,4 +142,5 @@ def test_bad_arguments(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         keypoint_similarity(**{**given, **change})
     with pytest.raises(InputError, match=message):
-        keypoint_pairs(batch, **{**given, **change}, lowest=0.5)
+        given |= change
+        keypoint_pairs(batch, **given, lowest=0.5)

@@ -13,14 +13,16 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.ops._library import Op
     from valor_gpu.ops.boxes import box_iou
+    from valor_gpu.ops.keypoints import keypoint_similarity
     from valor_gpu.ops.masks import PackedMasks, pack_masks
     from valor_gpu.ops.rotated import rotated_box_iou
 
-__all__ = ["PackedMasks", "backends", "box_iou", "pack_masks", "rotated_box_iou"]
+__all__ = ["PackedMasks", "backends", "box_iou", "keypoint_similarity", "pack_masks", "rotated_box_iou"]
 
 _HOMES = {
     "PackedMasks": "valor_gpu.ops.masks",
     "box_iou": "valor_gpu.ops.boxes",
+    "keypoint_similarity": "valor_gpu.ops.keypoints",
     "pack_masks": "valor_gpu.ops.masks",
     "rotated_box_iou": "valor_gpu.ops.rotated",
 }
