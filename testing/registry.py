@@ -22,6 +22,7 @@ from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
 from testing import examples_rotated as rotated
+from testing import examples_runs as runs
 from testing import formats
 from testing.datasets import BoxDataset
 from testing.pairs import random_pairs, to_tensors
@@ -358,6 +359,11 @@ ROWS = {
             defined=rotated.defined,
         ),
         Row("rasterise", _named(polygons.examples), polygons.load, defined=polygons.defined),
+        Row(
+            *("run_pairs", _named(runs.pair_examples), runs.pair_load),
+            host=frozenset({"lengths"}),
+            defined=rotated.defined,
+        ),
         Row("rank_curves", _named(ranked.examples), ranked.load),
     )
 }

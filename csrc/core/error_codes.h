@@ -39,6 +39,7 @@ enum BoxError : int64_t {
   // Quadrilaterals.
   kNegativeSize = 16,  // of a detection; 17: of a ground truth
   kNotConvex = 18,     // likewise 19
+  kMaskRuns = 20,      // of a detection; 21: of a ground truth
   // Keypoints.
   kKeypoints = 24,    // not finite
   kGtKeypoints = 25,  // likewise

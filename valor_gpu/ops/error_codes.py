@@ -54,6 +54,8 @@ _BOX_ERRORS = {
     17: ("target", "boxes", "must have a width and a height of at least 0"),
     18: ("preds", "boxes", "must be the corners of a convex quadrilateral, one after another"),
     19: ("target", "boxes", "must be the corners of a convex quadrilateral, one after another"),
+    20: ("preds", "masks", "must be runs of at least 0 that add up to height x width"),
+    21: ("target", "masks", "must be runs of at least 0 that add up to height x width"),
     24: ("preds", "keypoints", "must be finite"),
     25: ("target", "keypoints", "must be finite"),
     26: ("target", "area", "must be finite and at least 0"),

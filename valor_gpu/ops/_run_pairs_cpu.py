@@ -1,0 +1,169 @@
+"""Pairs of masks as run lengths on the CPU, for numpy arrays and tensors alike. No torch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.ops._assign_cpu import NUMPY, Access, check_dtype
+from valor_gpu.ops._pairs_cpu import Columns, Found, Search, columns, find, first_rows, stored, words
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
+from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.runs import Runs
+
+Boundaries = tuple[Runs, Runs]
+
+ROW_BYTES = 48
+"""Size of MaskRow in csrc/core/run_pairs.h."""
+
+_RUNS_PER_HELPER = 1 << 17  # waking a thread for fewer takes longer than it saves
+_SIDE = ("counts", "offsets", "sizes", "values", "rows", "ends")
+
+SideWords = words("SideWords", _SIDE)
+"""MaskSide of csrc/core/run_pairs.h: the masks of one side."""
+
+MaskRowWords = words("MaskRowWords", (*_SIDE, "firsts", "valid", "images", "target", "areas", "hashes"))
+"""MaskRows of csrc/core/run_pairs.h: one side to be loaded."""
+
+MaskSideWords = words(
+    "MaskSideWords",
+    (*(f"{side}_{name}" for side in ("masks", "gt_masks", "boundaries", "gt_boundaries") for name in _SIDE), "lowest"),
+    doubles=("lowest",),
+)
+"""MaskSides of csrc/core/run_pairs.h: the geometry of the pairs of a batch."""
+
+
+def run_pairs(
+    batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, agnostic: bool = False,
+    boundaries: Boundaries | None = None,
+) -> MatchBatch:  # fmt: skip
+    """Returns a batch of stored pairs; see :func:`valor_gpu.ops.run_pairs.run_pairs`.
+
+    Args:
+        batch: numpy arrays; has no boxes.
+        masks: one for each detection, of all images one after another.
+        gt_masks: likewise for ground truths.
+        lowest: the lowest threshold.
+        agnostic: pair detections with ground truths of every class.
+        boundaries: of ``masks`` and ``gt_masks``.
+
+    Raises:
+        InputError: for the first mask whose runs are none, or arrays that do not fit the batch.
+        NativeError: the C++ library is not there; ask :func:`valor_gpu.native.usable` first.
+
+    Example:
+        >>> mask = Runs(np.array([1, 3], np.int32), np.array([0, 2]), np.array([[2, 2]], np.int32))
+        >>> gt_mask = Runs(np.array([0, 4], np.int32), np.array([0, 2]), np.array([[2, 2]], np.int32))
+        >>> batch = MatchBatch(np.array([[1], [1]]), [], [np.ones(1)], [np.zeros(1, int)], gt_labels=[np.zeros(1, int)])
+        >>> run_pairs(batch, mask, gt_mask, 0.5).pairs.similarities.tolist()
+        [0.75]
+    """
+    found = run(batch, (masks, gt_masks), lowest, agnostic, boundaries, NUMPY)
+    raise_error(found.error, describe_box)
+    return stored(batch, found)
+
+
+def check_masks(
+    sides: Boundaries, boundaries: Boundaries | None, rows: Sequence[int], access: Access
+) -> list[tuple[Runs, Runs | None]]:
+    """Masks and boundaries of both sides as contiguous arrays; raises :class:`InputError` where they do not fit.
+
+    Args:
+        sides: masks of detections and of ground truths.
+        boundaries: likewise.
+        rows: detections and ground truths of the batch.
+        access: how arrays are read.
+    """
+    checked: list[tuple[Runs, Runs | None]] = []
+    for side, name in enumerate(("masks", "gt_masks")):
+        whole = _checked(name, sides[side], rows[side], access)
+        given = None if boundaries is None else boundaries[side]
+        checked.append((whole, given and _checked(f"boundaries of {name}", given, rows[side], access)))
+    return checked
+
+
+def _checked(name: str, runs: Runs, rows: int, access: Access) -> Runs:
+    shapes = {"counts": (int(runs.counts.shape[0]),), "offsets": (rows + 1,), "sizes": (rows, 2)}
+    if len(runs) != rows:
+        raise InputError(f"{name} must have {rows} rows, the sum of lengths, but has {len(runs)}")
+    for field, dtype in (("counts", "int32"), ("offsets", "int64"), ("sizes", "int32")):
+        array = getattr(runs, field)
+        check_dtype(f"{field} of {name}", array.dtype, dtype)
+        if tuple(array.shape) != shapes[field]:
+            raise InputError(f"{field} of {name} must have shape {list(shapes[field])} but has {list(array.shape)}")
+    return Runs(*(access.contiguous(getattr(runs, field)) for field in ("counts", "offsets", "sizes")))
+
+
+class Side:
+    """Masks of one side in C++: the table of their rows, and what the words of a struct point to."""
+
+    def __init__(self, runs: Runs, access: Access, listed: bool) -> None:
+        """Makes room for ``runs``; with ``listed`` for the intervals of all masks too."""
+        self._runs = runs
+        self._rows = access.empty((len(runs), ROW_BYTES // 8), "int64")
+        values = int(runs.counts.shape[0])
+        self._ends = access.empty((values,), "int32") if listed else None
+        places = (access.address(array) for array in (runs.counts, runs.offsets, runs.sizes))
+        ends = 0 if self._ends is None else access.address(self._ends)
+        self.words = (*places, values, access.address(self._rows), ends)
+
+    def loading(self, table: int, counts: int, images: int, target: bool, areas: int, hashes: int) -> bytes:
+        """The words by which C++ loads this side.
+
+        Args:
+            table: address of int64 ``[I + 1]``, where images begin.
+            counts: 0, or the address of int64 ``[I]``.
+            images: I.
+            target: whether these are ground truths.
+            areas: address of float64 ``[N]``; 0 for boundaries, likewise ``hashes``, int64 ``[N]``.
+            hashes: see ``areas``.
+        """
+        return bytes(MaskRowWords(*self.words, table, counts, images, target, areas, hashes))
+
+
+def geometry(sides: Sequence[Side | None], lowest: float) -> ctypes.Structure:
+    """The geometry of a search for pairs: masks of both sides, then boundaries or None. ``sides`` must live as long."""
+    flat = [word for side in sides for word in (side.words if side else (0,) * len(_SIDE))]
+    return MaskSideWords(*flat, lowest)
+
+
+def run(
+    batch: MatchBatch, sides: Boundaries, lowest: float, agnostic: bool, boundaries: Boundaries | None, access: Access
+) -> Found:
+    """Finds the pairs, and leaves the error code in the result, an int."""
+    firsts = first_rows(batch.lengths)
+    rows = [int(n) for n in firsts[:2, -1]]
+    given = columns(batch, rows, access)
+    checked = check_masks(sides, boundaries, rows, access)
+    values = sum(int(runs.counts.shape[0]) for runs, _ in checked)
+    threads = min(access.threads(), 1 + values // _RUNS_PER_HELPER)
+    error = np.array(NO_ERROR, np.int64)
+    loaded: list[Side | None] = [None] * 4
+    made = [(access.empty((n,), "float64"), access.empty((n,), "int64")) for n in rows]
+    for side, kinds in enumerate(checked):
+        for kind, runs in enumerate(kinds):
+            if runs is not None:
+                out = [access.address(array) for array in made[side]] if kind == 0 else (0, 0)
+                loaded[2 * kind + side] = load(Side(runs, access, bool(side)), firsts, side, given, out, error, threads)
+    size_rooms = native.function("valor_cpu", "valor_run_rooms_cpu", "pq")
+    fill_rooms = native.function("valor_cpu", "valor_run_pairs_cpu", "pq")
+    search = Search(given, geometry(loaded, lowest), lowest, agnostic)
+    pairs = find(search, firsts, access, size_rooms, fill_rooms, threads)
+    (areas, hashes), (gt_areas, gt_hashes) = made
+    return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
+
+
+def load(
+    masks: Side, firsts: NDArray[np.int64], side: int, given: Columns, out: Sequence[int], error: NDArray[np.int64],
+    threads: int,
+) -> Side:  # fmt: skip
+    """Loads the masks of a side, with addresses of areas and hashes, and returns them."""
+    counts = given.addresses[("counts", "gt_counts")[side]]
+    task = masks.loading(firsts[side].ctypes.data, counts, firsts.shape[1] - 1, bool(side), *out)
+    native.function("valor_cpu", "valor_load_runs_cpu", "ppq")(task, error.ctypes.data, threads)
+    return masks

@@ -1,0 +1,118 @@
+"""Pairs of masks as run lengths for matching: intersections without pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.ops import _run_pairs_cpu, _run_pairs_reference
+from valor_gpu.ops._launch import cpp
+from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._pairs_cpu import Found, stored
+from valor_gpu.ops._pairs_cuda import access_on, fake
+from valor_gpu.ops._run_pairs_cpu import Boundaries
+from valor_gpu.ops.error_codes import describe_box, raise_error
+from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.runs import Runs
+
+
+def run_pairs(
+    batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, agnostic: bool = False,
+    boundaries: Boundaries | None = None,
+) -> MatchBatch:  # fmt: skip
+    """Returns a batch of stored pairs for :func:`valor_gpu.ops.assign.assign`.
+
+    Pairs have a detection and a ground truth of its class whose similarity reaches ``lowest``, every pair of the class
+    if that is at most 0. The similarity is intersection over union, against a crowd intersection over detection area,
+    from integers as in pycocotools: masks of different height or width have similarity -1 where their boxes meet, and
+    else 0. With boundaries it is the smaller one of mask IoU and boundary IoU (Cheng et al. 2021), against a crowd
+    that of the masks alone. Areas are those of the masks. A mask without runs has no pixel set.
+
+    Args:
+        batch: tensors; has no boxes.
+        masks: tensors on the device of the batch, a mask for each detection, of all images one after another.
+        gt_masks: likewise for ground truths.
+        lowest: the lowest threshold.
+        agnostic: pair detections with ground truths of every class.
+        boundaries: of ``masks`` and ``gt_masks``.
+
+    Returns:
+        The batch with pairs, areas and hashes.
+
+    Raises:
+        InputError: for arrays that do not fit the batch, or the first mask whose runs are negative or do not add up to
+            height x width. On CUDA this check synchronises with the device; :func:`deferred_run_pairs` does not.
+
+    Example:
+        >>> mask, gt_mask = (
+        ...     Runs(torch.tensor(counts).int(), torch.tensor([0, 2]), torch.tensor([[2, 2]]).int())
+        ...     for counts in ([1, 3], [0, 4])
+        ... )
+        >>> batch = MatchBatch(torch.tensor([[1], [1]]), [], [torch.ones(1)], [torch.zeros(1).long()],
+        ...                    gt_labels=[torch.zeros(1).long()])
+        >>> run_pairs(batch, mask, gt_mask, 0.5).pairs.similarities.tolist()
+        [0.75]
+    """
+    found, error = deferred_run_pairs(batch, masks, gt_masks, lowest, agnostic, boundaries)
+    raise_error(error, describe_box)
+    return found
+
+
+def deferred_run_pairs(
+    batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, agnostic: bool = False,
+    boundaries: Boundaries | None = None,
+) -> tuple[MatchBatch, Tensor]:  # fmt: skip
+    """Returns what :func:`run_pairs` does, and an error code, int64 ``[]``, in place of an error.
+
+    On CUDA every detection has room for all ground truths of its image, 12 bytes each, so that the host does not wait.
+    A mask whose runs are none counts as empty.
+
+    Raises:
+        InputError: for arrays that do not fit the batch.
+    """
+    edges = [] if boundaries is None else [*_tensors(boundaries[0]), *_tensors(boundaries[1])]
+    columns = (getattr(batch, name) for name in _BATCH_FIELDS)
+    found = Found(*_PAIRS(*columns, _tensors(masks), _tensors(gt_masks), edges, float(lowest), agnostic))
+    return stored(batch, found), found.error
+
+
+_BATCH_FIELDS = ("labels", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts")
+
+
+def _tensors(runs: Runs) -> list[Tensor]:
+    return [runs.counts, runs.offsets, runs.sizes]
+
+
+def _given(arguments: Sequence[Any]) -> tuple[MatchBatch, Boundaries, float, bool, Boundaries | None]:
+    """What the op's arguments stand for."""
+    *columns, masks, gt_masks, edges, lowest, agnostic = arguments
+    batch = MatchBatch(**dict(zip(_BATCH_FIELDS, columns)))
+    boundaries = (Runs(*edges[:3]), Runs(*edges[3:])) if edges else None
+    return batch, (Runs(*masks), Runs(*gt_masks)), lowest, agnostic, boundaries
+
+
+def _pairs_on_cpu(*arguments: Any) -> Found:
+    found = _run_pairs_cpu.run(*_given(arguments), access_on(torch.device("cpu")))
+    return found._replace(error=torch.tensor(found.error))
+
+
+def _pairs_by_reference(*arguments: Any) -> Found:
+    return _run_pairs_reference.run(*_given(arguments), arguments[6][0].device)
+
+
+def _pairs_fake(*arguments: Any) -> Found:
+    return fake(arguments[6][0])
+
+
+_PAIRS = register(
+    "run_pairs(Tensor[] labels, Tensor[] gt_labels, Tensor[] gt_flags, Tensor lengths, Tensor? counts,"
+    " Tensor? gt_counts, Tensor[] masks, Tensor[] gt_masks, Tensor[] boundaries, float lowest, bool agnostic)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reference=_pairs_by_reference,
+    fake=_pairs_fake,
+    cpu=cpp(_pairs_on_cpu),
+    cuda=by_reference("no kernel yet"),
+)
