@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
+from testing import examples_masks as dense
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
@@ -286,28 +287,6 @@ def _match_load(scene: BoxDataset) -> Arguments:
     return _match_arguments(batch, "as evaluated")
 
 
-# --------------------------------------------------------------------------------------------------------- pack_masks
-
-
-def _masks(shape: tuple[int, int, int], dtype: torch.dtype = torch.bool) -> Arguments:
-    rng = np.random.default_rng(sum(shape))
-    return (torch.from_numpy(rng.integers(0, 3, shape, np.uint8)).to(dtype),)
-
-
-def _mask_examples(quick: bool) -> Iterator[Example]:
-    for count in SIZES:
-        yield Example(f"{count} masks", _masks((count, 5, 13)))
-    for shape in ((1, 1, 1), (3, 0, 5), (2, 31, 33), (2, 1, 64), (1, 1000, 33)):
-        yield Example(f"uint8 {shape}", _masks(shape, torch.uint8))
-    huge = (1, 300, 401) if quick else (1, 4000, 4001)
-    yield Example("one huge mask", _masks(huge))
-
-
-def _mask_load(scene: BoxDataset) -> Arguments:
-    """100 masks of 1080 x 1920, whatever the scene."""
-    return _masks((100, 1080, 1920))
-
-
 def _named(pairs: Callable[[bool], Iterator[tuple[str, Arguments]]]) -> Callable[[bool], Iterator[Example]]:
     return lambda quick: (Example(name, arguments) for name, arguments in pairs(quick))
 
@@ -334,7 +313,12 @@ ROWS = {
             *("accumulate", _named(hand_made.accumulate_examples), hand_made.accumulate_load),
             host=frozenset({"recall_thresholds", "picks", "pick_thresholds", "labels", "wanted_images"}),
         ),
-        Row("pack_masks", _mask_examples, _mask_load),
+        Row("pack_masks", _named(dense.pack_examples), dense.pack_load),
+        Row(
+            *("dense_pairs", _named(dense.pair_examples), dense.pair_load),
+            host=frozenset({"lengths"}),
+            defined=rotated.defined,
+        ),
         Row(
             *("present_means", _named(hand_made.means_examples), hand_made.means_load),
             host=frozenset({"picks", "thresholds"}),

@@ -10,8 +10,10 @@
 #endif
 #if defined(__CUDACC__) && !defined(VALOR_SIM)
 #define VALOR_ROLLED _Pragma("unroll 1")  // before a loop whose unrolling costs registers and saves nothing
+#define VALOR_UNROLLED _Pragma("unroll")  // before a loop that indexes an array which is to live in registers
 #else
 #define VALOR_ROLLED
+#define VALOR_UNROLLED
 #endif
 #if !defined(VALOR_SIM)  // there: parameters with the place of a call, to tell one call from another
 #define VALOR_HERE
