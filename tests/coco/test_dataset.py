@@ -102,20 +102,51 @@ def test_array_results_are_those_of_pycocotools(dtype):
     assert [a["bbox"] for a in without_corners] == [a["bbox"] for a in expected.dataset["annotations"]]
 
 
-@pytest.mark.parametrize("first", ["caption", "keypoints", "bbox"])
+_BODY = {
+    "keypoints": [5, 6, 2, 1, 9, 2], "caption": "a cat", "bbox": [1, 2, 3, 4],
+    "segmentation": {"size": [3, 4], "counts": "1243"},
+}  # fmt: skip
+_KEPT = {
+    "caption": ("caption", "bbox"), "keypoints": ("keypoints",), "bbox": ("bbox", "keypoints", "segmentation"),
+    "segmentation": ("segmentation", "keypoints"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", _KEPT)
 def test_what_results_describe(first):
     """The first result decides, in the order of pycocotools."""
     dataset = {"images": [{"id": 1}, {"id": 2}], "categories": [{"id": 1}], "annotations": [], "info": {"year": 2017}}
-    body = {"keypoints": [5, 6, 2, 1, 9, 2], "caption": "a cat", "bbox": [1, 2, 3, 4]}
-    kept = {"caption": ("caption", "bbox"), "keypoints": ("keypoints",), "bbox": ("bbox", "keypoints")}[first]
-    results = [{"image_id": 2, "category_id": 1, "score": 0.5, **{name: body[name] for name in kept}}]
+    results = [{"image_id": 2, "category_id": 1, "score": 0.5, **{name: _BODY[name] for name in _KEPT[first]}}]
+    results.append({**_BODY, **results[0], "bbox": [2, 3, 4, 5]})
     ours, theirs = COCO(), Reference()
     ours.dataset, theirs.dataset = dataset, dataset
     ours.createIndex()
     theirs.createIndex()
     given = copy.deepcopy(results)
-    assert ours.loadRes(given).dataset == theirs.loadRes(copy.deepcopy(results)).dataset
+    found = ours.loadRes(given).dataset
+    expected = theirs.loadRes(copy.deepcopy(results)).dataset
+    if first == "segmentation":  # an array there
+        expected["annotations"][0]["bbox"] = expected["annotations"][0]["bbox"].tolist()
+    assert found == expected
     assert given == results  # pycocotools adds its keys to the caller's objects
+
+
+@pytest.mark.parametrize("name", ["instances_val2014_fakesegm100_results.json.gz", "keypoints_1_image_results.json.gz"])
+def test_results_without_boxes(unpacked, tmp_path, name):
+    records = json.loads(Path(unpacked(name)).read_text())
+    records = [{key: value for key, value in r.items() if key not in ("bbox", "area")} for r in records]
+    path = tmp_path / "dt.json"
+    path.write_text(json.dumps(records))
+    ours, theirs = both(unpacked("instances_val2014_100.json.gz" if "segm" in name else "keypoints_1_image.json.gz"))
+    found, expected = ours.loadRes(str(path)), theirs.loadRes(str(path))
+    assert looks_untouched(found)
+    annotations = found.columns.annotations
+    assert annotations.area.tolist() == [a["area"] for a in expected.dataset["annotations"]]
+    assert annotations.bbox.tolist() == [list(a["bbox"]) for a in expected.dataset["annotations"]]
+    for annotation in expected.dataset["annotations"]:
+        annotation["bbox"] = list(annotation["bbox"])
+    assert found.dataset == expected.dataset
+    assert found.columns.annotations.area.tobytes() == annotations.area.tobytes()
 
 
 def test_prints_what_pycocotools_prints(capsys):
@@ -375,9 +406,14 @@ def result(**changes):
         ([{"image_id": 42, "bbox": [1, 2, 3, 4]}], r"results\[0\] must have category_id but has only image_id, bbox"),
         ([{"image_id": 42, "category_id": 1}], r"results\[0\] must have bbox but has only image_id, category_id"),
         (
-            [{"image_id": 42, "category_id": 1, "segmentation": {"size": [1, 1], "counts": "01"}, "bbox": []}],
-            r"results\[0\] must have bbox but has only a mask: results with masks alone need pycocotools",
+            [{"image_id": 42, "category_id": 1, "segmentation": {"size": [1, 1], "counts": "02"}, "bbox": []}],
+            r"results\[0\]\.segmentation \(id 1\)\.counts must add up to 1 x 1 pixels, 1, but add up to 2",
         ),
+        (
+            [result(bbox=[], segmentation={"size": [1, 1], "counts": "01"}), result(bbox=[], keypoints=[1, 2, 2])],
+            r"results\[1\] must have segmentation but has only image_id, category_id, score, keypoints",
+        ),
+        ([result(bbox=[], keypoints=[1, 2])], r"results\[0\]\.keypoints must be finite numbers, x, y and visibility"),
         ({"image_id": 42}, r"results must be an array of objects but got {'image_id': 42}"),
         (np.zeros((3, 6)), r"results must be an integer or floating array \[N, 7\] but got float64 \[3, 6\]"),
     ],

@@ -18,17 +18,18 @@ from valor_gpu.coco import mask
 from valor_gpu.coco.load_results import (
     Object,
     SourceFile,
+    annotation_objects,
+    annotations_of_results,
     announce_array,
     check_images,
-    dataset_of_results,
+    dataset_of_captions,
     kind_of_results,
     objects_of_rows,
     read_results,
     result_dataset,
-    with_box,
 )
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import Dataset, columns_from_dataset, detections, read_ground_truth, result_rows
+from valor_gpu.inputs.coco import Dataset, columns_from_dataset, read_ground_truth, result_rows
 
 Ids = Iterable[Any] | int | str
 
@@ -39,6 +40,7 @@ class _Results:
 
     ground_truth: COCO
     source: SourceFile | list[Object] | None
+    kind: str
 
 
 class _Part:
@@ -243,12 +245,13 @@ class COCO:
         Args:
             resFile: path of a JSON array of objects, or such a list, with ``image_id``, ``category_id``, ``bbox`` and
                 ``score``; or an array ``[N, 7]`` of image_id, x, y, width, height, score, category_id. Objects with
-                ``keypoints`` or ``caption`` in place of ``bbox`` are taken too. A list is not changed; it is kept,
-                since objects are made from it when asked for.
+                ``segmentation``, ``keypoints`` or ``caption`` in place of ``bbox`` are taken too: the first object
+                decides. Then the area is that of the mask, or of the box around all keypoints. A list is not changed;
+                it is kept, since objects are made from it when asked for.
 
         Raises:
-            InputError: an image id that the dataset does not have, a missing key, a value of the wrong type, or masks
-                without boxes; says where.
+            InputError: an image id that the dataset does not have, a missing key, or a value of the wrong type; says
+                where.
         """
         print("Loading and preparing results...")
         start = time.time()
@@ -257,14 +260,14 @@ class COCO:
         check_images(rows, head.image_ids)
         kind = kind_of_results(rows)
         results = COCO()
-        if kind == "bbox":
-            annotations = detections(rows)
+        if kind == "caption":
+            objects = source.load() if isinstance(source, SourceFile) else source
+            results._dataset = dataset_of_captions(objects or (), self.dataset)
+        else:
+            annotations = annotations_of_results(kind, rows, head.annotations.images)
             where = rows.where.rstrip(": ")
             columns = replace(head, categories=copy.deepcopy(head.categories), annotations=annotations, where=where)
-            results._read_lazily(_Results(self, source), columns)
-        else:
-            objects = source.load() if isinstance(source, SourceFile) else source
-            results._dataset = dataset_of_results(kind, objects or (), self.dataset)
+            results._read_lazily(_Results(self, source, kind), columns)
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
@@ -277,7 +280,7 @@ class COCO:
     def annToRLE(self, ann: Object) -> Any:
         """The run-length mask of an annotation: as it is when compressed, else by :mod:`valor_gpu.coco.mask`."""
         segmentation = ann["segmentation"]
-        if isinstance(segmentation, dict) and not isinstance(segmentation["counts"], list):
+        if isinstance(segmentation, dict) and isinstance(segmentation["counts"], (str, bytes)):
             return segmentation
         image = self.imgs[ann["image_id"]]
         runs = mask.frPyObjects(segmentation, image["height"], image["width"])
@@ -333,6 +336,6 @@ class COCO:
             objects = objects_of_rows(self._columns.annotations)
         if len(objects) != len(self._columns.annotations):
             raise InputError("results must be as they were when they were loaded but have changed: load them again")
-        annotations = [with_box(number, result) for number, result in enumerate(objects, 1)]
+        annotations = annotation_objects(self._source.kind, objects, self._columns.annotations)
         dataset = result_dataset(annotations, self._source.ground_truth.dataset)
         return {**dataset, "categories": self._columns.categories}

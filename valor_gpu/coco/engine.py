@@ -5,7 +5,7 @@ Importing this loads no torch, nor does evaluating on the CPU with the C++ libra
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from valor_gpu.ops._assign_cpu import assign
 from valor_gpu.ops._boxes_cpu import box_iou
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
+
+if TYPE_CHECKING:
+    from valor_gpu.ops.runs import Runs
 
 
 class Engine(Protocol):
@@ -47,6 +50,12 @@ class Engine(Protocol):
         """Precision, recall and scores, see :func:`valor_gpu.ops._accumulate_cpu.precision_recall`."""
         ...
 
+    def run_pairs(
+        self, batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
+    ) -> MatchBatch:
+        """``batch`` with the pairs of masks, see :func:`valor_gpu.ops._run_pairs_cpu.run_pairs`."""
+        ...
+
     def box_iou(
         self, boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_],
         lengths: NDArray[np.int64],
@@ -67,6 +76,15 @@ class NumpyEngine:
     def choose(rows: Any, chosen: NDArray[np.bool_]) -> Any:
         """See :class:`Engine`."""
         return rows[chosen]
+
+    @staticmethod
+    def run_pairs(
+        batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
+    ) -> MatchBatch:
+        """See :class:`Engine`."""
+        from valor_gpu.ops._run_pairs_cpu import run_pairs
+
+        return run_pairs(batch, masks, gt_masks, lowest, boundaries=boundaries)
 
     @staticmethod
     def box_iou(

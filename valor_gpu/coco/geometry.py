@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import Annotations
 from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.native_types import BOX_FORMATS
 
@@ -31,7 +32,7 @@ class Geometry:
         params: the parameters of the evaluation.
 
     Attributes:
-        needs: fields that detections must have, besides ``score`` and ``area``.
+        needs: fields that detections must have, besides ``score`` and ``area``; see :meth:`needs_of`.
         gt_needs: fields that ground truths must have, besides ``iscrowd`` and ``area``.
         step: the method of ``COCOeval`` that gives the similarities of one cell.
     """
@@ -42,6 +43,10 @@ class Geometry:
 
     def __init__(self, params: Any) -> None:
         self.params = params
+
+    def needs_of(self, detections: Annotations) -> tuple[str, ...]:
+        """Fields that these detections must have."""
+        return self.needs
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """``common``, which has all but geometry, with boxes or stored pairs.

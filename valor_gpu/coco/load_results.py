@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import Annotations, load_json, read_result_rows, result_rows
+from valor_gpu.inputs._coco_records import BIT
+from valor_gpu.inputs._coco_values import ImageSizes, keypoint_boxes
+from valor_gpu.inputs.coco import Annotations, detections, load_json, read_result_rows, result_rows
 from valor_gpu.inputs.files import InputFile, source_name
 
 Object = dict[str, Any]
@@ -78,12 +81,35 @@ def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
 def kind_of_results(rows: Annotations) -> str:
     """What the first result describes, by the same precedence as pycocotools."""
     kinds = [kind for kind in ("caption", "bbox", "segmentation", "keypoints") if rows.has(kind)[:1].any()]
-    kind = kinds[0] if kinds else "bbox"
+    return kinds[0] if kinds else "bbox"
+
+
+def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | None) -> Annotations:
+    """Results as annotations: with the box and the area of what they describe, and ids and crowd flags besides.
+
+    Args:
+        kind: ``bbox``, ``segmentation`` or ``keypoints``.
+        rows: the results; those with masks keep the boxes that they have.
+        images: sizes of the images, for masks given as polygons.
+
+    Raises:
+        InputError: a record lacks what the first describes, or it is no such thing.
+    """
+    rows = replace(rows, images=images)
+    if kind == "bbox":
+        return detections(rows)
+    rows.require("image_id", "category_id", kind)
+    every = np.arange(len(rows))
     if kind == "segmentation":
-        raise InputError(
-            f"{rows.place(0)} must have bbox but has only a mask: results with masks alone need pycocotools"
-        )
-    return kind
+        from valor_gpu.inputs.coco_masks import measure_masks
+
+        measures = measure_masks(rows, every)
+        area = measures.areas.astype(np.float64)
+        boxes = np.where(rows.has("bbox")[:, None], rows.bbox, measures.boxes)
+    else:
+        boxes = keypoint_boxes(rows.values, every, rows.where)
+        area = boxes[:, 2] * boxes[:, 3]
+    return detections(replace(rows, bbox=boxes, area=area, present=rows.present | BIT["bbox"]))
 
 
 def objects_of_rows(rows: Annotations) -> list[Object]:
@@ -100,6 +126,12 @@ def with_box(number: int, result: Object) -> Object:
     return {"segmentation": corners, **result, "area": width * height, "id": number, "iscrowd": 0}
 
 
+def _with_mask(number: int, result: Object, rows: Annotations) -> Object:
+    """A result with a mask as an annotation: the area of the mask, and its box unless the result has one."""
+    area, box = int(rows.area[number - 1]), rows.bbox[number - 1].tolist()
+    return {"bbox": box, **result, "area": area, "id": number, "iscrowd": 0}
+
+
 def _with_keypoints(number: int, result: Object) -> Object:
     """A result with keypoints as an annotation: the box around them all."""
     xs, ys = result["keypoints"][0::3], result["keypoints"][1::3]
@@ -107,24 +139,20 @@ def _with_keypoints(number: int, result: Object) -> Object:
     return {**result, "area": width * height, "id": number, "bbox": [x, y, width, height]}
 
 
-def _with_caption(number: int, result: Object) -> Object:
-    return {**result, "id": number}
+def annotation_objects(kind: str, results: Sequence[Object], rows: Annotations) -> list[Object]:
+    """The annotations that pycocotools makes of results, which are not changed; see :func:`annotations_of_results`."""
+    if kind == "segmentation":
+        return [_with_mask(number, result, rows) for number, result in enumerate(results, 1)]
+    prepare = with_box if kind == "bbox" else _with_keypoints
+    return [prepare(number, result) for number, result in enumerate(results, 1)]
 
 
-def dataset_of_results(kind: str, results: Sequence[Object], ground_truth: Object) -> Object:
-    """The dataset that pycocotools makes of results without boxes.
-
-    Args:
-        kind: ``keypoints`` or ``caption``.
-        results: the result objects, which are not changed.
-        ground_truth: the dataset that they are results on.
-    """
-    prepare = _with_keypoints if kind == "keypoints" else _with_caption
-    dataset = result_dataset([prepare(number, result) for number, result in enumerate(results, 1)], ground_truth)
-    if kind == "caption":
-        described = {result["image_id"] for result in results}
-        dataset["images"] = [image for image in dataset["images"] if image["id"] in described]
-        dataset.pop("categories", None)
+def dataset_of_captions(results: Sequence[Object], ground_truth: Object) -> Object:
+    """The dataset that pycocotools makes of captions, on dataset ``ground_truth``."""
+    dataset = result_dataset([{**result, "id": number} for number, result in enumerate(results, 1)], ground_truth)
+    described = {result["image_id"] for result in results}
+    dataset["images"] = [image for image in dataset["images"] if image["id"] in described]
+    dataset.pop("categories", None)
     return dataset
 
 

@@ -78,7 +78,7 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
     )
     _check_present(layout.ground_truths, (*geometry.gt_needs, "iscrowd"))
     _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
-    _check_present(layout.detections, (*geometry.needs, "score", "area"), made=_MADE)
+    _check_present(layout.detections, (*geometry.needs_of(detections.annotations), "score", "area"), made=_MADE)
     return layout
 
 

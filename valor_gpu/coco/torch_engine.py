@@ -17,6 +17,7 @@ from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.runs import Runs
 from valor_gpu.ragged import Ragged
 
 
@@ -43,10 +44,27 @@ class TorchEngine:
 
     def assign(self, batch: MatchBatch, rule: MatchRule) -> Matched:
         """Matches on the device: views of the columns on the CPU, one copy of each elsewhere."""
-        columns: dict[str, Any] = {name: [self._there(column) for column in getattr(batch, name)] for name in COLUMNS}
-        matched = assign(replace(batch, lengths=torch.from_numpy(batch.lengths), **columns), rule)
+        matched = assign(self._batch(batch), rule)
         raise_error(matched.error, describe_box)
         return matched
+
+    def run_pairs(
+        self, batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
+    ) -> MatchBatch:
+        """Pairs of masks, found on the device."""
+        from valor_gpu.ops.run_pairs import run_pairs
+
+        sides = [self._runs(masks), self._runs(gt_masks)]
+        around = None if boundaries is None else (self._runs(boundaries[0]), self._runs(boundaries[1]))
+        return run_pairs(self._batch(batch), *sides, lowest, boundaries=around)
+
+    def _runs(self, runs: Runs) -> Runs:
+        return Runs(*(self._there(part) for part in (runs.counts, runs.offsets, runs.sizes)))
+
+    def _batch(self, batch: MatchBatch) -> MatchBatch:
+        columns: dict[str, Any] = {name: [self._there(column) for column in getattr(batch, name)] for name in COLUMNS}
+        lengths = batch.lengths if isinstance(batch.lengths, Tensor) else torch.from_numpy(batch.lengths)
+        return replace(batch, lengths=lengths, **columns)
 
     def choose(self, rows: Tensor, chosen: NDArray[np.bool_]) -> Tensor:
         """The rows that are chosen, in order."""

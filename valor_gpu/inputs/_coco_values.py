@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, SIZES, Columns, number_or_nan, shown
 from valor_gpu.inputs.files import InputFile
 
 Rows = NDArray[np.int64]
+Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
 TEXTS = ("segmentation", "keypoints")
 """Fields whose values are read when somebody asks."""
 
@@ -35,6 +37,13 @@ class Values(Protocol):
         """
         ...
 
+    def texts(self, name: str, rows: Rows) -> AbstractContextManager[Texts]:
+        """The values of ``rows`` as JSON, for the time of a ``with``: bytes, and where the text of each row is.
+
+        The places are int64 ``[n, 2]``: where a text begins, and how many bytes it has, 0 where the value is absent.
+        """
+        ...
+
     def value(self, name: str, row: int) -> Any:
         """One value as Python objects, for a message."""
         ...
@@ -44,7 +53,7 @@ class Values(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FileValues:
     """Values in a JSON file that has been scanned, and is the same still when they are read.
 
@@ -78,16 +87,16 @@ class FileValues:
         return np.where(has[:, None], column[rows], 0)
 
     @contextmanager
-    def text(self) -> Iterator[NDArray[np.uint8]]:
-        """The bytes that places count from; :class:`InputError` if the file has changed."""
+    def texts(self, name: str, rows: Rows) -> Iterator[Texts]:
+        """See :class:`Values`; :class:`InputError` if the file has changed."""
         with self.file.mapped() as data:
-            yield np.frombuffer(data, np.uint8)
+            yield np.frombuffer(data, np.uint8), self.places(name, rows)
 
     def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
         """See :class:`Values`."""
-        places, order = self.places(name, rows), np.arange(len(rows))
+        order = np.arange(len(rows))
         offsets, good = np.zeros(len(rows) + 1, np.int64), np.array([len(rows)])
-        with self.text() as text:
+        with self.texts(name, rows) as (text, places):
             where = (text.ctypes.data, text.nbytes, places.ctypes.data, order.ctypes.data, len(rows))
             rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu", "pqppqp")
             rooms(*where, offsets.ctypes.data)
@@ -98,10 +107,8 @@ class FileValues:
 
     def value(self, name: str, row: int) -> Any:
         """See :class:`Values`."""
-        import json
-
-        ((begin, size),) = self.places(name, np.array([row])).tolist()
-        with self.text() as text:
+        with self.texts(name, np.array([row])) as (text, places):
+            begin, size = places[0].tolist()
             return json.loads(bytes(text[begin : begin + size])) if size else None
 
     def take(self, rows: NDArray[Any]) -> FileValues:
@@ -109,7 +116,7 @@ class FileValues:
         return FileValues(self.file, {name: column[rows] for name, column in self.columns.items()})
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ObjectValues:
     """Values of records that are Python objects.
 
@@ -135,6 +142,13 @@ class ObjectValues:
         offsets = np.cumsum([0, *map(len, parts)])
         return np.concatenate([np.zeros(0), *parts]), offsets.astype(np.int64), good
 
+    @contextmanager
+    def texts(self, name: str, rows: Rows) -> Iterator[Texts]:
+        """See :class:`Values`; what is no JSON becomes a text that is no value."""
+        parts = [_json_of(self.records[row].get(name)) for row in rows.tolist()]
+        sizes = np.array([len(part) for part in parts], np.int64)
+        yield np.frombuffer(b"".join(parts), np.uint8), np.stack((sizes.cumsum() - sizes, sizes), 1)
+
     def value(self, name: str, row: int) -> Any:
         """See :class:`Values`."""
         return self.records[row].get(name)
@@ -142,6 +156,24 @@ class ObjectValues:
     def take(self, rows: NDArray[Any]) -> ObjectValues:
         """See :class:`Values`."""
         return ObjectValues([self.records[row] for row in np.arange(len(self.records))[rows].tolist()])
+
+
+def _json_of(value: Any) -> bytes:
+    """The JSON text of a value that may hold arrays and bytes, empty for None."""
+    if value is None:
+        return b""
+    try:
+        return json.dumps(value, default=_plain, check_circular=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return b"?"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError
 
 
 def _numbers(value: Any) -> NDArray[np.float64]:
@@ -188,7 +220,33 @@ def read_keypoints(values: Values | None, rows: Rows, where: str, count: int | N
                      f" of {max(wanted, 3) // 3} points, but got {got}")  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+def keypoint_boxes(values: Values | None, rows: Rows, where: str) -> NDArray[np.float64]:
+    """float64 ``[n, 4]`` x, y, width, height of the box around all keypoints of each of ``rows``, seen or not.
+
+    Records may have different numbers of keypoints.
+
+    Raises:
+        InputError: keypoints that are not three finite numbers each, or are none; says where.
+    """
+    numbers, offsets, good = (np.zeros(0), np.zeros(len(rows) + 1, np.int64), 0) if values is None else (
+        values.numbers("keypoints", rows)
+    )  # fmt: skip
+    lengths = np.diff(offsets)
+    bad = (lengths == 0) | (lengths % 3 != 0)
+    bad[good:] = True
+    unusable = np.flatnonzero(~np.isfinite(numbers[: offsets[good]]))
+    bad[np.searchsorted(offsets, unusable, side="right") - 1] = True
+    if bad.any():
+        row = int(rows[bad.argmax()])
+        got = shown(None if values is None else values.value("keypoints", row))
+        raise InputError(f"{where}[{row}].keypoints must be finite numbers, x, y and visibility of each point, but got"
+                         f" {got}")  # fmt: skip
+    starts = offsets[:-1] // 3
+    sides = [(np.minimum.reduceat(n, starts), np.maximum.reduceat(n, starts)) for n in (numbers[0::3], numbers[1::3])]
+    return np.stack((sides[0][0], sides[1][0], sides[0][1] - sides[0][0], sides[1][1] - sides[1][0]), 1)
+
+
+@frozen
 class ImageSizes:
     """Heights and widths of the images of a dataset, in pixels.
 

@@ -1,0 +1,111 @@
+"""Masks and their boundaries as the geometry of an evaluation. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.coco.engine import Engine
+from valor_gpu.coco.geometry import Geometry, Object
+from valor_gpu.coco.layout import Layout, Side
+from valor_gpu.inputs._coco_values import ImageSizes, ObjectValues
+from valor_gpu.inputs.coco import Annotations, columns_from_dataset
+from valor_gpu.inputs.coco_masks import read_masks
+from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.runs import Runs
+
+Boundaries = tuple[Runs, Runs] | None
+
+
+class MaskGeometry(Geometry):
+    """Intersection over union of masks; that of masks of different sizes is -1, as in pycocotools.
+
+    Only masks that have a partner are read: ground truths whose class was detected in the image, and detections of a
+    class that the image has. The others have no pixels, and pairs with nothing.
+    """
+
+    needs = gt_needs = ("segmentation",)
+
+    def needs_of(self, detections: Annotations) -> tuple[str, ...]:
+        """See :class:`Geometry`; of results with boxes, the corners serve as masks."""
+        return () if detections.corners else self.needs
+
+    def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
+        """See :class:`Geometry`."""
+        detections, ground_truths = layout.detections, layout.ground_truths
+        masks = [
+            _masks_of(side, _has_partner(side, other))
+            for side, other in ((detections, ground_truths), (ground_truths, detections))
+        ]
+        found = engine.run_pairs(common, masks[0], masks[1], lowest, self._boundaries(masks))
+        return replace(found, areas=common.areas or found.areas)
+
+    def _boundaries(self, masks: Sequence[Runs]) -> Boundaries:
+        return None
+
+    def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
+        """See :class:`Geometry`."""
+        from valor_gpu.ops._runs_cpu import iou
+
+        masks = [_masks_of_objects(side, coco) for side, coco in zip((detections, ground_truths), cocos)]
+        crowd = np.array([bool(gt["iscrowd"]) for gt in ground_truths])
+        values = iou(masks[0], masks[1], crowd)
+        boundaries = self._boundaries(masks)
+        if boundaries is not None:
+            smaller = np.minimum(values, iou(*boundaries, crowd))
+            values = np.where(crowd, values, smaller)
+        return np.asfortranarray(values)
+
+    def prepare(self, annotation: Object, coco: Any) -> None:
+        """Replaces a segmentation by its run lengths."""
+        annotation["segmentation"] = coco.annToRLE(annotation)
+
+
+class BoundaryGeometry(MaskGeometry):
+    """The smaller of the IoU of masks and the IoU of their boundaries; against a crowd, that of masks.
+
+    Source: Cheng et al., "Boundary IoU: Improving Object-Centric Image Segmentation Evaluation", CVPR 2021.
+    """
+
+    def _boundaries(self, masks: Sequence[Runs]) -> Boundaries:
+        from valor_gpu.ops._boundary_cpu import boundary_runs
+
+        ratio = self.params.boundary_dilation_ratio
+        return boundary_runs(masks[0], ratio), boundary_runs(masks[1], ratio)
+
+
+def _cells(side: Side, classes: int) -> NDArray[np.int64]:
+    """int64 ``[N]``: a number for the image and class of each row."""
+    images = np.repeat(np.arange(len(side.lengths)), side.lengths)
+    return images * classes + side.labels
+
+
+def _has_partner(side: Side, other: Side) -> NDArray[np.bool_]:
+    """Bool ``[N]``: the other side has a row of the same image and class."""
+    classes = 1 + max(int(s.labels.max(initial=0)) for s in (side, other))
+    there = np.zeros(classes * len(side.lengths), np.bool_)
+    there[_cells(other, classes)] = True
+    return there[_cells(side, classes)]
+
+
+def _masks_of(side: Side, wanted: NDArray[np.bool_]) -> Runs:
+    """Masks of the rows of ``side``, without runs for those that are not ``wanted``."""
+    chosen = np.flatnonzero(wanted)
+    read = read_masks(side.columns, chosen if side.rows is None else side.rows[chosen])
+    lengths, sizes = np.zeros(len(side) + 1, np.int64), np.zeros((len(side), 2), np.int32)
+    lengths[chosen + 1] = np.diff(read.offsets)
+    sizes[chosen] = read.sizes
+    return Runs(read.counts, lengths.cumsum(), sizes)
+
+
+def _masks_of_objects(annotations: Sequence[Object], coco: Any) -> Runs:
+    """Masks of annotation objects of one image."""
+    image = coco.imgs.get(annotations[0]["image_id"], {}) if coco is not None else {}
+    dataset = {"annotations": list(annotations)}
+    columns = columns_from_dataset(dataset).annotations
+    sizes = ImageSizes(columns.image_id[:1], ObjectValues([image]))
+    return read_masks(replace(columns, images=sizes), np.arange(len(columns)))
