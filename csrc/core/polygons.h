@@ -77,7 +77,7 @@ struct CocoEdge {
   // The step after which a steep walk is on the other side of `line`.
   VALOR_HD int32_t steep_step(int32_t line) const {
     const bool rising = slope > 0;
-    int32_t step = static_cast<int32_t>(floor((line - .5 - start.x) * steps));
+    int32_t step = static_cast<int32_t>((line - .5 - start.x) * steps);
     while (beyond(step, line) == rising) --step;
     while (beyond(step + 1, line) != rising) ++step;
     return step;

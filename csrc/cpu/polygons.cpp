@@ -21,6 +21,7 @@ struct Polygons {
 };
 
 constexpr int64_t kMasksPerPart = 128;
+constexpr int64_t kRunsPerMask = 200;  // a guess: those of COCO have 150
 
 // The runs of consecutive masks.
 struct Part {
@@ -70,6 +71,7 @@ class Rasterised {
  private:
   bool take(const Polygons& polygons, int64_t begin, int64_t end, int64_t* sizes, Part& part) {
     Rasteriser rasteriser;
+    part.runs.reserve(kRunsPerMask * (end - begin));
     for (int64_t m = begin; m < end; ++m) {
       rasteriser.begin(polygons.sizes[2 * m], polygons.sizes[2 * m + 1], polygons.rule);
       for (int64_t r = polygons.masks[m]; r < polygons.masks[m + 1]; ++r) {

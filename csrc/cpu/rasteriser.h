@@ -90,18 +90,20 @@ class ColumnFill {
   void append_column(int32_t begin, int32_t end, uint32_t top, std::vector<Interval>& out) {
     int32_t* const rows = rows_.data();
     if (end - begin == 2) {
-      if (rows[begin] > rows[begin + 1]) std::swap(rows[begin], rows[begin + 1]);
-    } else {
-      std::sort(rows + begin, rows + end);
+      const int32_t a = rows[begin], b = rows[begin + 1];
+      return append_rows(std::min(a, b), std::max(a, b), top, out);
     }
-    for (int32_t i = begin; i < end; i += 2) {
-      if (rows[i] == rows[i + 1]) continue;
-      const Interval next{top + rows[i], top + rows[i + 1]};
-      if (out.size() > own_ && out.back().end == next.begin)
-        out.back().end = next.end;
-      else
-        out.push_back(next);
-    }
+    std::sort(rows + begin, rows + end);
+    for (int32_t i = begin; i < end; i += 2) append_rows(rows[i], rows[i + 1], top, out);
+  }
+
+  void append_rows(int32_t first, int32_t end, uint32_t top, std::vector<Interval>& out) {
+    if (first == end) return;
+    const Interval next{top + first, top + end};
+    if (out.size() > own_ && out.back().end == next.begin)
+      out.back().end = next.end;
+    else
+      out.push_back(next);
   }
 
   std::vector<Edge> edges_;
