@@ -473,19 +473,14 @@ def test_not_a_dataset(tmp_path):
 # --- masks, drawing, download
 
 
-def test_run_lengths_pass_and_other_masks_raise(unpacked):
-    coco = COCO(unpacked("instances_val2014_100.json.gz"))
-    polygon = next(a for a in coco.dataset["annotations"] if isinstance(a["segmentation"], list))
-    crowd = next(a for a in coco.dataset["annotations"] if a["iscrowd"])
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools
+def test_masks_of_annotations(unpacked):
+    ours, theirs = (kind(unpacked("instances_val2014_100.json.gz")) for kind in (COCO, Reference))
+    for annotation in ours.dataset["annotations"][::5] + [a for a in ours.dataset["annotations"] if a["iscrowd"]]:
+        assert ours.annToRLE(annotation) == theirs.annToRLE(annotation)
+        assert np.array_equal(ours.annToMask(annotation), theirs.annToMask(annotation))
     compressed = {"image_id": 42, "segmentation": {"size": [2, 2], "counts": "04"}}
-    assert coco.annToRLE(compressed) is compressed["segmentation"]
-    for annotation in (polygon, crowd):
-        with pytest.raises(
-            NotImplementedError, match=r"valor_gpu\.coco\.mask\.frPyObjects: masks are not supported yet"
-        ):
-            coco.annToMask(annotation)
-    with pytest.raises(NotImplementedError, match=r"mask\.decode: masks are not supported yet"):
-        coco.annToMask(compressed)
+    assert ours.annToRLE(compressed) is compressed["segmentation"]
 
 
 def test_drawing(unpacked, capsys):

@@ -1,25 +1,258 @@
-"""``pycocotools.mask`` by name; every function raises until run-length masks are supported."""
+"""``pycocotools.mask`` by its names: run-length masks as dicts, byte for byte those of pycocotools. No torch.
+
+A mask is ``{"size": [height, width], "counts": bytes}``; counts may be str where masks are read. What pycocotools
+leaves to chance is an :class:`~valor_gpu.errors.InputError`, see docs/quirks.md.
+
+Example:
+    >>> import numpy as np
+    >>> rle = encode(np.array([[0, 1], [1, 1]], np.uint8))
+    >>> rle, int(area(rle)), toBbox(rle).tolist()
+    ({'size': [2, 2], 'counts': b'13'}, 3, [0.0, 0.0, 2.0, 2.0])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 
-def _unsupported(name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            f"valor_gpu.coco.mask.{name}: masks are not supported yet; pycocotools.mask.{name} works on the same data"
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.ops import _polygons_cpu as polygons
+from valor_gpu.ops import _runs_cpu as codec
+from valor_gpu.ops._boxes_cpu import box_iou
+from valor_gpu.ops.runs import MAX_PIXELS, Runs, check_sizes
+
+Rle = dict[str, Any]
+
+
+def encode(bimask: Any) -> Any:
+    """Encodes dense masks.
+
+    Args:
+        bimask: bool or uint8 ``[H, W]`` or ``[H, W, N]`` with any strides; every value but 0 is set.
+
+    Returns:
+        A dict for ``[H, W]``, a list of N dicts for ``[H, W, N]``.
+
+    Raises:
+        InputError: on another shape or dtype.
+    """
+    masks = np.asarray(bimask)
+    if masks.ndim not in (2, 3) or masks.dtype not in (np.bool_, np.uint8):
+        raise InputError(f"bimask must be bool or uint8 [H, W] or [H, W, N] but got {masks.dtype} {list(masks.shape)}")
+    dicts = _to_dicts(codec.from_masks(masks.transpose(2, 0, 1) if masks.ndim == 3 else masks[None]))
+    return dicts if masks.ndim == 3 else dicts[0]
+
+
+def decode(rleObjs: Any) -> NDArray[np.uint8]:
+    """Decodes masks to pixels.
+
+    Args:
+        rleObjs: a dict, or a list of dicts of one size.
+
+    Returns:
+        uint8, 0 and 1, in Fortran's order: ``[H, W]`` for a dict, ``[H, W, N]`` for a list.
+
+    Raises:
+        InputError: for a list without masks, masks of different sizes, or naming the first that is no mask.
+    """
+    runs, is_list = _from_dicts(rleObjs)
+    if not len(runs):
+        raise InputError("rleObjs must hold at least one mask but is empty")
+    masks = codec.to_masks(runs).transpose(1, 2, 0)
+    return masks if is_list else masks[:, :, 0]
+
+
+def area(rleObjs: Any) -> Any:
+    """Returns the number of set pixels: uint32 for a dict, uint32 ``[N]`` for a list of any length."""
+    runs, is_list = _from_dicts(rleObjs)
+    areas = codec.areas(runs).astype(np.uint32)
+    return areas if is_list else areas[0]
+
+
+def toBbox(rleObjs: Any) -> NDArray[np.float64]:
+    """Returns bounding boxes as left, top, width and height: float64 ``[4]`` for a dict, ``[N, 4]`` for a list.
+
+    A run of set pixels that goes on in the next column spans all rows. A mask without pixels has a box of zeros.
+    """
+    runs, is_list = _from_dicts(rleObjs)
+    boxes = codec.boxes(runs)
+    return boxes if is_list else boxes[0]
+
+
+def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:
+    """Returns the union of masks, or with ``intersect`` their intersection.
+
+    Masks of different sizes, and an empty list, give ``{"size": [0, 0], "counts": b""}`` as in pycocotools.
+    """
+    runs, _ = _from_dicts(list(rleObjs))
+    if not len(runs) or (runs.sizes != runs.sizes[0]).any():
+        return {"size": [0, 0], "counts": b""}
+    return _to_dicts(codec.merge(runs, [0, len(runs)], bool(intersect)))[0]
+
+
+def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
+    """IoU of all pairs of masks, or of all pairs of boxes.
+
+    Args:
+        dt: D masks as a list of dicts, or D boxes ``[x, y, width, height]``: an array ``[D, 4]`` or a list.
+        gt: likewise G ground truths.
+        pyiscrowd: G flags: intersection over the area of the detection.
+
+    Returns:
+        float64 ``[D, G]`` in Fortran's order, -1 where masks have different sizes and their boxes meet; an empty list
+        where D or G is 0.
+
+    Raises:
+        InputError: for flags of another length, masks beside boxes, or naming the first that is no mask.
+    """
+    crowd = np.asarray(pyiscrowd, np.uint8).astype(bool)
+    if crowd.shape != (len(gt),):
+        raise InputError(f"iscrowd must have the length of gt, {len(gt)}, but got shape {list(crowd.shape)}")
+    if not len(dt) or not len(gt):
+        return []
+    kinds = [_is_boxes(name, objects) for name, objects in (("dt", dt), ("gt", gt))]
+    if kinds[0] != kinds[1]:
+        raise InputError("dt and gt must both be masks or both be boxes but got one of each")
+    if kinds[0]:
+        found = box_iou(_boxes("dt", dt), _boxes("gt", gt), box_format="xywh", crowd=crowd)
+    else:
+        found = codec.iou(_from_dicts(dt, "dt")[0], _from_dicts(gt, "gt")[0], crowd)
+    return np.asfortranarray(found)
+
+
+def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
+    """Encodes polygons, boxes or uncompressed run lengths.
+
+    Args:
+        pyobj: a list of polygons ``[x0, y0, x1, y1, ...]``, boxes ``[N, 4]`` (an array or a list of ``[x, y, width,
+            height]``), or a list of dicts whose counts are lists of runs; or one polygon, box or dict.
+        h: height of the image; dicts have sizes of their own.
+        w: width.
+
+    Returns:
+        A list of dicts, or one dict where one object is given. Polygons are not merged.
+
+    Raises:
+        InputError: for anything else, coordinates that are not finite or farther than 2e8 from 0, an odd number of
+            them, and runs that are negative or do not add up to height x width.
+    """
+    if isinstance(pyobj, dict):
+        return _to_dicts(_from_dicts(pyobj, "pyobj")[0])[0]
+    if not isinstance(pyobj, (list, tuple, np.ndarray)) or not len(pyobj):
+        raise InputTypeError(f"pyobj must be polygons, boxes or dicts but got {type(pyobj).__name__} {pyobj!r:.40}")
+    if isinstance(pyobj[0], dict):
+        return _to_dicts(_from_dicts(list(pyobj), "pyobj")[0])
+    single = np.ndim(pyobj[0]) == 0
+    objects = [pyobj] if single else pyobj
+    boxes = isinstance(pyobj, np.ndarray) or len(objects[0]) == 4
+    size = check_sizes(np.array([[_integer("h", h), _integer("w", w)]]))
+    rings = _corners(_boxes("pyobj", objects)) if boxes else objects
+    joined = polygons.join_rings([[ring] for ring in rings])
+    dicts = _to_dicts(polygons.rasterise(*joined, np.broadcast_to(size, (len(rings), 2))))
+    return dicts[0] if single else dicts
+
+
+# -------------------------------------------------------------------------------------------------------- dicts
+
+
+def _to_dicts(runs: Runs) -> list[Rle]:
+    text, offsets = codec.encode_strings(runs)
+    whole, ends = text.tobytes(), offsets.tolist()
+    return [{"size": size, "counts": whole[first:end]} for size, first, end in zip(runs.sizes.tolist(), ends, ends[1:])]
+
+
+def _from_dicts(objects: Any, name: str = "rleObjs") -> tuple[Runs, bool]:
+    """Runs of a dict or of a list of dicts, and whether it is a list."""
+    is_list = isinstance(objects, (list, tuple))
+    dicts = list(objects) if is_list else [objects]
+    place: Callable[[int], str] = (lambda i: f"{name}[{i}]") if is_list else (lambda i: name)
+    sizes = [_size(place(i), rle) for i, rle in enumerate(dicts)]
+    texts = [_text(place(i), rle) for i, rle in enumerate(dicts)]
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    checked = np.array(sizes, np.int32).reshape(-1, 2)
+    return codec.decode_strings(b"".join(texts), offsets, checked, lambda i: f"{place(i)}['counts']"), is_list
+
+
+def _size(place: str, rle: Any) -> tuple[int, int]:
+    if not isinstance(rle, dict) or "size" not in rle or "counts" not in rle:
+        shown = f"a dict with {', '.join(map(repr, rle)) or 'no keys'}" if isinstance(rle, dict) else type(rle).__name__
+        raise InputTypeError(f"{place} must be a dict with 'size' and 'counts' but got {shown}")
+    try:
+        height, width = map(operator.index, rle["size"])
+    except (TypeError, ValueError):
+        raise InputError(f"{place}['size'] must be [height, width], two integers, but got {rle['size']!r}") from None
+    if height < 0 or width < 0 or height > MAX_PIXELS or width > MAX_PIXELS or height * width > MAX_PIXELS:
+        raise InputError(
+            f"{place}['size'] must be at least 0 x 0 and have at most {MAX_PIXELS} pixels but is {height} x {width}"
         )
-
-    function.__name__ = name
-    return function
+    return height, width
 
 
-encode = _unsupported("encode")
-decode = _unsupported("decode")
-area = _unsupported("area")
-toBbox = _unsupported("toBbox")
-iou = _unsupported("iou")
-merge = _unsupported("merge")
-frPyObjects = _unsupported("frPyObjects")
+def _text(place: str, rle: Rle) -> bytes:
+    """The string of a mask; runs that are a list become one."""
+    counts = rle["counts"]
+    if isinstance(counts, bytes):
+        return counts
+    if isinstance(counts, str):
+        return counts.encode()
+    height, width = _size(place, rle)
+    try:
+        whole = np.asarray(counts)
+        if whole.ndim != 1 or (whole.dtype.kind not in "iu" and whole.size):
+            raise ValueError
+    except ValueError:
+        raise InputTypeError(
+            f"{place}['counts'] must be str, bytes or a list of integers but got {counts!r:.40}"
+        ) from None
+    bad = np.flatnonzero((whole < 0) | (whole > MAX_PIXELS))
+    if len(bad):
+        raise InputError(f"{place}['counts'] must be runs from 0 to {MAX_PIXELS} but run {bad[0]} is {whole[bad[0]]}")
+    total = int(whole.sum(dtype=np.int64))
+    if whole.size and total != height * width:
+        raise InputError(
+            f"{place}['counts'] must add up to {height} x {width} pixels, {height * width}, but add up to {total}"
+        )
+    runs = Runs(whole.astype(np.int32), np.array([0, whole.size]), np.array([[height, width]], np.int32))
+    return codec.encode_strings(runs)[0].tobytes()
+
+
+# -------------------------------------------------------------------------------------------------------- boxes
+
+
+def _is_boxes(name: str, objects: Any) -> bool:
+    """Whether these are boxes, else masks."""
+    if isinstance(objects, np.ndarray):
+        return True
+    if isinstance(objects, (list, tuple)):
+        kinds = {isinstance(item, dict) for item in objects}
+        if len(kinds) == 1:
+            return not kinds.pop()
+    raise InputTypeError(f"{name} must be a list of dicts or boxes [N, 4] but got {objects!r:.60}")
+
+
+def _boxes(name: str, objects: Any) -> NDArray[np.float64]:
+    try:
+        boxes = np.asarray(objects, np.float64)
+    except (TypeError, ValueError):
+        boxes = np.empty(0)
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise InputError(f"{name} must be boxes [x, y, width, height], shape [N, 4], but got {objects!r:.60}")
+    return boxes
+
+
+def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Boxes as polygons ``[N, 8]``."""
+    left, top = boxes[:, 0], boxes[:, 1]
+    right, bottom = left + boxes[:, 2], top + boxes[:, 3]
+    return np.stack([left, top, left, bottom, right, bottom, right, top], 1)
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputTypeError(f"{name} must be an integer but got {value!r}") from None
