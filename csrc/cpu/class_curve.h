@@ -25,7 +25,10 @@ class ClassCurve {
         reach_(shape_.areas * shape_.recalls),
         bucket_(shape_.areas),
         area_mask_(shape_.areas),
-        area_of_(shape_.settings()) {
+        area_of_(shape_.settings()),
+        first_place_(shape_.recalls + 1, shape_.recalls) {
+    for (int64_t r = shape_.recalls - 1; r >= 0; --r)
+      first_place_[r] = std::min(first_place_[r + 1], run_.grid_places[r]);
     for (int64_t setting = 0; setting < shape_.settings(); ++setting)
       area_of_[setting] = static_cast<int32_t>(setting / shape_.thresholds);
     const uint64_t one_area = shape_.thresholds >= 64 ? ~0ull : (1ull << shape_.thresholds) - 1;
@@ -62,11 +65,23 @@ class ClassCurve {
       int64_t* reach = reach_.data() + a * shape_.recalls;
       const int64_t most = std::max(positives(a), rows);
       for (int64_t r = 0; r < shape_.recalls; ++r)
-        reach[r] = reaching_index(positives(a), most, run_.recall_grid[r]);
+        reach[r] = reaching_near(positives(a), most, run_.recall_grid[r]);
       bucket_[a].resize(positives(a));
       int32_t r = -1;
       for (int64_t i = 0; i < positives(a); ++i) bucket_[a][i] = r = last_reached(a, r, i);
     }
+  }
+
+  // What reaching_index gives: the quotient is right but for rounding, so that few steps remain.
+  static int64_t reaching_near(int64_t positives, int64_t most, double recall) {
+    const auto below = [=](int64_t index) {
+      return static_cast<double>(index + 1) / static_cast<double>(positives) < recall;
+    };
+    const double near = recall * static_cast<double>(positives);  // NaN where nothing is below
+    int64_t index = !(near > 0) ? 0 : near < static_cast<double>(most) ? static_cast<int64_t>(near) : most;
+    while (index > 0 && !below(index - 1)) --index;
+    while (index < most && below(index)) ++index;
+    return index;
   }
 
   // The last recall sample, from sample r on, that the true positive with this index reaches.
@@ -180,11 +195,10 @@ class ClassCurve {
       const int64_t a = setting / shape_.thresholds;
       if (positives(a) == 0) continue;
       double* best = best_.data() + setting * shape_.recalls;
-      for (int64_t r = shape_.recalls - 2; r >= 0; --r) best[r] = std::max(best[r], best[r + 1]);
-      // cocoeval fills the caller's grid in its own order and stops at the first recall that is not reached
-      int64_t stop = shape_.recalls;
-      for (int64_t r = 0; r < shape_.recalls; ++r)
-        if (!reached(setting, a, r)) stop = std::min(stop, run_.grid_places[r]);
+      double top = 0.0;  // carried, since what was just stored is slow to load
+      for (int64_t r = shape_.recalls - 1; r >= 0; --r) best[r] = top = std::max(best[r], top);
+      const int64_t stop =
+          first_place_[partition_point(shape_.recalls, [&](int64_t r) { return reached(setting, a, r); })];
       write_curve(setting, run_.first_sample(setting % shape_.thresholds, k_, a, slot), stop);
     }
   }
@@ -223,6 +237,9 @@ class ClassCurve {
   std::vector<std::vector<int32_t>> bucket_;  // [A][positives] last sample that a true positive index reaches
   std::vector<uint64_t> area_mask_;
   std::vector<int32_t> area_of_;  // [settings]
+  // [R + 1] the first place in the caller's grid that a sample from r on has: cocoeval fills that grid in its
+  // own order and stops at the first recall that is not reached.
+  std::vector<int64_t> first_place_;
   int64_t k_ = 0, seen_ = 0;
   double first_score_ = 0.0;
 };
