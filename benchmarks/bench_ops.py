@@ -6,6 +6,7 @@ A row is timed only after its examples have proved equal to the reference, the r
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from testing import examples_rotated, formats
+from testing import examples_pixels, examples_rotated, formats
 from testing.datasets import CASES, BoxDataset, make
 from testing.parity import differences
 from testing.registry import ROWS, call, disagreement, moved_bytes
@@ -25,7 +26,7 @@ from valor_gpu.inputs.coco import (
     read_ground_truth,
     read_results,
 )
-from valor_gpu.ops import rotated_box_iou
+from valor_gpu.ops import _pixel_counts_cpu, rotated_box_iou
 
 CPU = torch.device("cpu")
 
@@ -75,6 +76,27 @@ def test_rotated_iou(benchmark: Any, scene: BoxDataset, library: str) -> None:
     assert (abs(ours - shared) <= 1e-12 * np.maximum(own[0][:, None], own[1])).all()
     benchmark(intersections if library == "shapely" else lambda: rotated_box_iou(*sides))
     benchmark.extra_info["pairs"] = shared.size
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+@pytest.mark.parametrize("library", ["valor_gpu", "numpy", "torchmetrics"])
+def test_label_maps(benchmark: Any, scene: BoxDataset, library: str, dtype: type) -> None:
+    """The confusion matrix of 19 classes from label maps of 1024 x 2048, one for every 500 images."""
+    preds, truth = (side.numpy().astype(dtype) for side in examples_pixels.maps_load(scene))
+    ours = partial(_pixel_counts_cpu.count_pixels, preds, truth, 19, pairs=True)
+    counts = {"valor_gpu": ours, "numpy": partial(_bincount, preds, truth)}
+    if library == "torchmetrics":
+        functional = pytest.importorskip("torchmetrics.functional.classification")
+        sides = torch.from_numpy(preds).long(), torch.from_numpy(truth).long()
+        count = functional.multiclass_confusion_matrix
+        counts[library] = lambda: count(*sides, 19, validate_args=False).numpy()
+    assert np.array_equal(counts[library](), ours())
+    benchmark(counts[library])
+    benchmark.extra_info["pixels"] = truth.size
+
+
+def _bincount(preds: Any, truth: Any) -> Any:
+    return np.bincount((truth.astype(np.int64) * 19 + preds).reshape(-1), minlength=361).reshape(19, 19)
 
 
 @pytest.mark.parametrize("side", ["gt", "found"])

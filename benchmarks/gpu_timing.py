@@ -32,6 +32,7 @@ from testing import formats
 from testing.datasets import BoxDataset
 from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, moved_bytes, place
+from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.mean_ap import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords
@@ -209,19 +210,31 @@ def time_ops(checks: Checks, scene: BoxDataset, device: torch.device, repeats: i
                 f"op {op.name} at scale", partial(_time_op, ROWS[op.name], scene, device, repeats, bandwidth)
             )
             rows += [] if timed is None else [timed]
+            for kind, kernel in (
+                ROWS[op.name].others if device.type == "cuda" and native.available("valor_cuda") else ()
+            ):
+                named, row = f"op {op.name} at scale by {kind}", ROWS[op.name]
+                timed = checks.run(named, partial(_time_op, row, scene, device, repeats, bandwidth, (kind, kernel)))
+                rows += [] if timed is None else [timed]
     return rows
 
 
-def _time_op(row: Row, scene: BoxDataset, device: torch.device, repeats: int, bandwidth: float) -> Timing:
+def _time_op(
+    row: Row, scene: BoxDataset, device: torch.device, repeats: int, bandwidth: float,
+    other: tuple[str, Callable[..., Any]] | None = None,
+) -> Timing:  # fmt: skip
+    """What serves ``device``, or the ``other`` kernel."""
     example = Example("at scale", row.load(scene))
     arguments = place(row, example, device)
-    got = call(row.op)(*arguments)
+    kind, kernel = other or ("", call(row.op))
+    got = kernel(*arguments)
     if device.type != "cpu" and (text := differences(row.defined(got), row.defined(call(row.op)(*example.arguments)))):
         raise Disagreement(f"against the CPU kernel: {text}")
-    seconds = device_seconds(lambda: call(row.op)(*arguments), device, repeats)
+    seconds = device_seconds(lambda: kernel(*arguments), device, repeats)
     moved = moved_bytes(arguments, got)
     share = moved / seconds["median"] / bandwidth
-    return {"op": row.op, "seconds": seconds, "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": share}
+    named = f"{row.op} by {kind}" if kind else row.op
+    return {"op": named, "seconds": seconds, "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": share}
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics

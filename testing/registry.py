@@ -19,6 +19,7 @@ from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_masks as dense
+from testing import examples_pixels as pixels
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
@@ -29,7 +30,7 @@ from testing.datasets import BoxDataset
 from testing.pairs import random_pairs, to_tensors
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
-from valor_gpu.ops import backends
+from valor_gpu.ops import backends, pixel_counts
 from valor_gpu.ops._library import NAMESPACE, Op
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
@@ -87,6 +88,7 @@ class Row:
         load: arguments at the scale of a scene.
         host: arguments that stay on the CPU, since their values shape allocations.
         defined: what of a result is defined, all of it by default.
+        others: further kernels of the op by kind, which are timed beside the one that serves CUDA tensors.
     """
 
     op: str
@@ -94,6 +96,7 @@ class Row:
     load: Callable[[BoxDataset], Arguments]
     host: frozenset[str] = frozenset()
     defined: Callable[[Any], Any] = tuple_of
+    others: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
 
 def find(name: str) -> Op:
@@ -328,6 +331,11 @@ ROWS = {
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),
         Row("count_pairs", _named(labels.pair_examples), labels.pair_load),
         Row("first_in_cells", _named(labels.cell_examples), labels.cell_load),
+        Row("count_pixels", _named(pixels.pixel_examples), pixels.pixel_load),
+        Row(
+            *("count_logits", _named(pixels.logit_examples), pixels.logit_load),
+            others=(("CUDA", pixel_counts._count_logits_cuda),),
+        ),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("auroc_and_ap", _named(ranked.examples), ranked.load),
         Row("keypoint_similarity", _named(keypoints.similarity_examples), keypoints.similarity_load),

@@ -94,7 +94,7 @@ def test_without_libraries_the_wheel_fits_every_machine(checkout: Path, tmp_path
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
         about = packed.read(next(name for name in names if name.endswith("dist-info/WHEEL"))).decode()
-    assert {"valor_gpu/_build.json", "valor_gpu/__init__.py", "valor_gpu/ops/triton/masks.py"} <= set(names)
+    assert {"valor_gpu/_build.json", "valor_gpu/__init__.py", "valor_gpu/ops/triton/pixel_counts.py"} <= set(names)
     assert "Root-Is-Purelib: true\n" in about and "Tag: py3-none-any\n" in about
 
 

@@ -47,7 +47,7 @@ print(json.dumps({
     "version": valor_gpu.__version__,
     "reason": native.reason("valor_cpu"),
     "kernels": sorted({op.cpu.kind for op in backends() if op.name != "present_means"}),  # numpy on every CPU
-    "triton": next(op.cuda.kind for op in backends() if op.name == "pack_masks"),
+    "triton": next(op.cuda.kind for op in backends() if op.name == "count_logits"),
     "map": metric.result().values["map"],
     "area": read_results("results.json").area.tolist(),
 }))
@@ -111,7 +111,9 @@ def test_source_archive_holds_what_builds_and_nothing_built(source: Path, unbuil
         wanted = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert {name for name in wanted if not re.search(r"__pycache__|\.so$|_build\.json$", name)} <= names, folder
     assert not [name for name in names if name.endswith((".so", "_build.json"))]
-    assert (source / "valor_gpu/ops/triton/masks.py").read_text() == (ROOT / "csrc/triton/masks.py").read_text()
+    assert (source / "valor_gpu/ops/triton/pixel_counts.py").read_text() == (
+        ROOT / "csrc/triton/pixel_counts.py"
+    ).read_text()
 
 
 def test_unbuilt_package_works_by_its_references(unbuilt: dict[str, Any]) -> None:
@@ -132,7 +134,12 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
         entry = packed.read(f"valor_gpu-{unbuilt['version']}.dist-info/entry_points.txt").decode()
     assert (
         names
-        >= {"valor_gpu/libvalor_cpu.so", "valor_gpu/_build.json", "valor_gpu/py.typed", "valor_gpu/ops/triton/masks.py"}
+        >= {
+            "valor_gpu/libvalor_cpu.so",
+            "valor_gpu/_build.json",
+            "valor_gpu/py.typed",
+            "valor_gpu/ops/triton/pixel_counts.py",
+        }
         | PROMPTS
     )
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu").rglob("*.py")}

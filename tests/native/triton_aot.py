@@ -6,12 +6,14 @@ A process of its own that does not import the package ``tests``, whose TRITON_IN
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -23,16 +25,34 @@ class Launch:
     """Types of a kernel's arguments, values of its constants, and the arguments that may be multiples of 16."""
 
     types: dict[str, str]
-    constants: dict[str, int]
+    constants: dict[str, Any]
     aligned: tuple[str, ...]
 
 
+_COUNTED = {
+    **{"logits": "*i32", "target": "*i64", "tables": "*i64", "error": "*i64"},
+    **dict.fromkeys(("classes", "channel_stride", "rows", "columns", "image_stride", "row_stride"), "i32"),
+    **dict.fromkeys(("pixel_stride", "target_image_stride", "target_row_stride", "target_pixel_stride"), "i32"),
+    **dict.fromkeys(("table_stride", "ignore", "code_pixels", "last_row", "programs", "rounds"), "i32"),
+}
+_FLOAT32 = {"MAGNITUDE": 0x7FFFFFFF, "INFINITY": 0x7F800000, "SIGN": 31, "KEY": tl.int32, "BLOCK": 1024}
+_FLOAT64 = {
+    **{"MAGNITUDE": 0x7FFFFFFFFFFFFFFF, "INFINITY": 0x7FF0000000000000},
+    **{"SIGN": 63, "KEY": tl.int64, "BLOCK": 1024},
+}
+_ALIGNED = ("logits", "target", "tables", "channel_stride", "columns", "image_stride")
+
 LAUNCHES = {
-    "masks.pack_masks_kernel": Launch(
-        {"masks": "*u8", "words": "*i64", "area": "*i64", "pixels": "i32", "num_words": "i32", "blocks": "i32"},
-        {"BLOCK": 64},
-        ("masks", "words", "area", "pixels"),
-    )
+    "pixel_counts.count_logits_kernel": [
+        Launch(_COUNTED, {**_FLOAT32, "IGNORES": True, "PAIRS": False, "BINS": 64}, _ALIGNED),
+        Launch(
+            {**_COUNTED, "logits": "*i16", "target": "*u8"},
+            {**_FLOAT32, "MAGNITUDE": 0x7FFF, "INFINITY": 0x7C00, "SIGN": 15}
+            | {"IGNORES": False, "PAIRS": True, "BINS": 512},
+            _ALIGNED,
+        ),
+        Launch({**_COUNTED, "logits": "*i64"}, {**_FLOAT64, "IGNORES": True, "PAIRS": True, "BINS": 4096}, _ALIGNED),
+    ]
 }
 
 
@@ -61,8 +81,8 @@ def main(capabilities: list[int]) -> None:
         sys.exit(f"LAUNCHES must name the kernels {sorted(kernels)} but names {sorted(LAUNCHES)}")
     for name, kernel in kernels.items():
         for capability in capabilities:
-            for aligned in (False, True):
-                ptx = compile_kernel(kernel, LAUNCHES[name], capability, aligned)
+            for launch, aligned in itertools.product(LAUNCHES[name], (False, True)):
+                ptx = compile_kernel(kernel, launch, capability, aligned)
                 if "fma.rn" in ptx:
                     sys.exit(f"{name} fuses multiplication and addition: its bits differ from the reference")
                 print(*name.split("."), f"sm_{capability}", "aligned" if aligned else "any", len(ptx))

@@ -29,9 +29,14 @@ def _native(library: str, kind: str, kernel: Kernel) -> Implementation:
     return by_reference(reason, native.slow(library))
 
 
+def has_triton() -> bool:
+    """Whether Triton is installed. Does not import it."""
+    return importlib.util.find_spec("triton") is not None
+
+
 def triton(kernel: Kernel) -> Implementation:
     """``kernel`` serves CUDA tensors if Triton is installed, else the reference. Does not import Triton."""
-    if importlib.util.find_spec("triton") is None:
+    if not has_triton():
         reason = "triton is not installed: pip install 'valor_gpu[triton]'"
         return by_reference(reason, f"plain PyTorch serves CUDA tensors, slowly: {reason}")
     return Implementation("Triton", kernel, "triton is installed")

@@ -113,6 +113,34 @@ def describe_value(code: int, names: Names) -> str:
     }.get(kind, f"{names.scores}[{first}] failed with code {kind}")
 
 
+def describe_pixel(code: int, shape: Sequence[int], names: Names, sides: tuple[Any, Any] | None = None) -> str:
+    """Returns the message of a code of label maps: the place, what the label must be, and what it is.
+
+    Args:
+        code: the error code; its row is an index of the first dimension where there are others.
+        shape: of the label maps.
+        names: what the arguments are called.
+        sides: predicted and true labels ``[shape]``, from which the message takes the value; None leaves it out.
+
+    Example:
+        >>> describe_pixel((1 << 32 | 5) << 4 | TARGET, (2, 3, 4), Names(classes=3))
+        'target[1, 1, 1] must be a class index from 0 to 2'
+    """
+    of_target, row = value_kind(code) == TARGET, value_row(code)
+    name = names.target if of_target else names.scores
+    need = f"must be a class index from 0 to {names.classes - 1}"
+    if row >= LAST_ROW:
+        return f"{name}[{row} or later] {need}"
+    left = code >> _KIND_BITS & ((1 << _COLUMN_BITS) - 1)
+    place: list[int] = []
+    for size in reversed(shape[1:] if len(shape) > 1 else shape):
+        place.insert(0, left % size)
+        left //= size
+    at = (row, *place) if len(shape) > 1 else tuple(place)
+    got = "" if sides is None else f" but is {int(sides[of_target][at])}"
+    return f"{name}[{', '.join(map(str, at))}] {need}{got}"
+
+
 def describe_box(code: int, kinds: Mapping[int, tuple[str, str, str]] | None = None) -> str:
     """Returns the message of a code of a batch of images: the image of the batch, the key, the row, what is wrong.
 

@@ -1,0 +1,361 @@
+// Label maps and logits on CUDA: a thread takes neighbouring pixels, collapses runs of one pair of classes
+// and adds each run once, in shared memory where the table fits.
+#include "../core/pixel_counts.h"
+#include "launch.h"
+
+#if defined(VALOR_SIM)
+#define VALOR_UNROLLED
+#else
+#define VALOR_UNROLLED _Pragma("unroll")
+#endif
+
+namespace valor {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kSharedBytes = 48 << 10;  // that every device has without asking
+constexpr int64_t kWantedBlocks = 1056;     // 8 for each of 132 multiprocessors
+constexpr int64_t kRoundsPixels = 61440;    // of a block, so that 16-bit cells hold their counts
+
+// Where a block counts.
+enum Room : int32_t {
+  kClassRoom,   // shared, 32 bits: right pixels, then wrong ones by prediction and by truth
+  kPairRoom,    // shared, 16 bits
+  kDeviceRoom,  // the output itself
+};
+
+// Division by a number that the host knows: a 64-bit one would be a call, for which registers are spilled.
+struct Divisor {
+  int64_t by;
+  double inverse;
+
+  explicit Divisor(int64_t by) : by(by), inverse(1.0 / static_cast<double>(by)) {}
+  __device__ int64_t divide(int64_t value, int64_t* rest) const {  // of a value below 2^52
+    int64_t quotient = static_cast<int64_t>(static_cast<double>(value) * inverse);
+    *rest = value - quotient * by;
+    if (*rest < 0) --quotient, *rest += by;
+    if (*rest >= by) ++quotient, *rest -= by;
+    return quotient;
+  }
+};
+
+struct CountTask {
+  PixelTask pixels;
+  Divisor rows, columns, code_pixels;
+  Room room;
+  int32_t rounds;         // tiles of a block
+  uint32_t table_blocks;  // blocks of a table
+  unsigned long long* tables;
+  int64_t* error;
+
+  __device__ int32_t classes() const { return static_cast<int32_t>(pixels.classes); }
+  __device__ PixelPlace place(int64_t pixel) const {
+    PixelPlace found;
+    const int64_t line = columns.divide(pixel, &found.column);
+    found.image = rows.divide(line, &found.row);
+    return found;
+  }
+  __device__ void note(int64_t pixel, ValueError kind) const {
+    int64_t place;
+    const int64_t row = code_pixels.divide(pixel, &place);
+    atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(value_error(row, place, kind)));
+  }
+};
+
+int64_t shared_bytes(const PixelTask& task, Room room) {
+  if (room == kClassRoom) return 3 * task.classes * 4;
+  return room == kPairRoom ? (task.classes * task.classes + 1) / 2 * 4 : 0;
+}
+
+Room room_of(const PixelTask& task) {
+  const Room room = task.pairs ? kPairRoom : kClassRoom;
+  return shared_bytes(task, room) <= kSharedBytes ? room : kDeviceRoom;
+}
+
+// The counts of a block.
+struct Counter {
+  const CountTask& task;
+  unsigned long long* table;  // of this block's image
+  uint32_t* own;              // shared
+
+  __device__ void clear() const {
+    const int64_t classes = task.classes();
+    const int64_t words = task.room == kClassRoom  ? 3 * classes
+                          : task.room == kPairRoom ? (classes * classes + 1) / 2
+                                                   : 0;
+    for (int64_t i = threadIdx.x; i < words; i += kThreads) own[i] = 0;
+    __syncthreads();
+  }
+  __device__ void add(int32_t row, int32_t column, int32_t count) const {
+    const int32_t classes = task.classes();
+    if (task.room == kClassRoom) {
+      if (row == column) {
+        atomicAdd(own + row, static_cast<uint32_t>(count));
+      } else {
+        atomicAdd(own + classes + column, static_cast<uint32_t>(count));
+        atomicAdd(own + 2 * classes + row, static_cast<uint32_t>(count));
+      }
+    } else if (task.room == kPairRoom) {
+      const int32_t cell = row * classes + column;
+      atomicAdd(own + cell / 2, static_cast<uint32_t>(count) << (16 * (cell & 1)));
+    } else {
+      put(row, column, static_cast<unsigned long long>(count));
+    }
+  }
+  __device__ void put(int64_t row, int64_t column, unsigned long long count) const {
+    const int64_t classes = task.classes();
+    if (task.pixels.pairs) {
+      atomicAdd(table + row * classes + column, count);
+      return;
+    }
+    if (row == column) atomicAdd(table + row, count);
+    atomicAdd(table + classes + column, count);
+    atomicAdd(table + 2 * classes + row, count);
+  }
+  // Adds the block's counts to the table.
+  __device__ void fold() const {
+    __syncthreads();
+    const int64_t classes = task.classes();
+    if (task.room == kClassRoom)
+      for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+        const unsigned long long right = own[c];
+        add_some(table + c, right);
+        add_some(table + classes + c, right + own[classes + c]);
+        add_some(table + 2 * classes + c, right + own[2 * classes + c]);
+      }
+    if (task.room == kPairRoom)
+      for (int64_t cell = threadIdx.x; cell < classes * classes; cell += kThreads)
+        add_some(table + cell, own[cell / 2] >> (16 * (cell & 1)) & 0xffffu);
+  }
+  __device__ static void add_some(unsigned long long* cell, unsigned long long count) {
+    if (count) atomicAdd(cell, count);
+  }
+};
+
+// Codes of 16 bits: classes, or one of these.
+constexpr uint32_t kBad = 0xffff, kIgnored = 0xfffe;
+
+// Neighbouring pixels of one thread.
+template <int N>
+struct Pixels {
+  int64_t first;  // of all pixels
+  int32_t count;
+  uint32_t codes[N];  // of the target, above that of the prediction
+
+  static __device__ bool counts(uint32_t code) {
+    return (code >> 16) < kIgnored && (code & 0xffffu) < kIgnored;
+  }
+
+  // Adds runs of one pair; where a whole warp has one pair, one lane adds all of them.
+  __device__ void count_runs(const Counter& counter) {
+    const Warp warp;
+    bool steady = count == N && counts(codes[0]);
+    VALOR_UNROLLED
+    for (int i = 1; i < N; ++i) steady = steady && codes[i] == codes[0];
+    const uint32_t code = warp.from(codes[0], 0);
+    const bool like_first = steady && codes[0] == code;
+    if (warp.ballot(like_first) == Warp::kAll) {
+      if (warp.lane() == 0) add(counter, code, 32 * N);
+      return;
+    }
+    bool bad = false;
+    int32_t length = 0;
+    VALOR_UNROLLED
+    for (int i = 0; i < N; ++i) {
+      if (i >= count) continue;
+      ++length;
+      if (i + 1 < N && i + 1 < count && codes[i] == codes[i + 1 < N ? i + 1 : i]) continue;
+      if (counts(codes[i]))
+        add(counter, codes[i], length);
+      else
+        bad = bad || (codes[i] >> 16) != kIgnored;
+      length = 0;
+    }
+    if (bad) note_first(counter.task);
+  }
+  static __device__ void add(const Counter& counter, uint32_t code, int32_t length) {
+    counter.add(static_cast<int32_t>(code >> 16), static_cast<int32_t>(code & 0xffffu), length);
+  }
+  __device__ void note_first(const CountTask& task) const {
+    int32_t at = N;
+    uint32_t code = 0;
+    VALOR_UNROLLED
+    for (int i = N - 1; i >= 0; --i)
+      if (i < count && !counts(codes[i]) && (codes[i] >> 16) != kIgnored) at = i, code = codes[i];
+    task.note(first + at, (code >> 16) == kBad ? kTarget : kPrediction);
+  }
+};
+
+// ---------------------------------------------------------------------------------------------------- labels
+
+// Calls put(i, value) for `count` of N values from a place on.
+template <int N, class T, class Put>
+__device__ __forceinline__ void load_values(const PixelTask& task, const PixelMap& map, PixelPlace place,
+                                            int32_t count, Put put) {
+  constexpr int kSize = 16 / static_cast<int>(sizeof(T)) < N ? 16 / static_cast<int>(sizeof(T)) : N;
+  const T* from = map.at<T>(place.image, place.row, place.column);
+  if (count == N && map.pixel_stride == 1 && place.column + N <= task.columns &&
+      reinterpret_cast<uintptr_t>(from) % (kSize * sizeof(T)) == 0) {
+    VALOR_UNROLLED
+    for (int i = 0; i < N; i += kSize) {
+      T values[kSize];
+      memcpy(values, __builtin_assume_aligned(from + i, kSize * sizeof(T)), sizeof values);
+      VALOR_UNROLLED
+      for (int j = 0; j < kSize; ++j) put(i + j, values[j]);
+    }
+    return;
+  }
+  VALOR_UNROLLED
+  for (int i = 0; i < N; ++i) {
+    if (i >= count) continue;
+    put(i, *map.at<T>(place.image, place.row, place.column));
+    place.advance(task, 1);
+  }
+}
+
+// Puts the codes of a map below those that are there.
+template <int N, class Bits>
+__device__ __forceinline__ void load_codes(const CountTask& task, bool of_target, const PixelPlace& place,
+                                           Pixels<N>& pixels) {
+  const PixelMap& map = of_target ? task.pixels.target : task.pixels.preds;
+  const int unused = 64 - 8 * static_cast<int>(sizeof(Bits));
+  const bool is_signed = map.type == kInt8 || map.type == kInt16 || map.type == kInt32 || map.type == kInt64;
+  load_values<N, Bits>(task.pixels, map, place, pixels.count, [&](int i, Bits bits) {
+    int64_t value = static_cast<int64_t>(bits);
+    if (is_signed) value = static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
+    uint32_t code = kBad;
+    if (static_cast<uint64_t>(value) < static_cast<uint64_t>(task.pixels.classes))
+      code = static_cast<uint32_t>(value);
+    if (of_target && task.pixels.has_ignore && value == task.pixels.ignore) code = kIgnored;
+    pixels.codes[i] = pixels.codes[i] << 16 | code;
+  });
+}
+
+template <int N>
+__device__ __forceinline__ void load_labels(const CountTask& task, int maps, Pixels<N>& pixels) {
+  if (pixels.count == 0) return;
+  const PixelPlace place = task.place(pixels.first);
+  VALOR_ROLLED
+  for (int side = 0; side < maps; ++side) {
+    const bool of_target = side == 0;
+    switch ((of_target ? task.pixels.target : task.pixels.preds).type) {
+      case kInt16:
+      case kUInt16:
+        load_codes<N, uint16_t>(task, of_target, place, pixels);
+        break;
+      case kInt32:
+      case kUInt32:
+        load_codes<N, uint32_t>(task, of_target, place, pixels);
+        break;
+      case kInt64:
+        load_codes<N, uint64_t>(task, of_target, place, pixels);
+        break;
+      default:
+        load_codes<N, uint8_t>(task, of_target, place, pixels);
+    }
+  }
+}
+
+// Calls count(pixels) for each tile of a block: N pixels a thread.
+template <int N, class Count>
+__device__ __forceinline__ void over_tiles(const CountTask& task, Count count) {
+  const int64_t table_pixels = task.pixels.table_pixels();
+  const int64_t table = blockIdx.x / task.table_blocks, block = blockIdx.x % task.table_blocks;
+  for (int64_t round = 0; round < task.rounds; ++round) {
+    const int64_t first = ((block * task.rounds + round) * kThreads + threadIdx.x) * N;
+    const int64_t left = table_pixels - first;
+    Pixels<N> pixels;
+    pixels.first = table * table_pixels + first;
+    pixels.count = static_cast<int32_t>(left < 0 ? 0 : left < N ? left : N);
+    VALOR_UNROLLED
+    for (int i = 0; i < N; ++i) pixels.codes[i] = 0;
+    count(pixels);
+  }
+}
+
+__device__ __forceinline__ Counter counter_of(const CountTask& task, uint32_t* own) {
+  const Counter counter{task, task.tables + blockIdx.x / task.table_blocks * task.pixels.table_size(), own};
+  counter.clear();
+  return counter;
+}
+
+constexpr int kLabelPixels = 16;
+
+__global__ void __launch_bounds__(kThreads) count_labels_kernel(const __grid_constant__ CountTask task) {
+  VALOR_DYNAMIC_SHARED(uint32_t, own);
+  const Counter counter = counter_of(task, own);
+  over_tiles<kLabelPixels>(task, [&](Pixels<kLabelPixels>& pixels) {
+    load_labels(task, 2, pixels);
+    pixels.count_runs(counter);
+  });
+  counter.fold();
+}
+
+// ---------------------------------------------------------------------------------------------------- logits
+
+constexpr int kLogitPixels = 4;
+
+template <class Bits>
+__device__ __forceinline__ void find_largest(const CountTask& task, Pixels<kLogitPixels>& pixels) {
+  using Word = typename Bits::Word;
+  if (pixels.count == 0) return;
+  const PixelPlace place = task.place(pixels.first);
+  Word best[kLogitPixels];
+  uint32_t at[kLogitPixels] = {};
+  PixelMap map = task.pixels.preds;
+  for (uint32_t channel = 0; channel < task.pixels.classes; ++channel) {
+    load_values<kLogitPixels, Word>(task.pixels, map, place, pixels.count, [&](int i, Word bits) {
+      const Word key = argmax_key<Bits>(bits);
+      if (channel > 0 && key <= best[i]) return;
+      best[i] = key, at[i] = channel;
+    });
+    map.data = static_cast<const Word*>(map.data) + task.pixels.channel_stride;
+  }
+  VALOR_UNROLLED
+  for (int i = 0; i < kLogitPixels; ++i) pixels.codes[i] = pixels.codes[i] << 16 | at[i];
+}
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_constant__ CountTask task) {
+  VALOR_DYNAMIC_SHARED(uint32_t, own);
+  const Counter counter = counter_of(task, own);
+  over_tiles<kLogitPixels>(task, [&](Pixels<kLogitPixels>& pixels) {
+    load_labels(task, 1, pixels);
+    find_largest<Bits>(task, pixels);
+    pixels.count_runs(counter);
+  });
+  counter.fold();
+}
+
+}  // namespace
+}  // namespace valor
+
+// Adds to tables [tables, 3 or C, C] and lowers `error`. On the host: task_words, a PixelTask.
+VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* tables, int64_t* error,
+                                          void* stream) {
+  using namespace valor;
+  const PixelTask& pixels = *static_cast<const PixelTask*>(task_words);
+  const int64_t table_pixels = pixels.table_pixels();
+  if (table_pixels * pixels.tables() == 0) return 0;
+  const int64_t tile = kThreads * (pixels.channel_stride ? kLogitPixels : kLabelPixels);
+  const int64_t tiles = (table_pixels + tile - 1) / tile, most = kRoundsPixels / tile;
+  const int64_t wanted = tiles * pixels.tables() / kWantedBlocks;
+  const int64_t rounds = wanted < 1 ? 1 : wanted < most ? wanted : most;
+  const int64_t table_blocks = (tiles + rounds - 1) / rounds, blocks = table_blocks * pixels.tables();
+  const CountTask task{pixels,
+                       Divisor(pixels.rows),
+                       Divisor(pixels.columns),
+                       Divisor(pixels.code_pixels),
+                       room_of(pixels),
+                       static_cast<int32_t>(rounds),
+                       static_cast<uint32_t>(table_blocks),
+                       reinterpret_cast<unsigned long long*>(tables),
+                       error};
+  const int64_t shared = shared_bytes(pixels, task.room);
+  if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
+  const unsigned grid = static_cast<unsigned>(blocks);
+  if (!pixels.channel_stride) return VALOR_LAUNCH(count_labels_kernel, grid, kThreads, shared, stream, task);
+  return with_bits(pixels.preds.type, [&](auto bits) {
+    return VALOR_LAUNCH(count_logits_kernel<decltype(bits)>, grid, kThreads, shared, stream, task);
+  });
+}

@@ -1,0 +1,278 @@
+"""Counts of pixels: every kernel equals the definition by bytes, which equals scikit-learn and numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
+from torch import Tensor
+
+from testing import examples_pixels as made
+from testing.parity import differences
+from tests.fuzz import seeds
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _library, _pixel_counts_cpu, pixel_counts
+from valor_gpu.ops._pixel_counts_cpu import place_pixels
+from valor_gpu.ops.error_codes import NO_ERROR, raise_error
+from valor_gpu.ops.pixel_counts import count_logit_pairs, count_logits, count_pixel_pairs, count_pixels, pixel_error
+
+Run = Callable[..., Any]
+EXAMPLES = {"count_pixels": made.pixel_examples, "count_logits": made.logit_examples}
+CUDA = {"count_pixels": pixel_counts._count_pixels_cuda, "count_logits": pixel_counts._count_logits_cuda}
+
+
+@pytest.fixture(params=BACKENDS)
+def run(request: pytest.FixtureRequest) -> Run:
+    """Calls an op by name, as one backend computes it."""
+    return lambda name, *args: kernel(request.param, name, CUDA[name])(*args)
+
+
+def interpreted(*args: Any) -> Any:
+    """``count_logits`` by the Triton kernel."""
+    pytest.importorskip("triton", reason="triton is not installed")
+    if torch.cuda.is_available():
+        pytest.skip("Triton runs on the CUDA device, not in its interpreter")
+    return pixel_counts._count_logits_triton(*args)
+
+
+def check(got: Any, name: str, *args: Any) -> None:
+    assert differences(tuple(got), tuple(_library.reference(name)(*args))) == ""
+
+
+def random(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+# ------------------------------------------------------------------------------------------------------------- parity
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(run: Run, name: str) -> None:
+    for text, args in EXAMPLES[name](True):
+        got, expected = run(name, *args), _library.reference(name)(*args)
+        assert differences(tuple(got), tuple(expected)) == "", text
+
+
+@pytest.mark.smoke
+def test_small_maps(run: Run) -> None:
+    rng = random(1)
+    maps = made.labels_of(rng, (2, 5, 31), 5, 4), made.labels_of(rng, (2, 5, 31), 5, 4)
+    logits = made.logits_of(rng, (2, 5, 5, 31))
+    for pairs in (False, True):
+        args = maps[0][..., 1:], maps[1][..., 1:], 5, 4, pairs, pairs
+        check(run("count_pixels", *args), "count_pixels", *args)
+        args = logits, maps[1], 4, pairs, pairs
+        check(run("count_logits", *args), "count_logits", *args)
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    rng = random(int(seed))
+    for classes, shape in ((19, (3, 40, 130)), (150, (2, 33, 64)), (5000, (1, 9, 100))):
+        maps = made.labels_of(rng, shape, classes, 40), made.labels_of(rng, shape, classes, 40, torch.int16)
+        args = *maps, classes, 0, True, classes == 150
+        check(kernel("simulated", "count_pixels", CUDA["count_pixels"])(*args), "count_pixels", *args)
+    logits, truth = made.logits_of(rng, (2, 7, 9, 40)), made.labels_of(rng, (2, 9, 40), 8, 5)
+    check(kernel("simulated", "count_logits", CUDA["count_logits"])(logits, truth, 7, True, True), "count_logits",
+          logits, truth, 7, True, True)  # fmt: skip
+
+
+def test_a_block_takes_several_tiles_before_its_counts_overflow() -> None:
+    """4.4 million pixels make two tiles a block; one class fills 16-bit cells to 8,192."""
+    maps = torch.zeros(1100 * 4096, dtype=torch.uint8), torch.ones(1100 * 4096, dtype=torch.uint8)
+    matrix, error = kernel("simulated", "count_pixels", CUDA["count_pixels"])(*maps, 2, None, False, True)
+    assert matrix.tolist() == [[0, 0], [1100 * 4096, 0]] and int(error) == NO_ERROR
+
+
+def test_triton_equals_the_reference() -> None:
+    rng = random(3)
+    for name, args in made.logit_examples(True):
+        if "many" not in name:  # that would be for others, see below
+            check(interpreted(*args), "count_logits", *args)
+    for pairs in (False, True):
+        args = made.logits_of(rng, (1, 3, 2, 2100)), made.labels_of(rng, (1, 2, 2100), 3, 50), None, False, pairs
+        check(interpreted(*args), "count_logits", *args)
+
+
+def test_triton_leaves_many_classes_to_others() -> None:
+    logits, truth = made.logits_of(random(4), (1, 1400, 2, 3)), made.labels_of(random(5), (1, 2, 3), 1400)
+    check(interpreted(logits, truth, None, False, False), "count_logits", logits, truth, None, False, False)
+
+
+@pytest.mark.parametrize("dtype", made.FLOATS)
+def test_logits_rank_as_argmax(run: Run, dtype: torch.dtype) -> None:
+    nan, inf = torch.nan, torch.inf
+    pixels = torch.tensor(
+        [[nan, nan, inf], [1, nan, -nan], [0.0, -0.0, -inf], [-0.0, 0.0, 0.0], [-inf] * 3, [inf, 1, inf], [-2, -1, -1]]
+    ).to(dtype)  # fmt: skip
+    for pixel in pixels:
+        args = pixel[None], torch.zeros(1, dtype=torch.int64), None, False, True
+        assert run("count_logits", *args)[0][0].argmax() == pixel.argmax(), pixel
+
+
+def test_shapes_with_one_label_map_or_no_batch(run: Run) -> None:
+    rng = random(6)
+    for shape in ((), (5,), (6, 7), (2, 1, 3, 4, 5)):
+        maps = made.labels_of(rng, shape, 3), made.labels_of(rng, shape, 3)
+        for sides in (maps, tuple(side.movedim(0, -1) if side.ndim else side for side in maps)):
+            check(run("count_pixels", *sides, 3, None, False, True), "count_pixels", *sides, 3, None, False, True)
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_strides_of_every_kind(seed: int) -> None:
+    rng = random(seed)
+    whole = made.labels_of(rng, (4, 6, 5, 140), 30, 20), made.labels_of(rng, (4, 6, 5, 140), 30, 20, torch.int16)
+    chosen = [slice(int(a), None, int(b)) for a, b in zip(rng.integers(0, 3, 4), rng.choice([1, 1, 2], 4))]
+    order = tuple(int(i) for i in rng.permutation(4))
+    sides = [side[tuple(chosen)].permute(order if seed % 2 else (0, 1, 2, 3)) for side in whole]
+    for per_image in (False, True):
+        args = *sides, 30, 7, per_image, bool(seed % 3)
+        check(_library.reference("count_pixels")(*args), "count_pixels", *args)
+        check(pixel_counts._count_pixels_cpu(*args), "count_pixels", *args)
+
+
+# ------------------------------------------------------------------------------------------------------------ oracles
+
+
+def matrix_of(preds: NDArray[Any], target: NDArray[Any], classes: int, ignore: int | None = None) -> NDArray[Any]:
+    kept = target != ignore if ignore is not None else np.ones(target.shape, np.bool_)
+    cells = target[kept].astype(np.int64) * classes + preds[kept].astype(np.int64)
+    return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+
+
+def classes_of(matrix: NDArray[Any]) -> NDArray[Any]:
+    return np.stack([matrix.diagonal(), matrix.sum(0), matrix.sum(1)])
+
+
+@pytest.mark.parametrize("classes", [2, 19, 150, 1000])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.uint16])
+def test_numpy_arrays_equal_scikit_learn(classes: int, dtype: type) -> None:
+    rng = random(classes)
+    if classes > np.iinfo(dtype).max:
+        pytest.skip("the dtype does not hold the classes")
+    for run_length in (1, 30):
+        truth = made.labels_of(rng, (2, 60, 200), classes, run_length).numpy().astype(dtype)
+        preds = np.roll(truth, 3, -1)
+        own = _pixel_counts_cpu.count_pixels(preds, truth, classes, pairs=True)
+        if run_length == 1:
+            expected = confusion_matrix(truth.ravel(), preds.ravel(), labels=np.arange(classes))
+            assert own.dtype == np.int64 and own.tolist() == expected.tolist()
+        assert np.array_equal(own, matrix_of(preds, truth, classes))
+        by_class = _pixel_counts_cpu.count_pixels(preds, truth, classes)
+        assert np.array_equal(by_class, classes_of(own))
+        each = _pixel_counts_cpu.count_pixels(preds, truth, classes, ignore_index=1, per_image=True)
+        expected = [classes_of(matrix_of(preds[i], truth[i], classes, 1)) for i in range(2)]
+        assert np.array_equal(each, np.stack(expected))
+
+
+def test_ten_thousand_classes() -> None:
+    """Few of them occur: of 800 MB only their rows are touched."""
+    present = np.r_[0:5, 9990:10_000]
+    truth = present[made.labels_of(random(7), (3, 50, 70), 15, 3).numpy()]
+    preds = np.roll(truth, 1, -1)
+    own = _pixel_counts_cpu.count_pixels(preds, truth, 10_000, pairs=True)
+    places, counts = np.unique(truth * 10_000 + preds, return_counts=True)
+    assert np.array_equal(own.reshape(-1)[places], counts) and own[present].sum() == truth.size
+    by_class = _pixel_counts_cpu.count_pixels(preds, truth, 10_000)
+    assert by_class.sum(1).tolist() == [(preds == truth).sum(), truth.size, truth.size]
+    assert np.array_equal(by_class[2], np.bincount(truth.reshape(-1), minlength=10_000))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_numpy_logits(dtype: type) -> None:
+    rng = random(8)
+    logits = rng.normal(size=(2, 11, 20, 33)).astype(dtype)
+    truth = rng.integers(0, 12, (2, 20, 33)).astype(np.uint8)
+    expected = matrix_of(logits.argmax(1), truth, 11, 11)
+    for layout in (logits, np.ascontiguousarray(logits.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), logits[:, ::-1]):
+        own = _pixel_counts_cpu.count_logits(layout, truth, ignore_index=11, pairs=True)
+        assert np.array_equal(own, expected if layout is not layout[:, ::-1] and layout.strides[1] > 0 else
+                              matrix_of(layout.argmax(1), truth, 11, 11))  # fmt: skip
+    every = np.broadcast_to(logits[:, :1], logits.shape)
+    assert _pixel_counts_cpu.count_logits(every, truth, ignore_index=11)[1].tolist() == [(truth < 11).sum(), *[0] * 10]
+
+
+def test_threads_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random(9)
+    maps = [made.labels_of(rng, (5, 300, 401), 200, 9).numpy() for _ in range(2)]
+    maps[1][3, 7, 11] = 200
+    for classes in (201, 1000):
+        for per_image, pairs in ((False, False), (False, True), (True, False)):
+            counted = []
+            for threads in (1, 3):
+                monkeypatch.setattr("valor_gpu.native.threads", lambda threads=threads: threads)
+                counted.append(_pixel_counts_cpu.count_pixels(*maps, classes, per_image=per_image, pairs=pairs))
+            assert np.array_equal(*counted) and counted[0][..., 0 if not pairs else slice(None), :].sum() > 0
+    with pytest.raises(InputError, match=r"target\[3, 7, 11\] must be a class index from 0 to 199 but is 200"):
+        _pixel_counts_cpu.count_pixels(*maps, 200)
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("side", "place", "value"),
+    [("target", (1, 4, 130), 7), ("preds", (2, 0, 0), -3), ("target", (0, 0, 5), 255), ("preds", (2, 5, 199), 2**40)],
+)
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_first_label_out_of_range_is_named(side: str, place: tuple[int, ...], value: int, dense: bool) -> None:
+    maps = {name: made.labels_of(random(1), (3, 6, 200), 5, 1 if dense else 50) for name in ("preds", "target")}
+    maps[side][place] = maps[side][2, 5, 199] = value
+    for per_image in (False, True):
+        counted = count_pixels(maps["preds"], maps["target"], 5, per_image=per_image)
+        assert int(counted.counts[..., 2, :].sum()) == 3600 - (1 if place == (2, 5, 199) else 2)
+        said = rf"^{side}\[{', '.join(map(str, place))}\] must be a class index from 0 to 4 but is {value}$"
+        with pytest.raises(InputError, match=said):
+            raise_error(counted.error, pixel_error(maps["preds"], maps["target"], 5))
+        with pytest.raises(InputError, match=said):
+            _pixel_counts_cpu.count_pixels(maps["preds"].numpy(), maps["target"].numpy(), 5, per_image=per_image)
+
+
+def test_ignored_pixels_have_no_errors() -> None:
+    target = torch.tensor([[0, -1, 1]])
+    assert int(count_pixels(torch.tensor([[0, 99, 1]]), target, 2, ignore_index=-1).error) == NO_ERROR
+    assert int(count_pixels(torch.tensor([[0, 1, 1]]), target, 2, ignore_index=255).error) != NO_ERROR
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda a: count_pixels(a.float(), a, 2), "preds must have dtype .*torch.uint64 but got torch.float32"),
+        (lambda a: count_pixels(a, a[:, 1:], 2), r"target must have shape \[2, 3\] but got \[2, 2\]"),
+        (lambda a: count_pixels(a, a, 0), "num_classes must be at least 1 but got 0"),
+        (lambda a: count_pixels(a, a, 40_000), "num_classes must be at most 32767 but got 40000"),
+        (lambda a: count_pixel_pairs(a, a, 2, ignore_index=2**63), "ignore_index must fit in int64 but got 9223"),
+        (lambda a: count_pixels(a[0], a[0], 2, per_image=True), r"dimension of images with per_image .* \[3\]"),
+        (lambda a: count_logits(a, a), "logits must have dtype .* but got torch.int64"),
+        (lambda a: count_logits(a[0].float(), a), r"logits must have shape \[B, C, ...\] but got \[3\]"),
+        (lambda a: count_logit_pairs(a.float(), a), r"target must have shape \[2\] but got \[2, 3\]"),
+        (lambda a: _pixel_counts_cpu.count_pixels(a.numpy(), a.float().numpy(), 2), "target must have an integer"),
+        (lambda a: _pixel_counts_cpu.count_pixels(a.numpy(), a.numpy()[1:], 2), r"target must have shape \[2, 3\]"),
+        (lambda a: _pixel_counts_cpu.count_logits(a.numpy(), a.numpy()), r"logits must be float16 .* int64 \[2, 3\]"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_argument(call: Callable[[Tensor], Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        call(torch.zeros(2, 3, dtype=torch.int64))
+
+
+def test_places_merge_only_where_both_sides_do() -> None:
+    assert place_pixels((4, 5, 6), (None, None), True) == [[4, 1, 30], [30, 0, 1], [30, 0, 1]]
+    assert place_pixels((4, 5, 6), (None, (30, 6, 1)), False) == [[1, 1, 120], [0, 0, 1], [0, 0, 1]]
+    assert place_pixels((4, 5, 6), (None, (60, 6, 1)), False) == [[1, 4, 30], [0, 30, 1], [0, 60, 1]]
+    assert place_pixels((4, 5, 6), ((1, 4, 20), (30, 6, 1)), False) == [[4, 5, 6], [1, 4, 20], [30, 6, 1]]
+    assert place_pixels((4, 5, 6, 7), ((1, 4, 20, 120), (210, 42, 7, 1)), False) is None
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_opcheck(name: str) -> None:
+    for text, args in EXAMPLES[name](True):
+        if text.endswith((" 1 classes", "channels last", "-1 ignored")):
+            torch.library.opcheck(getattr(torch.ops.valor_gpu, name).default, args)
