@@ -45,16 +45,19 @@ def _cells_of(side: Side, images: NDArray[np.int64], limit: int | None) -> _Cell
     return _Cells(order, {c: slice(*pair) for c, pair in zip(cells.tolist(), pairwise(bounds))})
 
 
-def build_ious(layout: Layout, params: Params) -> dict[tuple[Any, Any], Any]:
+def build_ious(layout: Layout, params: Params, strict: bool) -> dict[tuple[Any, Any], Any]:
     """``COCOeval.ious``: for each (image id, category id) float64 ``[D, G]``, or [] when a side is empty."""
+    geometry = geometry_of(params)
     categories = params.catIds if params.useCats else [-1]
     count = len(params.imgIds)
     dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
     gt_cells = _cells_of(layout.ground_truths, layout.images, None)
     both = [c for c, part in dt_cells.parts.items() if part.start < part.stop and c in gt_cells.parts]
-    values = _iou_of_cells(layout, geometry_of(params), (dt_cells, gt_cells), both)
+    if strict and not geometry.pools and not params.useCats:
+        both = []
+    values = _iou_of_cells(layout, geometry, (dt_cells, gt_cells), both)
     shapes = {c: gt_cells.parts[c].stop - gt_cells.parts[c].start for c in both}
-    matrices = {c: np.array(part.reshape(-1, shapes[c]), order="F") for c, part in zip(both, values)}
+    matrices = {c: np.array(part.reshape(-1, shapes[c]), order=geometry.order) for c, part in zip(both, values)}
     return {
         (image, category): matrices.get(k * count + i, [])
         for i, image in enumerate(params.imgIds)

@@ -21,7 +21,7 @@ from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import sorted_unique
 from valor_gpu.coco.params import Params, check_grids
-from valor_gpu.coco.selection import select
+from valor_gpu.coco.selection import Selection, limit_positions, select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Dataset, columns_from_dataset
@@ -140,7 +140,7 @@ class COCOeval:
             from valor_gpu.coco.cells import build_ious
 
             assert self._layout is not None
-            self._ious = build_ious(self._layout, self._evaluated)
+            self._ious = build_ious(self._layout, self._evaluated, self._strict)
         return self._ious
 
     @ious.setter
@@ -264,8 +264,8 @@ class COCOeval:
         return geometry_of(self.params).ious(detections, ground_truths, (self.cocoDt, self.cocoGt))
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
-        """As :meth:`computeIoU`, of keypoints: object keypoint similarity."""
-        return COCOeval.computeIoU(self, imgId, catId)
+        """As :meth:`computeIoU`, of keypoints; strict has [] where categories are not used, as in pycocotools."""
+        return [] if self._strict and not self.params.useCats else COCOeval.computeIoU(self, imgId, catId)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> dict[str, Any] | None:
         """Matches one cell in one area range, by ``ious``.
@@ -327,11 +327,11 @@ class COCOeval:
         assert self._records is not None
         return not (self._records.classes and self._records.shape.areas and self._records.lengths.shape[1])
 
-    def _source(self, p: Any, counts: list[int]) -> Source:
-        """Records and curves of what ``p`` selects."""
+    def _source(self, p: Any, counts: list[int], chosen: Selection | None = None) -> Source:
+        """Records and curves of what ``p`` selects, or of ``chosen``."""
         from valor_gpu.coco.accumulation import source_of_cells, source_of_records
 
-        chosen = select(p, self._paramsEval, self._strict)
+        chosen = chosen or select(p, self._paramsEval, self._strict)
         records, evaluated = self._records, self._evaluated
         if (
             self._evalImgs is _Unset
@@ -340,7 +340,7 @@ class COCOeval:
             and chosen.inside(records.classes, records.shape.areas, records.lengths.shape[1])
             and set(chosen.limits) <= set(evaluated.maxDets)
         ):
-            limits = _limit_positions(chosen.limits, evaluated.maxDets)
+            limits = limit_positions(chosen.limits, evaluated.maxDets)
             return source_of_records(records, chosen, limits, p.recThrs, counts, self._strict)
         return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
 
@@ -352,7 +352,12 @@ class COCOeval:
         """
         if not self.eval:
             raise InputError("Please run accumulate() first")
-        self.stats = summarize(self.params, self.eval, self._strict)
+        groups = None
+        if self.params.iouType == "keypoints_crowd":
+            from valor_gpu.coco.crowdpose import group_means
+
+            groups = group_means(self, self._strict)
+        self.stats = summarize(self.params, self.eval, self._strict, groups)
 
     def result(self, with_values: bool = True) -> Result:
         """The numbers by name, with counts, reasons, and a signature of the choices that made them, to log and plot.
@@ -377,11 +382,6 @@ class COCOeval:
         with contextlib.redirect_stdout(text):
             self.summarize()
         return text.getvalue().rstrip("\n")
-
-
-def _limit_positions(limits: list[int], evaluated: list[int]) -> list[int]:
-    """Positions of ``limits`` among those evaluated."""
-    return list(range(len(limits))) if limits == list(evaluated) else [evaluated.index(limit) for limit in limits]
 
 
 def _columns(name: str, coco: Any, chosen: Any) -> Dataset:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
-from valor_gpu.coco.layout import Layout, Side, lay_out
+from valor_gpu.coco.layout import Layout, Side, chosen_rows, lay_out
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
@@ -96,7 +96,7 @@ def federated_rows(
     found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))
     negative, partial = (_codes_of_lists(lists[name], known) for name in _IMAGE_FIELDS)
     searched = members(found, np.concatenate((true, negative)))
-    layout = replace(layout, detections=_chosen(layout.detections, searched))
+    layout = replace(layout, detections=chosen_rows(layout.detections, searched))
     flags = members(found[searched], partial) * np.uint8(UNMATCHED_IGNORED)
     return FederatedRows(layout, flags)
 
@@ -138,11 +138,3 @@ def _codes_of_lists(lists: Sequence[Sequence[int]], known: Ids) -> NDArray[np.in
     images = np.repeat(np.arange(len(lists)), [len(values) for values in lists])
     codes: NDArray[np.int64] = images * max(len(known), 1) + places
     return codes[places >= 0]
-
-
-def _chosen(side: Side, chosen: NDArray[np.bool_]) -> Side:
-    """The chosen rows of a side."""
-    rows = np.flatnonzero(chosen) if side.rows is None else side.rows[chosen]
-    image = np.repeat(np.arange(len(side.lengths)), side.lengths)[chosen]
-    lengths = np.bincount(image, minlength=len(side.lengths)).astype(np.int64)
-    return Side(side.columns, rows, side.labels[chosen], lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,15 @@ class Geometry:
         needs: fields that detections must have, besides ``score`` and ``area``; see :meth:`needs_of`.
         gt_needs: fields that ground truths must have, besides ``iscrowd`` and ``area``.
         step: the method of ``COCOeval`` that gives the similarities of one cell.
+        order: ``F`` or ``C``, the layout of these.
+        pools: whether pycocotools compares anything when categories are not used.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     gt_needs: ClassVar[tuple[str, ...]] = ()
     step: ClassVar[str] = "computeIoU"
+    order: ClassVar[Literal["C", "F"]] = "F"
+    pools: ClassVar[bool] = True
 
     def __init__(self, params: Any) -> None:
         self.params = params
@@ -47,6 +51,10 @@ class Geometry:
     def needs_of(self, detections: Annotations) -> tuple[str, ...]:
         """Fields that these detections must have."""
         return self.needs
+
+    def laid_out(self, layout: Layout) -> Layout:
+        """``layout`` as this geometry sees it, before it is checked: other areas, rows left out."""
+        return layout
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """``common``, which has all but geometry, with boxes or stored pairs.
@@ -63,7 +71,7 @@ class Geometry:
         raise NotImplementedError
 
     def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
-        """float64 ``[D, G]`` similarities of one cell, in Fortran order as pycocotools gives them.
+        """float64 ``[D, G]`` similarities of one cell, in memory as ``order`` says.
 
         Args:
             detections: annotation objects, at least one.
@@ -155,7 +163,7 @@ _HOMES = {
     "segm": ("valor_gpu.coco.mask_geometry", "MaskGeometry"),
     "boundary": ("valor_gpu.coco.mask_geometry", "BoundaryGeometry"),
     "keypoints": ("valor_gpu.coco.keypoints", "KeypointGeometry"),
-    "keypoints_crowd": ("valor_gpu.coco.keypoints", "KeypointGeometry"),
+    "keypoints_crowd": ("valor_gpu.coco.crowdpose", "CrowdGeometry"),
 }
 """iouType -> module and class, imported when it is asked for."""
 

@@ -170,6 +170,14 @@ def stable_order(keys: NDArray[np.int32], size: int) -> Rows:
     return order
 
 
+def chosen_rows(side: Side, chosen: NDArray[np.bool_]) -> Side:
+    """The chosen rows of a side, bool ``[N]``."""
+    rows = np.flatnonzero(chosen) if side.rows is None else side.rows[chosen]
+    image = np.repeat(np.arange(len(side.lengths)), side.lengths)[chosen]
+    lengths = np.bincount(image, minlength=len(side.lengths)).astype(np.int64)
+    return Side(side.columns, rows, side.labels[chosen], lengths)
+
+
 def _runs(values: NDArray[Any]) -> Rows:
     """Where each run of equal values begins."""
     if not len(values):

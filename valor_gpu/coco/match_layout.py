@@ -76,6 +76,7 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
     layout = lay_out(
         ground_truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict
     )
+    layout = geometry.laid_out(layout)
     _check_present(layout.ground_truths, (*geometry.gt_needs, "iscrowd"))
     _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
     _check_present(layout.detections, (*geometry.needs_of(detections.annotations), "score", "area"), made=_MADE)
@@ -162,7 +163,9 @@ def match_layout(layout: Layout, rule: MatchRule, strict: bool, engine: Engine, 
         if not strict and np.isinf(gt_areas(layout.ground_truths)).any():
             raise InputError("ground truth areas must be finite")  # named below
         common = batch_of(layout, strict, geometry)
-        return engine.assign(geometry.batch(layout, common, float(rule.thresholds.min()), engine), rule)
+        compared = geometry.pools or geometry.params.useCats or not strict
+        lowest = float(rule.thresholds.min()) if compared else np.inf
+        return engine.assign(geometry.batch(layout, common, lowest, engine), rule)
     except InputError as error:
         raise _named_error(layout, strict, geometry) or error from None
 

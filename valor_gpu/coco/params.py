@@ -31,6 +31,7 @@ class Params:
         useCats: 0 takes all categories of ``catIds`` as one.
         iouType: ``segm``, ``bbox``, ``boundary``, ``keypoints`` or ``keypoints_crowd`` (CrowdPose).
         kpt_oks_sigmas: float64 ``[K]``, of keypoints alone: the tolerance of each.
+        use_area: of ``keypoints_crowd`` alone: areas are those annotated, else 0.53 x those of the boxes.
         boundary_dilation_ratio: how wide the boundary of a mask is, as a part of the diagonal of its image.
         useSegm: deprecated there: 1 or 0 overrides ``iouType`` by ``segm`` or ``bbox``.
 
@@ -49,6 +50,7 @@ class Params:
     areaRngLbl: Any
     useCats: Any
     kpt_oks_sigmas: Any
+    use_area: bool
     boundary_dilation_ratio: float = 0.02
 
     def __init__(self, iouType: str = "segm") -> None:
@@ -79,6 +81,8 @@ class Params:
         self.useCats = 1
         if row.sigmas:
             self.kpt_oks_sigmas = np.array(row.sigmas)
+        if protocol == "keypoints_crowd":
+            self.use_area = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Params:
         """A copy that shares only numbers; one by one, deepcopy would take 80 ms for the ids of 80,000 images."""

@@ -84,6 +84,11 @@ def select(p: Any, evaluated: Any, strict: bool) -> Selection:
     )
 
 
+def limit_positions(limits: list[int], evaluated: list[int]) -> list[int]:
+    """Positions of ``limits`` among those evaluated."""
+    return list(range(len(limits))) if limits == list(evaluated) else [evaluated.index(limit) for limit in limits]
+
+
 def _by_place(name: str, wanted: Sequence[Any], known: Sequence[Any]) -> Positions:
     members = set(known)
     return [place for place, value in enumerate(wanted) if value in members]

@@ -1,0 +1,110 @@
+"""Keypoints: pycocotools' arrays, cells and text, on synthetic people and on real ones; errors."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from testing.goldens import gzipped_json
+from testing.keypoint_scenes import random_keypoints
+from tests.coco.comparison import OURS, THEIRS, load, quietly, run, same, same_arrays
+from valor_gpu.errors import InputError
+
+
+def keypoint_evaluator(side, objects, kind="keypoints", base=None, **options):
+    truth = load(side, objects[0])
+    found = quietly(truth.loadRes, copy.deepcopy(objects[1]))[0]
+    return (base or side.COCOeval)(truth, found, kind, **options)
+
+
+def keypoint_runs(objects, base=None, **params):
+    bases = (None, None) if base is None else tuple(base(side.COCOeval) for side in (THEIRS, OURS))
+    pairs = zip((THEIRS, OURS), bases)
+    return tuple(run(keypoint_evaluator(side, objects, base=b), **params) for side, b in pairs)
+
+
+def same_keypoint_runs(theirs, ours):
+    """Equal to the last bit but for similarities, where numpy's exponential depends on the processor."""
+    assert theirs.text == ours.text
+    same(theirs.e.stats, ours.e.stats, "stats")
+    same_arrays(theirs.e.eval, ours.e.eval)
+    same(theirs.e.evalImgs, ours.e.evalImgs, "evalImgs")
+    assert list(theirs.e.ious) == list(ours.e.ious)
+    for key, values in theirs.e.ious.items():
+        assert type(values) is type(ours.e.ious[key])
+        np.testing.assert_allclose(ours.e.ious[key], values, rtol=4e-16, atol=1e-40)
+
+
+@pytest.mark.parametrize("params", [{}, {"useCats": 0}, {"maxDets": [3, 20]}, {"iouThrs": np.array([0.5, 0.8])}])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_people(seed, params):
+    same_keypoint_runs(*keypoint_runs(random_keypoints(seed, classes=1 + seed % 3), **params))
+
+
+def test_other_sigmas():
+    objects = random_keypoints(3, joints=5)
+    same_keypoint_runs(*keypoint_runs(objects, kpt_oks_sigmas=np.array([0.1, 0.05, 0.2, 0.01, 0.3])))
+
+
+def test_real_people():
+    objects = gzipped_json("keypoints_1_image.json.gz"), gzipped_json("keypoints_1_image_results.json.gz")
+    theirs, ours = keypoint_runs(objects)
+    same_keypoint_runs(theirs, ours)
+    assert theirs.e.stats[0] > 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_that_are_overridden(seed):
+    def base(evaluator):
+        return type("Mine", (evaluator,), {"evaluateImg": lambda self, *args: evaluator.evaluateImg(self, *args)})
+
+    same_keypoint_runs(*keypoint_runs(random_keypoints(seed, classes=2), base))
+
+
+def test_files(tmp_path):
+    import json
+
+    objects = random_keypoints(4)
+    paths = [tmp_path / name for name in ("truth.json", "found.json")]
+    for path, value in zip(paths, objects):
+        path.write_text(json.dumps(value))
+    truth = quietly(OURS.COCO, paths[0])[0]
+    found = quietly(truth.loadRes, str(paths[1]))[0]
+    ours = run(OURS.COCOeval(truth, found, "keypoints"))
+    assert truth._dataset is None and found._dataset is None  # no objects were made
+    same_arrays(run(keypoint_evaluator(THEIRS, objects)).e.eval, ours.e.eval)
+
+
+def test_categories_that_are_pooled_in_the_corrected_convention():
+    objects = random_keypoints(8, classes=3)
+    strict = run(keypoint_evaluator(OURS, objects), useCats=0)
+    corrected = run(keypoint_evaluator(OURS, objects, convention="corrected"), useCats=0)
+    assert not any(len(values) for values in strict.e.ious.values())
+    assert strict.e.stats[0] == 0 and corrected.e.stats[0] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["annotations"][0].pop("num_keypoints"), r"annotations\[0\].num_keypoints \(id 1\) must be"),
+        (lambda d: d["annotations"][0].pop("keypoints"), r"annotations\[0\] must have keypoints"),
+        (lambda d: d["annotations"][0].pop("bbox"), r"annotations\[0\] must have bbox"),
+        (lambda d: d["annotations"][0].update(area=-1.0), r"annotations\[0\].area \(id 1\) must .* not neg"),
+        (lambda d: d["annotations"][0].update(keypoints=[1, 2, 2] * 16), r"annotations\[0\].keypoints must be 51"),
+        (lambda d: d["annotations"][0].update(bbox=[0, 0, 1, float("nan")]), r"annotations\[0\].bbox .* be finite"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_annotation(change, message):
+    dataset, results = random_keypoints(5)
+    change(dataset)
+    with pytest.raises(InputError, match=message):
+        run(keypoint_evaluator(OURS, (dataset, results)))
+
+
+def test_errors_in_results():
+    dataset, results = random_keypoints(5)
+    results[1] = {**results[1], "keypoints": [1, 2]}
+    with pytest.raises(InputError, match=r"\[1\].keypoints must be finite numbers, x, y and visib"):
+        run(keypoint_evaluator(OURS, (dataset, results)))
