@@ -183,12 +183,12 @@ def from_masks(masks: Any) -> Runs:
     sizes = np.empty((number, 2), np.int32)
     sizes[:] = check_sizes(np.array([[height, width]]))
     function = native.function("valor_cpu", "valor_masks_to_runs_cpu", "pqqqqqqppq")
-    return _collected(
+    return collected(
         sizes, lambda offsets, made: function(_address(masks), *masks.shape, *masks.strides, offsets, made,
                                               native.threads()))  # fmt: skip
 
 
-def _collected(sizes: NDArray[np.int32], make: Callable[[int, int], object]) -> Runs:
+def collected(sizes: NDArray[np.int32], make: Callable[[int, int], object]) -> Runs:
     """Runs of which nobody knows how many there are before ``make`` has made them."""
     offsets, made = np.empty(len(sizes) + 1, np.int64), np.empty(1, np.int64)
     make(_address(offsets), _address(made))
@@ -311,7 +311,7 @@ def merge(runs: Runs, groups: Any, intersect: bool = False) -> Runs:
             f" {kept.sizes[mask].tolist()}"
         )
     function = native.function("valor_cpu", "valor_merge_runs_cpu", "ppqqppq")
-    return _collected(
+    return collected(
         np.ascontiguousarray(kept.sizes[starts[:-1]]),
         lambda offsets, made: function(
             words, _address(starts), len(lengths), intersect, offsets, made, native.threads()

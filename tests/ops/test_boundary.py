@@ -1,0 +1,97 @@
+"""Boundaries of masks: equal to scipy's erosion, and to golden numbers of cv2 as boundary-iou-api calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.ndimage import binary_erosion
+
+from tests.fuzz import seeds
+from valor_gpu.errors import InputError
+from valor_gpu.ops._boundary_cpu import boundary_runs, distances
+from valor_gpu.ops._runs_cpu import from_masks, to_masks
+from valor_gpu.ops.runs import Runs
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "boundary_cv2.json").read_text())
+Array = NDArray[np.uint8]
+
+
+def boundary_of(masks: Array, ratio: float) -> Array:
+    """The definition."""
+    if masks.size == 0:
+        return masks
+    d = max(1, round(ratio * float(np.sqrt(masks.shape[1] ** 2 + masks.shape[2] ** 2))))
+    square = np.ones((1, 2 * d + 1, 2 * d + 1), bool)
+    return (masks.astype(bool) & ~binary_erosion(masks, square, border_value=0)).astype(np.uint8)
+
+
+def random_masks(seed: int, count: int, height: int, width: int) -> Array:
+    """Rectangles, noise, empty and full masks, holes of one pixel."""
+    rng = np.random.default_rng(seed)
+    out = np.zeros((count, height, width), np.uint8)
+    for k, mask in enumerate(out):
+        for _ in range(k % 4):
+            y, x = np.sort(rng.integers(0, height + 1, 2)), np.sort(rng.integers(0, width + 1, 2))
+            mask[y[0] : y[1], x[0] : x[1]] = 1
+        if k % 5 == 0:
+            mask[:] = 1
+        mask[rng.random(mask.shape) < (0, 0.002, 0.3)[k % 3]] ^= 1
+    return out
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (64, 9), (65, 130), (128, 3), (200, 70), (0, 4)])
+@pytest.mark.parametrize("ratio", [0.02, 0.1])
+def test_equal_to_the_definition(size: tuple[int, int], ratio: float) -> None:
+    masks = random_masks(sum(size), 12, *size)
+    got = boundary_runs(from_masks(masks), ratio)
+    expected = from_masks(boundary_of(masks, ratio))
+    for name in ("counts", "offsets", "sizes"):
+        assert np.array_equal(getattr(got, name), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_random_sizes_and_ratios(seed: int) -> None:
+    rng = np.random.default_rng([seed, 3])
+    masks = random_masks(seed, 10, *rng.integers(1, 150, 2).tolist())
+    ratio = float(rng.choice([0.0, 0.01, 0.02, 0.05, 0.3, 1.0]))
+    got = boundary_runs(from_masks(masks), ratio)
+    assert np.array_equal(to_masks(got), boundary_of(masks, ratio))
+
+
+def test_sizes_may_differ_and_runs_may_be_empty() -> None:
+    parts = [from_masks(random_masks(k, 3, *size)) for k, size in enumerate([(40, 30), (7, 90), (33, 64)])]
+    got = boundary_runs(Runs.join(parts))
+    assert got.counts.tolist() == [c for part in parts for c in boundary_runs(part).counts.tolist()]
+    # runs of length 0 between, and none at all
+    odd = Runs(np.array([6, 1, 0, 2, 2, 3, 2, 3, 6], np.int32), np.array([0, 9, 9]), np.full((2, 2), 5, np.int32))
+    assert boundary_runs(odd).counts.tolist() == [6, 3, 2, 1, 1, 1, 2, 3, 6, 25]
+
+
+def test_equal_to_cv2() -> None:
+    """Made once by cv2 5.0: ``m - erode(copyMakeBorder(m, 1, 1, 1, 1, BORDER_CONSTANT), ones(3, 3), iterations=d)``."""
+    for case in GOLDEN:
+        runs = from_masks(random_masks(case["seed"], case["count"], *case["size"]))
+        found = boundary_runs(runs, case["ratio"])
+        assert found.counts.tolist() == case["counts"] and found.offsets.tolist() == case["offsets"]
+
+
+def test_distances_round_as_python_does() -> None:
+    rng = np.random.default_rng(5)
+    sizes = np.concatenate([rng.integers(1, 3000, (500, 2)), [[30, 40], [90, 120], [3, 4], [150, 200]]])
+    for ratio in (0.02, 0.05, 0.01, 0.5):
+        expected = [max(1, round(ratio * float(np.sqrt(h**2 + w**2)))) for h, w in sizes.tolist()]
+        assert distances(sizes, ratio).tolist() == expected
+
+
+def test_bad_ratios_are_named() -> None:
+    runs = Runs.empty([[4, 4]])
+    for ratio in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match=r"ratio must be in \[0, 1\] but got"):
+            boundary_runs(runs, ratio)
+    with pytest.raises(InputError, match="ratio must be a number but got 'x'"):
+        boundary_runs(runs, "x")  # type: ignore[arg-type]
