@@ -1,0 +1,293 @@
+"""Pictures of images with what was detected, what was detected wrongly and what was missed. Needs the extra ``plot``.
+
+Colours are Okabe and Ito's for colour-blind readers, and outlines differ by dashes as well. Imports matplotlib only to
+draw.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_choice
+from valor_gpu.drawing import Texts
+from valor_gpu.errors import InputError
+from valor_gpu.report.files import write_file
+from valor_gpu.report.text import plural
+from valor_gpu.result import require_matplotlib
+
+if TYPE_CHECKING:
+    from valor_gpu.coco import COCO
+    from valor_gpu.coco.outcomes import Outcomes
+
+Pixels = NDArray[Any]
+
+
+class _Style(NamedTuple):
+    words: str
+    color: str
+    dashes: Any
+
+
+_STYLES = {
+    "FN": _Style("missed ground truth (FN)", "#0072B2", (0, (1.2, 1.2))),
+    "TP": _Style("correct detection (TP)", "#009E73", "solid"),
+    "FP": _Style("wrong detection (FP)", "#D55E00", (0, (5, 2))),
+}
+OUTCOMES = tuple(_STYLES)
+"""What an object can be, in the order in which objects are drawn."""
+
+_DPI, _LONG_SIDE, _NARROWEST = 100, 10.0, 5.6  # inches
+_MARGIN_TOP, _MARGIN_BOTTOM, _FONT_SIZE = 0.5, 0.4, 7.5
+_MOST_LABELS = 150  # placing more takes seconds, and nobody reads them
+_FADE = 0.35  # how far a photo goes towards white, so that colours stand out
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """An object to draw.
+
+    Attributes:
+        outcome: ``TP``, ``FP`` or ``FN``.
+        name: of its class.
+        box: x, y, width and height in pixels.
+        score: of a detection, None for a ground truth.
+        mask: bool ``[H, W]``; None: the box is drawn.
+    """
+
+    outcome: str
+    name: str
+    box: tuple[float, float, float, float]
+    score: float | None = None
+    mask: Pixels | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name, and the score of a detection."""
+        return self.name if self.score is None else f"{self.name} {self.score:.2f}"
+
+
+def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, masks: bool = False) -> list[Shape]:
+    """Returns the objects of an image that count.
+
+    Args:
+        outcomes: of an evaluation.
+        position: of the image, see :class:`valor_gpu.coco.outcomes.ImageErrors`.
+        ground_truth: gives the names of categories.
+        masks: draw masks; else boxes.
+    """
+    names = {category["id"]: str(category["name"]) for category in ground_truth.loadCats(ground_truth.getCatIds())}
+    found = []
+    sides = (outcomes.layout.detections, outcomes.layout.ground_truths)
+    codes = (outcomes.detections, outcomes.ground_truths)
+    for side, code, rows, wanted in zip(sides, codes, outcomes.rows_of(position), ({0: "TP", 1: "FP"}, {2: "FN"})):
+        chosen = [int(row) for row in rows if int(code[row]) in wanted]
+        drawn = _masks(side.columns, [side.row(row) for row in chosen]) if masks else [None] * len(chosen)
+        for row, mask in zip(chosen, drawn):
+            at = side.row(row)
+            x, y, w, h = (float(number) for number in side.columns.bbox[at])
+            score = None if 2 in wanted else float(side.columns.score[at])
+            category = int(side.columns.category_id[at])
+            name = names.get(category, str(category))
+            found.append(Shape(wanted[int(code[row])], name, (x, y, w, h), score, mask))
+    return found
+
+
+def _masks(annotations: Any, rows: list[int]) -> list[Pixels]:
+    from valor_gpu.inputs.coco_masks import read_masks
+    from valor_gpu.ops._runs_cpu import to_masks
+
+    runs = read_masks(annotations, np.array(rows, np.int64))
+    return [to_masks(runs.take([i]))[0].astype(bool) for i in range(len(rows))]
+
+
+def draw_overlay(
+    path: Path, size: tuple[int, int], shapes: Sequence[Shape], headline: str, photo: Path | Pixels | None = None
+) -> None:
+    """Draws the objects of an image into a picture file, without a display and without touching pyplot.
+
+    Args:
+        path: of the file; its suffix is the format.
+        size: height and width of the image, pixels.
+        shapes: the objects; masks have this size.
+        headline: which image it is.
+        photo: the image itself, a file or ``[H, W]``, ``[H, W, 3]`` or ``[H, W, 4]``, to draw on; else a plain canvas.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: a size, an outcome, a mask or a photo that does not fit.
+    """
+    require_matplotlib("pictures of images")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    height, width = size
+    if min(size) < 1:
+        raise InputError(f"size must be at least 1 x 1 but got {height} x {width}")
+    for shape in shapes:
+        check_choice("outcome", shape.outcome, OUTCOMES)
+        if shape.mask is not None and shape.mask.shape != (height, width):
+            raise InputError(f"mask must have shape [{height}, {width}] but got {list(shape.mask.shape)}")
+    canvas = _photo(photo, size)
+    scale = _LONG_SIDE / max(size)
+    wide, high = max(width * scale, _NARROWEST), max(height * scale, 0.5)
+    figure = Figure(figsize=(wide, high + _MARGIN_TOP + _MARGIN_BOTTOM), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    total = figure.get_figheight()
+    axes = figure.add_axes((0.0, _MARGIN_BOTTOM / total, 1.0, high / total))
+    axes.set(xlim=(0, width), ylim=(height, 0), xticks=[], yticks=[], aspect="equal")
+    axes.set_facecolor("0.97")
+    ordered = sorted(shapes, key=_order)
+    _draw_fills(axes, ordered, canvas, size)
+    for shape in ordered:
+        _draw_outline(axes, shape)
+    left = _draw_labels(figure, axes, ordered)
+    _draw_frame(figure, ordered, headline, left)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=_DPI, format=path.suffix[1:].lower(), facecolor="white")
+    write_file(path, content.getvalue())
+
+
+def _order(shape: Shape) -> tuple[float, int]:
+    """Large ones first, so that small ones stay visible."""
+    return -shape.box[2] * shape.box[3], OUTCOMES.index(shape.outcome)
+
+
+def _photo(photo: Path | Pixels | None, size: tuple[int, int]) -> Pixels | None:
+    """The photo as float ``[H, W, 3]`` from 0 to 1, lightened."""
+    if photo is None:
+        return None
+    if isinstance(photo, Path):
+        from matplotlib.image import imread
+
+        pixels, name = np.asarray(imread(photo)), str(photo)
+    else:
+        pixels, name = np.asarray(photo), "photo"
+    if pixels.shape[:2] != size or pixels.ndim not in (2, 3):
+        raise InputError(f"{name} must be {size[0]} pixels high and {size[1]} wide but has shape {list(pixels.shape)}")
+    bright = pixels / (255.0 if pixels.dtype.kind in "iu" else 1.0)
+    color = np.repeat(bright[..., None], 3, 2) if bright.ndim == 2 else bright[..., :3]
+    return np.asarray(color + (1 - color) * _FADE)
+
+
+def _rgb(color: str) -> Pixels:
+    return np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
+
+
+def _draw_fills(axes: Any, shapes: Sequence[Shape], canvas: Pixels | None, size: tuple[int, int]) -> None:
+    """The photo, and masks tinted in their colours over it; where masks overlap the colours mix."""
+    if canvas is None and not any(shape.mask is not None for shape in shapes):
+        return
+    image = np.full((*size, 3), 0.97) if canvas is None else canvas.copy()
+    for shape in shapes:
+        if shape.mask is not None:
+            tint = 0.35 if shape.mask.mean() < 0.1 else 0.2  # large ones lie under many others
+            image[shape.mask] += (_rgb(_STYLES[shape.outcome].color) - image[shape.mask]) * tint
+    axes.imshow(np.clip(image, 0, 1), extent=(0, size[1], size[0], 0), interpolation="nearest")
+
+
+def _draw_outline(axes: Any, shape: Shape) -> None:
+    from matplotlib.patches import Rectangle
+
+    style = _STYLES[shape.outcome]
+    if shape.mask is None or not shape.mask.any():
+        x, y, w, h = shape.box
+        for color, dashes, line in (("white", "solid", 2.8), (style.color, style.dashes, 1.6)):
+            outline = Rectangle((x, y), w, h, fill=False, edgecolor=color, linestyle=dashes, linewidth=line, zorder=3)
+            axes.add_patch(outline)
+        return
+    rows, columns = (np.flatnonzero(shape.mask.any(axis)) for axis in (1, 0))
+    top, left = int(rows[0]), int(columns[0])
+    part = np.pad(shape.mask[top : rows[-1] + 1, left : columns[-1] + 1].astype(float), 1)
+    down, across = (np.arange(n) + start - 0.5 for n, start in zip(part.shape, (top, left)))
+    axes.contour(across, down, part, [0.5], colors=style.color, linestyles=[style.dashes], linewidths=1.4, zorder=3)
+
+
+def _draw_labels(figure: Any, axes: Any, shapes: Sequence[Shape]) -> int:
+    """Writes the names where they hide one another least; returns how many found no place."""
+    from matplotlib.transforms import Bbox
+
+    chosen = sorted(shapes, key=lambda shape: -1.0 if shape.score is None else -shape.score)[:_MOST_LABELS]
+    texts = Texts.of([shape.label for shape in chosen], limit=28)
+    renderer = figure.canvas.get_renderer()
+    frame = axes.get_window_extent(renderer)
+    taken: list[Any] = []
+    left_out = len(shapes) - len(chosen)
+    for shape, words in zip(chosen, texts.texts):
+        style = _STYLES[shape.outcome]
+        label = axes.text(
+            0, 0, words, fontsize=_FONT_SIZE, color="white", va="bottom", ha="left", zorder=5, **texts.font,
+            bbox={"facecolor": style.color, "edgecolor": "white", "linewidth": 0.5, "pad": 1.2},
+        )  # fmt: skip
+        extent = label.get_window_extent(renderer)
+        pad = 1.2 * _DPI / 72 + 1
+        wide, high = extent.width + 2 * pad, extent.height + 2 * pad
+        corners = axes.transData.transform(_anchors(shape))
+        place = _place(corners, wide, high, frame, taken)
+        if place is None:
+            label.remove()
+            left_out += 1
+            continue
+        taken.append(Bbox.from_bounds(place[0], place[1], wide, high))
+        label.set_position(axes.transData.inverted().transform((place[0] + pad, place[1] + pad)))
+    return left_out
+
+
+def _anchors(shape: Shape) -> Pixels:
+    """Two corners of the box, and the middle of the top of what is drawn, ``[3, 2]``."""
+    x, y, w, h = shape.box
+    middle, top = x + w / 2, y
+    if shape.mask is not None and shape.mask.any():
+        top = int(shape.mask.any(1).argmax())
+        middle = float(np.median(np.flatnonzero(shape.mask[int(top)]))) + 0.5
+    return np.array([[x, y], [x + w, y + h], [middle, top]])
+
+
+def _place(anchors: Pixels, wide: float, high: float, frame: Any, taken: Sequence[Any]) -> tuple[float, float] | None:
+    """Lower left corner of a free place for a label: above, inside or below its box, or else further inside."""
+    for column, row in _candidates(anchors, wide, high):
+        x, y = min(max(column, frame.x0), frame.x1 - wide), min(max(row, frame.y0), frame.y1 - high)
+        if not any(x < t.x1 and t.x0 < x + wide and y < t.y1 and t.y0 < y + high for t in taken):
+            return x, y
+    return None
+
+
+def _candidates(anchors: Pixels, wide: float, high: float) -> Iterator[tuple[float, float]]:
+    (x0, y1), (x1, y0), (middle, top) = anchors
+    columns = (x0, x1 - wide, (x0 + x1 - wide) / 2)
+    yield (x0 if middle == (x0 + x1) / 2 else middle - wide / 2), top
+    inside = [(x, y) for y in (y1 - high, *np.arange(y1 - 2 * high, y0, -high)[:12]) for x in columns]
+    outside = [(x, y) for y in (y1, y0 - high) for x in columns]
+    outside += [(x, y1 - high) for x in (x1, x0 - wide)]
+    small = x1 - x0 < wide + high or y1 - y0 < 3 * high  # a label inside would hide it
+    yield from outside + inside if small else inside[:3] + outside + inside[3:]
+    yield from ((x, y) for y in (y1 + high, y0 - 2 * high, y0, top - high) for x in columns)
+
+
+def _draw_frame(figure: Any, shapes: Sequence[Shape], headline: str, left_out: int) -> None:
+    """Headline above, legend with counts below."""
+    from matplotlib.lines import Line2D
+
+    shown = Texts.of([headline], limit=110, numbered=False)
+    high = figure.get_figheight()
+    figure.text(0.01, 1 - 0.27 / high, shown.texts[0], fontsize="large", va="center", **shown.font)
+    handles = []
+    for outcome in ("TP", "FP", "FN"):
+        style, count = _STYLES[outcome], sum(shape.outcome == outcome for shape in shapes)
+        words = f"{style.words}: {count}"
+        handles.append(Line2D([], [], color=style.color, linestyle=style.dashes, linewidth=2, label=words))
+    figure.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0.0, 0.0), ncols=3, frameon=False, fontsize="small",
+        handlelength=2.6, columnspacing=1.4,
+    )  # fmt: skip
+    if left_out:
+        figure.text(
+            0.99, 0.2 / high, f"{plural(left_out, 'label')} without room", fontsize="small", ha="right", va="center",
+            color="0.35",
+        )  # fmt: skip
