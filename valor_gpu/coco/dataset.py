@@ -7,14 +7,14 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.coco import mask
+from valor_gpu._frozen import frozen
 from valor_gpu.coco.load_results import (
     Object,
     SourceFile,
@@ -34,7 +34,7 @@ from valor_gpu.inputs.coco import Dataset, columns_from_dataset, read_ground_tru
 Ids = Iterable[Any] | int | str
 
 
-@dataclass(frozen=True)
+@frozen
 class _Results:
     """What the objects of a results set are made from: its ground truth, and the file, list or (None) columns."""
 
@@ -282,12 +282,16 @@ class COCO:
         segmentation = ann["segmentation"]
         if isinstance(segmentation, dict) and isinstance(segmentation["counts"], (str, bytes)):
             return segmentation
+        from valor_gpu.coco import mask  # here, since boxes need none of it
+
         image = self.imgs[ann["image_id"]]
         runs = mask.frPyObjects(segmentation, image["height"], image["width"])
         return mask.merge(runs) if isinstance(segmentation, list) else runs
 
     def annToMask(self, ann: Object) -> NDArray[np.uint8]:
         """The mask of an annotation, uint8 ``[height, width]``."""
+        from valor_gpu.coco import mask
+
         bits: NDArray[np.uint8] = mask.decode(self.annToRLE(ann))
         return bits
 
