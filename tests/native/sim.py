@@ -23,7 +23,8 @@ CSRC = ROOT / "csrc"
 CACHE = ROOT / "build" / "native_tests"
 COMPILER = os.environ.get("CXX", "c++")
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
-COMMON = ["-g", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", *WARNINGS]
+# -g1 has the lines of a report; all that -g has would take a third longer to compile with sanitizers.
+COMMON = ["-g1", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", *WARNINGS]
 SANITIZE = ["-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 SIMULATE = ["-include", str(CSRC / "sim" / "cuda_sim.h"), "-I", str(CSRC / "cuda"), "-x", "c++"]
 
