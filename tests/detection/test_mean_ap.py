@@ -462,7 +462,7 @@ def test_bad_input_is_named_and_changes_nothing(name: str) -> None:
 
 CONSTRUCTOR = {
     "box_format": (dict(box_format="yxyx"), "box_format must be one of"),
-    "iou_type": (dict(iou_type="segm"), "iou_type must be one of 'bbox', 'rotated' but got 'segm'"),
+    "iou_type": (dict(iou_type="mask"), "iou_type must be one of 'bbox', 'segm', .* but got 'mask'"),
     "iou_thresholds": (dict(iou_thresholds=[]), "iou_thresholds must hold at least one finite number"),
     "rec_thresholds": (dict(rec_thresholds=0.5), "rec_thresholds must be list"),
     "max_detection_thresholds": (dict(max_detection_thresholds=[0, 1]), "must hold at least one positive int"),

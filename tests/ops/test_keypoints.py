@@ -130,7 +130,7 @@ def test_pairs_are_the_similarities_that_reach_the_threshold() -> None:
 )
 def test_bad_arguments(change: dict[str, Any], message: str) -> None:
     rows = np.ones((1, 2, 3))
-    given = {
+    given: dict[str, Any] = {
         "keypoints": rows,
         "gt_keypoints": rows,
         "gt_boxes": np.ones((1, 4)),

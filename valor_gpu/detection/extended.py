@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from valor_gpu.detection.geometry import Geometry
+from valor_gpu.detection.geometry import Boxes
 from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_detections, real_rows
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
-from valor_gpu.state import check_rows, joined
+from valor_gpu.state import check_elements, check_rows, joined
 
 Cell = tuple[int, int]
+Overlaps = Callable[[int, Tensor, Tensor], Tensor]
+"""Similarities ``[D, G]`` of an image, by its place of arrival, rows of detections and of ground truths."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,81 @@ class ExtendedRecords(DetectionRecords):
         return DetectionRecords(self.class_detections, self.ground_truths, self.images)
 
 
-def no_records(rule: MatchRule, kept: Geometry | None, rematched: bool) -> DetectionRecords:
+@dataclass(frozen=True)
+class JointRecords(DetectionRecords):
+    """Records of T geometries side by side: a row holds that of one geometry after that of another.
+
+    Attributes:
+        ious: float64 ``[P, T]``, similarities of all pairs of an image, where asked for.
+        class_detections: uint8 ``[D, T * (13 + 2B)]``, the records of matching class by class, where asked for.
+    """
+
+    ious: Tensor = joined()
+    class_detections: Tensor = joined()
+
+    @classmethod
+    def of_parts(
+        cls, parts: Sequence[Matched], ious: Sequence[list[Tensor]], by_class: Sequence[Matched]
+    ) -> JointRecords:
+        """The state of one batch.
+
+        Args:
+            parts: what matching left, one for each geometry.
+            ious: of each geometry the similarities ``[D_i, G_i]`` of each image, or none.
+            by_class: what matching class by class left, one for each geometry, or none.
+        """
+        joint = [torch.cat([getattr(m, name) for m in parts], 1) for name in ("detections", "ground_truths", "images")]
+        whole = parts[0].detections
+        none = torch.empty((0, len(parts)), dtype=torch.float64, device=whole.device)
+        flat = [torch.cat([table.reshape(-1) for table in tables]) for tables in ious]
+        pairs = torch.stack([values.to(whole.device) for values in flat], 1) if ious else none
+        rows = torch.cat([m.detections if by_class else m.detections[:0] for m in by_class or parts], 1)
+        return cls(joint[0], joint[1], joint[2], pairs, rows)
+
+    def part(self, index: int, number: int) -> PartRecords:
+        """The records of geometry ``index`` of ``number``."""
+        columns = (table.chunk(number, 1)[index].contiguous() for table in self.tensors().values())
+        return PartRecords(*columns)
+
+    def check(self, rule: RecordChoices) -> None:
+        """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        parts = [self.part(index, rule.parts) for index in range(rule.parts)]
+        for part in parts:
+            part.check(rule)
+            same = (part.images[:, 4:6] == parts[0].images[:, 4:6]).all(1)
+            check_elements("images", self.images, same, "count the same rows for every geometry")
+
+
+@dataclass(frozen=True)
+class PartRecords(DetectionRecords):
+    """What :class:`JointRecords` has of one geometry: ``ious`` float64 ``[P, 1]``."""
+
+    ious: Tensor = joined()
+    class_detections: Tensor = joined()
+
+    def check(self, rule: RecordChoices) -> None:
+        """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
+        super().check(rule)
+        pairs = int((self.images[:, 4] * self.images[:, 5]).sum())
+        check_rows("ious", self.ious, pairs * rule.boxes, "images")
+        check_elements("ious", self.ious, self.ious.isfinite(), "be finite")
+        check_rows("class_detections", self.class_detections, len(self.detections) * rule.rematched, "detections")
+        check_detections("class_detections", self.class_detections, rule.rule)
+
+    def by_class(self) -> DetectionRecords:
+        """The records of matching class by class."""
+        return DetectionRecords(self.class_detections, self.ground_truths, self.images)
+
+
+def no_joint_records(rule: MatchRule, number: int) -> JointRecords:
+    """The state of ``number`` geometries without data."""
+    plain = DetectionRecords.none(rule)
+    tables = {name: table.repeat(1, number) for name, table in plain.tensors().items()}
+    ious = torch.empty((0, number), dtype=torch.float64)
+    return JointRecords(**tables, ious=ious, class_detections=tables["detections"])
+
+
+def no_records(rule: MatchRule, kept: Boxes | None, rematched: bool) -> DetectionRecords:
     """The state without data.
 
     Args:
@@ -69,7 +146,7 @@ def no_records(rule: MatchRule, kept: Geometry | None, rematched: bool) -> Detec
 
 
 def batch_records(
-    matched: Matched, batch: MatchBatch, kept: Geometry | None, rematched: Matched | None
+    matched: Matched, batch: MatchBatch, kept: Boxes | None, rematched: Matched | None
 ) -> DetectionRecords:
     """The state of one batch, of the kind that :func:`no_records` gives for the same choices."""
     plain = DetectionRecords.of(matched)
@@ -88,14 +165,38 @@ def batch_records(
     return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)
 
 
+def box_overlaps(records: ExtendedRecords, geometry: Boxes) -> Overlaps:
+    """Similarities of rows of ``records``, from the boxes there."""
+
+    def overlaps(image: int, rows: Tensor, gt_rows: Tensor) -> Tensor:
+        gt_boxes = records.gt_boxes[gt_rows]
+        return geometry.iou(records.boxes[rows], gt_boxes[:, :-1].contiguous(), gt_boxes[:, -1] != 0)
+
+    return overlaps
+
+
+def kept_overlaps(records: PartRecords) -> Overlaps:
+    """Similarities of rows of ``records``, as they were computed by ``update``."""
+    sizes = records.images[:, 4:6]
+    first = torch.nn.functional.pad(sizes.cumsum(0), (0, 0, 1, 0)).tolist()
+    tables: list[Tensor] = list(records.ious[:, 0].split(sizes.prod(1).tolist()))
+
+    def overlaps(image: int, rows: Tensor, gt_rows: Tensor) -> Tensor:
+        (row, gt_row), (end, gt_end) = first[image], first[image + 1]
+        table: Tensor = tables[image].reshape(end - row, gt_end - gt_row)[rows - row]
+        return table[:, gt_rows - gt_row]
+
+    return overlaps
+
+
 def cell_ious(
-    records: ExtendedRecords, geometry: Geometry, labels: list[int], limit: int, agnostic: bool
+    records: DetectionRecords, overlaps: Overlaps, labels: list[int], limit: int, agnostic: bool
 ) -> dict[Cell, Tensor | list[int]]:
     """IoU of the detections and ground truths of every (image, label) cell, as ``COCOeval.ious`` holds them.
 
     Args:
-        records: with boxes.
-        geometry: of the boxes.
+        records: of one geometry.
+        overlaps: the similarities of their rows.
         labels: ascending labels.
         limit: detections kept a cell, by descending score.
         agnostic: one cell per image, named by label 0.
@@ -106,6 +207,7 @@ def cell_ious(
     real = records.detections[:, 12] != PADDING_BUCKET
     dt_labels, gt_labels = detection_labels(records.detections), ground_truth_labels(records.ground_truths)
     scores = detection_scores(records.detections)
+    every, every_gt = (torch.arange(len(labels), device=real.device) for labels in (dt_labels, gt_labels))
     out: dict[Cell, Tensor | list[int]] = {}
     dt_start = gt_start = 0
     for position, (key, has_id, _, _, dt_count, gt_count, *_) in enumerate(records.images.tolist()):
@@ -115,7 +217,6 @@ def cell_ious(
             dt_mask = real[dt_rows] if agnostic else real[dt_rows] & (dt_labels[dt_rows] == label)
             gt_mask = slice(None) if agnostic else gt_labels[gt_rows] == label
             order = torch.sort(scores[dt_rows][dt_mask], descending=True, stable=True).indices[:limit]
-            boxes, gt_boxes = records.boxes[dt_rows][dt_mask][order], records.gt_boxes[gt_rows][gt_mask]
-            iou = geometry.iou(boxes, gt_boxes[:, :-1].contiguous(), gt_boxes[:, -1] != 0)
+            iou = overlaps(position, every[dt_rows][dt_mask][order], every_gt[gt_rows][gt_mask])
             out[key if has_id else position, label] = iou.float() if iou.numel() else []
     return out

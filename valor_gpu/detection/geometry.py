@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,39 +10,56 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.detection.masks import MaskRows, assign_stored, with_mask_areas
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
+from valor_gpu.inputs.keypoints import keypoint_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
+from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
 from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou, to_xywh
+from valor_gpu.ops.keypoints import keypoint_pairs, keypoint_similarity
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.rotated import checked_format, in_degrees, pairwise_iou, rotated_pairs
 
+IOU_TYPES = ("bbox", "segm", "rotated", "keypoints")
+TOGETHER = ("bbox", "segm")
+"""Those that one metric computes together."""
+
+_MASKS = {"segm": MaskRows()}
+
 
 class Geometry(Protocol):
-    """A kind of boxes.
-
-    Attributes:
-        width: numbers per box that an extended summary keeps.
-    """
+    """What decides how similar a detection and a ground truth are."""
 
     @property
     def width(self) -> int:
-        """Numbers per box that an extended summary keeps."""
+        """Numbers per box that an extended summary keeps; 0 where it keeps similarities instead."""
 
-    def read(self, preds: Any, target: Any) -> MatchBatch:
-        """The batch of what a user gives to ``update``."""
+    def read(self, preds: Any, target: Any) -> tuple[MatchBatch, Any]:
+        """The batch of what a user gives to ``update``, and what :meth:`match` needs beside it."""
 
-    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:
+    def match(self, batch: MatchBatch, shapes: Any, rule: MatchRule, error: Tensor | None) -> Matched:
         """The records of a batch; on a GPU the error code ``error``, if given, is lowered to the first error."""
+
+
+class Boxes(Geometry, Protocol):
+    """A geometry whose rows an extended summary keeps."""
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:
         """float64 ``[N, width]`` of the boxes of all images, whose format has ``code``."""
 
     def iou(self, boxes: Tensor, gt_boxes: Tensor, crowd: Tensor) -> Tensor:
         """float64 ``[D, G]`` of boxes as kept."""
+
+
+class Shapes(Geometry, Protocol):
+    """A geometry whose similarities an extended summary keeps."""
+
+    def ious(self, batch: MatchBatch, shapes: Any) -> list[Tensor]:
+        """float64 ``[D_i, G_i]`` of each image."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +69,11 @@ class UprightBoxes:
     box_format: str
     width: int = 4
 
-    def read(self, preds: Any, target: Any) -> MatchBatch:
+    def read(self, preds: Any, target: Any) -> tuple[MatchBatch, None]:
         """See :class:`Geometry`; likewise below."""
-        return detection_batch(preds, target, self.box_format)
+        return detection_batch(preds, target, self.box_format), None
 
-    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+    def match(self, batch: MatchBatch, shapes: None, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
         return assign(batch, rule, error)
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
@@ -64,6 +81,13 @@ class UprightBoxes:
 
     def iou(self, boxes: Tensor, gt_boxes: Tensor, crowd: Tensor) -> Tensor:  # noqa: D102
         return box_iou(boxes, gt_boxes, box_format="xywh", crowd=crowd)
+
+    def ious(self, batch: MatchBatch, shapes: None) -> list[Tensor]:  # noqa: D102
+        boxes, gt_boxes = (self.kept(b, c) for b, c in (
+            (batch.boxes, batch.box_format), (batch.gt_boxes, batch.gt_box_format),
+        ))  # fmt: skip
+        sides = zip(boxes.split(batch.lengths[0].tolist()), gt_boxes.split(batch.lengths[1].tolist()))
+        return [self.iou(*side, crowd) for side, crowd in zip(sides, crowd_flags(batch))]
 
 
 @dataclass(frozen=True)
@@ -77,13 +101,11 @@ class RotatedBoxes:
         """See :class:`Geometry`; likewise below."""
         return 8 if self.code == CORNERS else 5
 
-    def read(self, preds: Any, target: Any) -> MatchBatch:  # noqa: D102
-        return rotated_batch(preds, target, self.code)
+    def read(self, preds: Any, target: Any) -> tuple[MatchBatch, None]:  # noqa: D102
+        return rotated_batch(preds, target, self.code), None
 
-    def match(self, batch: MatchBatch, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
-        stored, found = rotated_pairs(batch, rule)
-        matched = assign(stored, rule, found if found.is_cuda else None)
-        return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, found)))
+    def match(self, batch: MatchBatch, shapes: None, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+        return assign_stored(*rotated_pairs(batch, rule), rule, error)
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
         return in_degrees(torch.cat([t.reshape(-1, self.width) for t in boxes]).double(), code)
@@ -92,24 +114,128 @@ class RotatedBoxes:
         return pairwise_iou(boxes, gt_boxes, crowd, CHECKED_CORNERS if self.code == CORNERS else DEGREES)
 
 
-def choose_geometry(iou_type: tuple[str, ...], box_format: str, angle_unit: str, angle_direction: str) -> Geometry:
-    """The kind of boxes that the arguments of a metric name; raises :class:`InputError` where they name none."""
-    if iou_type not in (("bbox",), ("rotated",)):
-        given = iou_type[0] if len(iou_type) == 1 else list(iou_type)
-        raise InputError(f"iou_type must be one of 'bbox', 'rotated' but got {given!r}")
-    rotated = iou_type == ("rotated",)
+@dataclass(frozen=True)
+class KeypointRows:
+    """Keypoints of persons or other objects, compared by object keypoint similarity."""
+
+    sigmas: tuple[float, ...]
+    box_format: str
+    width: int = 0
+
+    def read(self, preds: Any, target: Any) -> tuple[MatchBatch, Keypoints]:
+        """See :class:`Geometry`; likewise below."""
+        return keypoint_batch(preds, target, self.sigmas, self.box_format)
+
+    def match(self, batch: MatchBatch, shapes: Keypoints, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+        return assign_stored(*keypoint_pairs(batch, shapes, rule), rule, error)
+
+    def ious(self, batch: MatchBatch, shapes: Keypoints) -> list[Tensor]:  # noqa: D102
+        sizes, gt_sizes = batch.lengths.tolist()
+        gts = (shapes.gt_points, shapes.gt_areas, shapes.gt_boxes)
+        parts = [[None] * len(sizes) if t is None else t.split(gt_sizes) for t in gts]
+        return [
+            keypoint_similarity(points, gt_points, areas, sigmas=self.sigmas, gt_boxes=boxes)
+            for points, gt_points, areas, boxes in zip(shapes.points.split(sizes), *parts)
+        ]
+
+
+def crowd_flags(batch: MatchBatch) -> list[Tensor]:
+    """Bool ``[G_i]`` of each image: which ground truths are crowds."""
+    sizes = batch.lengths[1].tolist()
+    if not batch.gt_flags:
+        device = batch.labels[0].device if batch.labels else torch.device("cpu")
+        return [torch.zeros(size, dtype=torch.bool, device=device) for size in sizes]
+    return list(torch.cat([t.reshape(-1) for t in batch.gt_flags]).bool().split(sizes))
+
+
+@dataclass(frozen=True)
+class GeometryChoices:
+    """The arguments of a metric that name its geometries.
+
+    Attributes:
+        iou_type: one or more of ``bbox``, ``segm`` and ``boundary``, or one of ``rotated`` and ``keypoints``.
+        box_format: a format of boxes.
+        angle_unit: of rotated boxes.
+        angle_direction: of rotated boxes.
+        sigmas: of keypoints.
+    """
+
+    iou_type: tuple[str, ...]
+    box_format: str
+    angle_unit: str
+    angle_direction: str
+    sigmas: Sequence[float] | None
+
+
+def choose_geometries(choices: GeometryChoices) -> dict[str, Geometry]:
+    """The geometries that the arguments of a metric name; raises :class:`InputError` where they name none."""
+    names = choices.iou_type
+    for name in names:
+        check_choice("iou_type", name, IOU_TYPES)
+    if not names or len(set(names)) < len(names) or (len(names) > 1 and not set(names) <= set(TOGETHER)):
+        raise InputError(f"iou_type must be one name, or different ones of {TOGETHER}, but got {list(names)}")
+    return {name: _geometry(name, choices) for name in names}
+
+
+def read_all(geometries: Mapping[str, Geometry], preds: Any, target: Any) -> tuple[MatchBatch, list[Any]]:
+    """The batch of what a user gives to ``update``, and what each geometry needs beside it; masks are read once."""
+    first = geometries.get("bbox") or next(iter(geometries.values()))
+    batch, own = first.read(preds, target)
+    masks = own if isinstance(first, MaskRows) else None
+    shapes = []
+    for kind in geometries.values():
+        if isinstance(kind, MaskRows) and masks is None:
+            batch = batch.without_gaps(torch.from_numpy)
+            masks = kind.beside(preds, target, batch)
+        shapes.append(masks if isinstance(kind, MaskRows) else own)
+    return batch, shapes
+
+
+def match_all(
+    geometries: Mapping[str, Geometry], batch: MatchBatch, shapes: Sequence[Any], rule: MatchRule, error: Tensor | None
+) -> list[Matched]:
+    """The records of each geometry; with masks, areas of ground truths are those of masks for boxes too."""
+    found: dict[str, Matched] = {}
+    for (name, kind), own in zip(geometries.items(), shapes):
+        if isinstance(kind, MaskRows):
+            stored, problem = kind.pairs(batch, own, rule)
+            found[name] = assign_stored(stored, problem, rule, error)
+            if "bbox" in geometries:
+                areas = torch.cat([t.reshape(-1) for t in stored.gt_own_areas])
+    for (name, kind), own in zip(geometries.items(), shapes):
+        if name not in found:
+            given = with_mask_areas(batch, areas) if found else batch
+            found[name] = kind.match(given, own, rule, error)
+    return [found[name] for name in geometries]
+
+
+def _geometry(name: str, choices: GeometryChoices) -> Geometry:
+    code = _box_code(name, choices)
+    if choices.sigmas is not None and name != "keypoints":
+        raise InputError(f"sigmas must be None but got {choices.sigmas!r}: only iou_type='keypoints' has keypoints")
+    if name == "keypoints":
+        given = COCO_SIGMAS if choices.sigmas is None else choices.sigmas
+        return KeypointRows(check_sigmas(given), choices.box_format)
+    if name in _MASKS:
+        return _MASKS[name]
+    return RotatedBoxes(code) if name == "rotated" else UprightBoxes(choices.box_format)
+
+
+def _box_code(name: str, choices: GeometryChoices) -> int:
+    """The code of rotated boxes, else 0; raises :class:`InputError` for box formats and angles that do not fit."""
+    box_format, rotated = choices.box_format, name == "rotated"
     formats = {"bbox": BOX_FORMATS, "rotated": ROTATED_FORMATS}
     for kind, others in formats.items():
-        if kind != iou_type[0] and box_format in others:
-            names = ", ".join(map(repr, formats[iou_type[0]]))
-            raise InputError(f"box_format must be one of {names} but got {box_format!r}: that needs iou_type={kind!r}")
+        if (kind == "rotated") != rotated and box_format in others:
+            allowed = ", ".join(map(repr, formats["rotated" if rotated else "bbox"]))
+            raise InputError(
+                f"box_format must be one of {allowed} but got {box_format!r}: that needs iou_type={kind!r}"
+            )
     if rotated:
-        code = checked_format(box_format, angle_unit, angle_direction)
-    else:
-        check_choice("box_format", box_format, BOX_FORMATS)
-    usual = {"angle_unit": (angle_unit, "degrees"), "angle_direction": (angle_direction, "counterclockwise")}
-    for name, (value, default) in usual.items():
-        if value != default and not rotated:
-            raise InputError(f"{name} must be {default!r} but got {value!r}: only iou_type='rotated' with"
+        return checked_format(box_format, choices.angle_unit, choices.angle_direction)
+    check_choice("box_format", box_format, BOX_FORMATS)
+    for key, usual in (("angle_unit", "degrees"), ("angle_direction", "counterclockwise")):
+        if (value := getattr(choices, key)) != usual:
+            raise InputError(f"{key} must be {usual!r} but got {value!r}: only iou_type='rotated' with"
                              f" box_format='cxcywha' has angles")  # fmt: skip
-    return RotatedBoxes(code) if rotated else UprightBoxes(box_format)
+    return 0

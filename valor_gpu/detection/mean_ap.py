@@ -1,10 +1,10 @@
-"""COCO mean average precision and recall of boxes (Lin et al. 2014; pycocotools ``COCOeval``)."""
+"""COCO mean average precision and recall (Lin et al. 2014; pycocotools ``COCOeval``) of boxes, masks and keypoints."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,8 +12,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
-from valor_gpu.detection.extended import ExtendedRecords, batch_records, cell_ious, no_records
-from valor_gpu.detection.geometry import Geometry, choose_geometry
+from valor_gpu.detection.extended import (
+    ExtendedRecords,
+    JointRecords,
+    Overlaps,
+    PartRecords,
+    batch_records,
+    box_overlaps,
+    cell_ious,
+    kept_overlaps,
+    no_joint_records,
+    no_records,
+)
+from valor_gpu.detection.geometry import (
+    Boxes,
+    GeometryChoices,
+    KeypointRows,
+    Shapes,
+    choose_geometries,
+    match_all,
+    read_all,
+)
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.errors import InputError
@@ -21,7 +40,7 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, MatchRule
+from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
@@ -34,27 +53,32 @@ _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 
 
 class MeanAveragePrecision(Metric[DetectionRecords]):
-    """Computes mean average precision and recall of boxes: torchmetrics' interface, pycocotools' numbers.
+    """Computes mean average precision and recall: torchmetrics' interface, pycocotools' numbers.
 
     ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 64 per
-    image, never boxes. Detections are ranked by (score, image key, index in the image), the key being
-    ``target[i]["image_id"]`` or, without one, a hash of the image's own boxes: no batch size, batch order or world size
-    changes a bit, and with ids the numbers are bit-identical to pycocotools. IoU thresholds and recall grid are numpy's
-    float64 ``linspace``, where torchmetrics has float32 values that move AP by about 3e-4 on sets of the size of COCO,
-    and by 0.01 or more on small ones.
+    image, for each ``iou_type``, never boxes or masks. Detections are ranked by (score, image key, index in the image),
+    the key being ``target[i]["image_id"]`` or, without one, a hash of the image's own rows: no batch size, batch order
+    or world size changes a bit, and with ids the numbers are bit-identical to pycocotools. IoU thresholds and recall
+    grid are numpy's float64 ``linspace``, where torchmetrics has float32 values that move AP by about 3e-4 on sets of
+    the size of COCO, and by 0.01 or more on small ones.
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
             width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
-        iou_type: ``bbox``, or ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`; each has box formats of
-            its own.
+        iou_type: ``bbox``; ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`, with box formats of its
+            own; ``segm`` for masks; ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with COCO's choices
+            for persons: no small area. Several of ``bbox`` and ``segm`` together give numbers with the prefixes
+            ``bbox_`` and ``segm_``, both with areas of masks where ``target`` has no ``area``, as in torchmetrics.
         iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
         rec_thresholds: recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
-        max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100.
+        max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100,
+            for keypoints 20.
         class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
-        extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes.
+        extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes, or of masks
+            and keypoints the similarities: 8 bytes for each pair of an image, and for masks work on the CPU.
         average: ``macro`` averages over classes, ``micro`` pools them.
         backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
+        sigmas: of K keypoints, numbers above 0; default COCO's 17.
         tie_order: how equal scores rank: ``image``, by the image key as above, or ``arrival``, by the order of images
             as in torchmetrics.
         angle_unit: ``degrees`` or ``radians``, of ``cxcywha``. A torchvision tv_tensor in format ``CXCYWHR`` is read in
@@ -100,6 +124,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         average: str = "macro",
         backend: str = "pycocotools",
         *,
+        sigmas: Sequence[float] | None = None,
         tie_order: str = "image",
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
@@ -107,7 +132,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     ) -> None:
         check_type("iou_type", iou_type, (str, list, tuple))
         self.iou_type = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-        self._geometry = choose_geometry(self.iou_type, box_format, angle_unit, angle_direction)
+        chosen = GeometryChoices(self.iou_type, box_format, angle_unit, angle_direction, sigmas)
+        self._geometries = choose_geometries(chosen)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         check_choice("tie_order", tie_order, ("image", "arrival"))
@@ -118,16 +144,24 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self.angle_unit, self.angle_direction = angle_unit, angle_direction
         self.iou_thresholds = _numbers("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
         self.rec_thresholds = _numbers("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
-        self.max_detection_thresholds = _limits(max_detection_thresholds)
+        self._is_keypoints = self.iou_type == ("keypoints",)
+        self.max_detection_thresholds = _limits(max_detection_thresholds, [20] if self._is_keypoints else [1, 10, 100])
+        self._area_ranges = {n: r for n, r in AREA_RANGES.items() if n != "small" or not self._is_keypoints}
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
-        self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches)
-        super().__init__(no_records(self._rule, self._kept, self._rematches), self._config(), **kwargs)
+        self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches, len(self.iou_type))
+        super().__init__(self._no_records(), self._config(), **kwargs)
+
+    def _no_records(self) -> DetectionRecords:
+        if self._boxes is None:
+            return no_joint_records(self._rule, len(self.iou_type))
+        return no_records(self._rule, self._boxes if self.extended_summary else None, self._rematches)
 
     @property
-    def _kept(self) -> Geometry | None:
-        """The geometry of boxes that the state keeps, if it keeps any."""
-        return self._geometry if self.extended_summary else None
+    def _boxes(self) -> Boxes | None:
+        """The one geometry, if it is one of boxes, which an extended summary keeps."""
+        first = next(iter(self._geometries.values()))
+        return cast(Boxes, first) if len(self._geometries) == 1 and first.width else None
 
     @property
     def _rematches(self) -> bool:
@@ -135,14 +169,19 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         return self.average == "micro" and self.class_metrics
 
     def _make_rule(self, agnostic: int) -> MatchRule:
-        areas = list(AREA_RANGES.values())
-        return MatchRule.make(self.iou_thresholds, areas, self.max_detection_thresholds, _FLAGS | agnostic)
+        areas = list(self._area_ranges.values())
+        options = agnostic | (_FLAGS & ~USER_INPUT if self._is_keypoints else _FLAGS)  # keypoints check flags and areas
+        return MatchRule.make(self.iou_thresholds, areas, self.max_detection_thresholds, options)
 
     def _config(self) -> dict[str, Any]:
         """What ``update`` depends on."""
         angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
+        kinds = self.iou_type[0] if len(self.iou_type) == 1 else list(self.iou_type)
+        sigmas = [list(g.sigmas) for g in self._geometries.values() if isinstance(g, KeypointRows)]
         return {
-            **({"iou_type": "rotated", **angles} if self.iou_type == ("rotated",) else {}),
+            **({"iou_type": kinds} if kinds != "bbox" else {}),
+            **(angles if kinds == "rotated" else {}),
+            **({"sigmas": sigmas[0]} if sigmas else {}),
             "box_format": self.box_format,
             "iou_thresholds": self.iou_thresholds,
             "max_detection_thresholds": self.max_detection_thresholds,
@@ -159,30 +198,52 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         """Matches a batch of images and keeps its records.
 
         Args:
-            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), ``scores [D]`` (any
-                floating dtype), ``labels [D]`` (integer); or one dict of tensors padded to ``[B, N, ...]`` with
-                ``counts [B]``.
-            target: one dict per image: ``boxes`` likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
-                [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict.
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), or ``masks`` (bool or
+                uint8 ``[D, H, W]``, or D run lengths ``{"size": [H, W], "counts": ...}``), or ``keypoints [D, K, 3]``
+                (x, y and a number that is not used), ``scores [D]`` (any floating dtype), ``labels [D]`` (integer); or,
+                of boxes, one dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
+            target: one dict per image: likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
+                [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict. Keypoints are x,
+                y and visibility, above 0 where visible: they need ``area``, and may have ``boxes`` ``[G, 4]``.
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
-        batch = self._geometry.read(preds, target)
+        batch, shapes = read_all(self._geometries, preds, target)
         if batch.lengths.shape[1] == 0:
             return
         on_gpu = self.error.is_cuda and batch.labels[0].device == self.error.device
         error = self.error.clone() if on_gpu else None  # on the CPU errors raise at once
-        matched = self._geometry.match(batch, self._rule, error)
-        rematched = self._geometry.match(batch, self._class_rule, error) if self._rematches else None
-        self._add(batch_records(matched, batch, self._kept, rematched))
+        matched = match_all(self._geometries, batch, shapes, self._rule, error)
+        rematched: list[Matched] = []
+        if self._rematches:
+            rematched = match_all(self._geometries, batch, shapes, self._class_rule, error)
+        if self._boxes is None:
+            wanted = zip(self._geometries.values(), shapes) if self.extended_summary else ()
+            ious = [cast(Shapes, kind).ious(batch, shape) for kind, shape in wanted]
+            self._add(JointRecords.of_parts(matched, ious, rematched))
+        else:
+            kept = self._boxes if self.extended_summary else None
+            self._add(batch_records(matched[0], batch, kept, rematched[0] if rematched else None))
         if error is not None:
             self.error = error
 
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
-        return self._torchmetrics_dict(self.state())
+        values: dict[str, Tensor] = {}
+        for prefix, records in self._parts(self.state()):
+            found = self._torchmetrics_dict(records)
+            values.update({name if name == "classes" else prefix + name: value for name, value in found.items()})
+        return values
+
+    def _parts(self, state: DetectionRecords) -> list[tuple[str, DetectionRecords]]:
+        """The records of each geometry, and the prefix of its numbers."""
+        if not isinstance(state, JointRecords):
+            return [("", state)]
+        number = len(self.iou_type)
+        prefixes = [f"{name}_" if number > 1 else "" for name in self.iou_type]
+        return [(prefix, state.part(index, number)) for index, prefix in enumerate(prefixes)]
 
     def result(self, tie_interval: bool = False) -> Result:
         """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.
@@ -195,7 +256,14 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
         """
         with self.synced_state() as state:
-            return self._result(state, tie_interval)
+            parts = [(prefix, self._result(records, tie_interval)) for prefix, records in self._parts(state)]
+        if len(parts) == 1:
+            return parts[0][1]
+        values, counts, reasons = (
+            {prefix + name: value for prefix, part in parts for name, value in getattr(part, field).items()}
+            for field in ("values", "counts", "reasons")
+        )
+        return Result(values, parts[0][1].signature, counts, reasons)
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_box(code)} (the image is counted within its batch)"
@@ -219,14 +287,14 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         return accumulate(*tables, choices, self.error if self.error.is_cuda else None, self._describe_error)
 
     def _axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
-        return self.iou_thresholds, self.max_detection_thresholds, tuple(AREA_RANGES)
+        return self.iou_thresholds, self.max_detection_thresholds, tuple(self._area_ranges)
 
     def _summary(self, found: Accumulated) -> CocoSummary:
         return CocoSummary(found.curves, *self._axes(), found.means[0].numpy())
 
     def _class_summary(self, state: DetectionRecords, pooled: CocoSummary) -> CocoSummary:
         """The summary whose classes are the labels; ``pooled`` unless classes were matched on their own."""
-        if self._rematches and isinstance(state, ExtendedRecords):
+        if self._rematches and isinstance(state, (ExtendedRecords, PartRecords)):
             return self._summary(self._accumulate(state.by_class(), False))
         return pooled
 
@@ -234,18 +302,27 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         found = self._accumulate(state, self.average == "micro", self.extended_summary)
         summary = self._summary(found)
         values = {name: _peer(value) for name, value in summary.scalars().items()}
+        for name in ("map_small", "mar_small"):
+            values.setdefault(name, torch.tensor(-1.0))
         per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
         values["map_per_class"] = values[per_class] = torch.tensor([-1.0])
         if self.class_metrics and found.totals.images:
             classes = self._class_summary(state, summary)
             values["map_per_class"] = _peer(classes.average_precision())
             values[per_class] = _peer(classes.average_recall())
-        if self.extended_summary and isinstance(state, ExtendedRecords):
+        if self.extended_summary:
             values.update(found.curves._asdict())
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
-            values["ious"] = cell_ious(state, self._geometry, found.labels.tolist(), limit, pooled)  # type: ignore[assignment]
+            overlaps = self._overlaps(state)
+            values["ious"] = cell_ious(state, overlaps, found.labels.tolist(), limit, pooled)  # type: ignore[assignment]
         values["classes"] = found.labels.int().cpu()
         return values
+
+    def _overlaps(self, state: DetectionRecords) -> Overlaps:
+        """The similarities of rows of an extended state."""
+        if self._boxes is None:
+            return kept_overlaps(cast(PartRecords, state))
+        return box_overlaps(cast(ExtendedRecords, state), self._boxes)
 
     def _result(self, state: DetectionRecords, tie_interval: bool) -> Result:
         bounds = ("lowest", "highest") if tie_interval else ()
@@ -289,9 +366,9 @@ def _numbers(name: str, values: Sequence[float] | None, default: NDArray[np.floa
     return numbers
 
 
-def _limits(values: Sequence[int] | None) -> list[int]:
+def _limits(values: Sequence[int] | None, default: list[int]) -> list[int]:
     if values is None:
-        return [1, 10, 100]
+        return default
     check_type("max_detection_thresholds", values, (list, tuple))
     if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
         raise InputError(f"max_detection_thresholds must hold at least one positive int but got {list(values)}")

@@ -20,13 +20,15 @@ class RecordChoices(NamedTuple):
 
     Attributes:
         rule: thresholds, area ranges and limits of the matching.
-        boxes: whether boxes are kept.
+        boxes: whether boxes or similarities are kept.
         rematched: whether records of matching class by class are kept.
+        parts: geometries whose records stand side by side.
     """
 
     rule: MatchRule
     boxes: bool = False
     rematched: bool = False
+    parts: int = 1
 
 
 def check_images(images: Tensor, detections: int, ground_truths: int) -> None:

@@ -117,18 +117,19 @@ def _check_one_device(columns: Mapping[tuple[str, str], list[Tensor]]) -> None:
                 )
 
 
-def match_batch(columns: Columns, lengths: Tensor, layout: BoxLayout, flag: str, **others: Any) -> MatchBatch:
+def match_batch(columns: Columns, lengths: Tensor, layout: BoxLayout | None, flag: str, **others: Any) -> MatchBatch:
     """The batch of checked columns.
 
     Args:
         columns: all of ``REQUIRED``, the flag and ``AREA``.
         lengths: int64 ``[2, I]`` on the CPU.
-        layout: of boxes; those with a format of their own keep it.
+        layout: of boxes; those with a format of their own keep it. None: no boxes.
         flag: key of the flags of ground truths.
         others: fields of :class:`MatchBatch` that are not columns.
     """
-    boxes, code = _boxes(columns["preds", "boxes"], "preds", layout)
-    gt_boxes, gt_code = _boxes(columns["target", "boxes"], "target", layout)
+    (boxes, code), (gt_boxes, gt_code) = (
+        ([], 0) if layout is None else box_column(columns[side, "boxes"], side, layout) for side in REQUIRED
+    )
     areas = _uniform(columns["target", AREA], "target", AREA)
     return MatchBatch(
         lengths,
@@ -145,7 +146,7 @@ def match_batch(columns: Columns, lengths: Tensor, layout: BoxLayout, flag: str,
     )
 
 
-def _boxes(column: list[Tensor], side: str, layout: BoxLayout) -> tuple[list[Tensor], int]:
+def box_column(column: list[Tensor], side: str, layout: BoxLayout) -> tuple[list[Tensor], int]:
     """Boxes of one dtype and format.
 
     Where images differ, upright boxes become xywh in float64, each in its own dtype; others become float64.

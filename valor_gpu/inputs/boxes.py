@@ -51,28 +51,29 @@ def detection_batch(preds: Any, target: Any, box_format: str, flag: str = FLAG) 
     return read_batch(preds, target, UPRIGHT[box_format], flag)
 
 
-def read_batch(preds: Any, target: Any, layout: BoxLayout, flag: str = FLAG) -> MatchBatch:
-    """Reads a batch whose boxes have ``layout``; see :func:`detection_batch`."""
-    if isinstance(preds, Mapping) and isinstance(target, Mapping):
+def read_batch(preds: Any, target: Any, layout: BoxLayout | None, flag: str = FLAG) -> MatchBatch:
+    """Reads a batch whose boxes have ``layout``; see :func:`detection_batch`. With None it has no boxes, only lists."""
+    if layout is not None and isinstance(preds, Mapping) and isinstance(target, Mapping):
         return from_padded(preds, target, layout, flag)
     return _from_lists(preds, target, layout, flag)
 
 
-def _from_lists(preds: Any, target: Any, layout: BoxLayout, flag: str) -> MatchBatch:
+def _from_lists(preds: Any, target: Any, layout: BoxLayout | None, flag: str) -> MatchBatch:
     for name, value in (("preds", preds), ("target", target)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            raise InputError(f"{name} must be a sequence of dicts, or a dict of padded tensors like the other,"
-                             f" but got {type(value).__name__}")  # fmt: skip
+            padded = "" if layout is None else ", or a dict of padded tensors like the other,"
+            raise InputError(f"{name} must be a sequence of dicts{padded} but got {type(value).__name__}")
     if len(preds) != len(target):
         raise InputError(f"target must have one dict per image like preds, {len(preds)} but has {len(target)}")
     columns: Columns = {}
     lengths = []
     for (side, keys), items in zip(REQUIRED.items(), (preds, target)):
-        for key in keys:
+        required = keys if layout is not None else keys[1:]
+        for key in required:
             columns[side, key] = read_column(items, side, key)
         sizes = list(map(Tensor.numel, columns[side, "labels"]))
-        for key in keys[:-1]:
-            _check_sizes(columns[side, key], side, key, sizes, layout.width)
+        for key in required[:-1]:
+            _check_sizes(columns[side, key], side, key, sizes, 1 if layout is None else layout.width)
         lengths.append(sizes)
     for key in (flag, AREA):
         columns["target", key] = _optional_column(target, key, lengths[1])

@@ -1,0 +1,252 @@
+"""Mean average precision of masks: as torchmetrics and pycocotools have it, from dense masks and from run lengths."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pycocotools import mask as coco_mask
+from torch import Tensor
+from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
+
+from tests.fuzz import seeds
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.errors import InputError, SyncError
+
+Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+GRIDS = dict(iou_thresholds=np.linspace(0.5, 0.95, 10).tolist(), rec_thresholds=np.linspace(0, 1, 101).tolist())
+BOTH = ("bbox", "segm")
+
+
+def _masks(rng: np.random.Generator, count: int, size: tuple[int, int]) -> Tensor:
+    """Rectangles with noisy edges; one in eight is empty."""
+    height, width = size
+    rows, columns = np.mgrid[:height, :width]
+    masks = np.zeros((count, height, width), bool)
+    for mask in masks:
+        top, left = rng.random(2) * [height * 0.6, width * 0.6]
+        inside = (rows >= top) & (rows < top + height * 0.5) & (columns >= left) & (columns < left + width * 0.5)
+        mask[:] = inside & (rng.random((height, width)) < 0.9) & (rng.random() > 0.125)
+    return torch.from_numpy(masks)
+
+
+def _boxes(masks: Tensor) -> Tensor:
+    """float32 xywh boxes near the masks."""
+    out = torch.zeros(len(masks), 4)
+    for box, mask in zip(out, masks):
+        ys, xs = mask.nonzero(as_tuple=True)
+        if len(xs):
+            low_x, low_y, high_x, high_y = int(xs.min()), int(ys.min()), int(xs.max()) + 1, int(ys.max()) + 1
+            box[:] = torch.tensor([low_x, low_y, high_x - low_x, high_y - low_y])
+    return out
+
+
+def scene(seed: int, images: int = 6, areas: bool = True) -> Batch:
+    """Dense masks of three classes, of other sizes from image to image; some images without rows on a side."""
+    rng = np.random.default_rng(seed)
+    preds, target = [], []
+    for image in range(images):
+        n, m = (int(x) for x in rng.integers(0, 7, 2))
+        size = (int(rng.integers(8, 120)), int(rng.integers(8, 150)))
+        gts = _masks(rng, m, size)
+        labels, at = rng.integers(0, 3, m), rng.integers(0, max(m, 1), n)
+        near = gts[torch.from_numpy(at)] if m else _masks(rng, n, size)
+        same = labels[at] if m else rng.integers(0, 3, n)
+        found = torch.where(torch.from_numpy(rng.random((n, 1, 1)) < 0.2), _masks(rng, n, size), near)
+        found = found ^ torch.from_numpy(rng.random(found.shape) < 0.05)
+        preds.append({"masks": found, "boxes": _boxes(found), "scores": torch.from_numpy(rng.random(n)).float(),
+                      "labels": torch.from_numpy(np.where(rng.random(n) < 0.8, same, 0))})  # fmt: skip
+        crowd = torch.from_numpy((rng.random(m) < 0.15).astype(np.int64))
+        target.append({"masks": gts, "boxes": _boxes(gts), "labels": torch.from_numpy(labels),
+                       "iscrowd": crowd, "image_id": 7 * image})  # fmt: skip
+        if areas and m:
+            target[-1]["area"] = torch.from_numpy(rng.integers(0, 3, m) * 700.0)  # 0: of the mask
+    return preds, target
+
+
+def coded(batch: Batch, form: str) -> Batch:
+    """The masks as run lengths."""
+
+    def encode(mask: Tensor) -> dict[str, Any]:
+        rle = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+        if form == "list":
+            flat = mask.numpy().T.reshape(-1)
+            edges = np.flatnonzero(np.diff(np.concatenate(([False], flat)).astype(np.int8)))
+            return {"size": list(mask.shape), "counts": np.diff(np.concatenate(([0], edges, [flat.size]))).tolist()}
+        return {**rle, "counts": rle["counts"].decode()} if form == "str" else rle
+
+    sides = [[{**item, "masks": [encode(mask) for mask in item["masks"]]} for item in side] for side in batch]
+    return sides[0], sides[1]
+
+
+def evaluate(batch: Batch, size: int = 4, **choices: Any) -> dict[str, Any]:
+    metric = MeanAveragePrecision("xywh", **choices)
+    for at in range(0, len(batch[0]), size):
+        metric.update(batch[0][at : at + size], batch[1][at : at + size])
+    return metric.compute()
+
+
+def assert_same(mine: dict[str, Any], other: dict[str, Any]) -> None:
+    assert set(mine) == set(other)
+    for name, value in other.items():
+        if name.endswith("ious"):
+            assert mine[name].keys() == value.keys()
+            for cell, table in value.items():
+                assert torch.equal(torch.as_tensor(mine[name][cell]), torch.as_tensor(table)), (name, cell)
+        else:
+            assert torch.equal(mine[name], value) and mine[name].dtype == value.dtype, name
+
+
+CHOICES = [{}, dict(extended_summary=True), dict(average="micro", class_metrics=True), dict(class_metrics=True)]
+
+
+@pytest.mark.parametrize("choices", CHOICES)
+@pytest.mark.parametrize("iou_type", ["segm", BOTH, ("segm", "bbox")])
+@pytest.mark.parametrize("seed", seeds(2))
+def test_arrival_order_equals_torchmetrics(iou_type: Any, choices: dict[str, Any], seed: int) -> None:
+    preds, target = scene(seed)
+    filled = [i for i, item in enumerate(zip(preds, target)) if all(len(side["labels"]) for side in item)]
+    batch = [preds[i] for i in filled], [target[i] for i in filled]  # torchmetrics leaves out images without masks
+    theirs = TorchmetricsMAP("xywh", iou_type=iou_type, **choices, **GRIDS)
+    theirs.update(*batch)
+    plain = batch[0], [{k: v for k, v in item.items() if k != "image_id"} for item in batch[1]]
+    mine = evaluate(plain, iou_type=iou_type, tie_order="arrival", **choices, **GRIDS)
+    other = theirs.compute()
+    if choices.get("average") == "micro" and isinstance(iou_type, tuple):
+        # torchmetrics evaluates the second type class by class once it has computed metrics of classes
+        first = [name for name in other if not name.startswith(iou_type[1])]
+        mine, other = ({name: values[name] for name in first} for values in (mine, other))
+    assert_same(mine, other)
+
+
+@pytest.mark.parametrize("form", ["str", "bytes", "list"])
+@pytest.mark.parametrize("choices", CHOICES[1:3])
+def test_run_lengths_give_what_dense_masks_give(form: str, choices: dict[str, Any]) -> None:
+    dense = evaluate(scene(3), iou_type=BOTH, **choices)
+    assert 0.1 < float(dense["segm_map"]) < 0.95
+    assert_same(evaluate(coded(scene(3), form), iou_type=BOTH, **choices), dense)
+    mixed = coded(scene(3), form)[0], scene(3)[1]
+    assert_same(evaluate(mixed, iou_type=BOTH, **choices), dense)
+
+
+def test_a_metric_of_two_types_is_two_metrics() -> None:
+    batch = scene(5, areas=True)
+    for item in batch[1]:
+        item["area"] = torch.full((len(item["labels"]),), 500.0)
+    both = evaluate(batch, iou_type=BOTH, class_metrics=True)
+    for name in BOTH:
+        alone = evaluate(batch, iou_type=name, class_metrics=True)
+        assert_same(
+            {k.removeprefix(f"{name}_"): v for k, v in both.items() if k.startswith(name) or k == "classes"}, alone
+        )
+    result = MeanAveragePrecision("xywh", iou_type=BOTH)
+    result.update(*batch)
+    values = result.result().values
+    assert values["segm_map"] == pytest.approx(float(both["segm_map"])) and "bbox_map" in values
+
+
+def test_order_and_batches_change_no_bit() -> None:
+    preds, target = scene(6, images=9)
+    first = evaluate((preds, target), iou_type="segm", size=9)
+    order = np.random.default_rng(0).permutation(9)
+    assert_same(evaluate(([preds[i] for i in order], [target[i] for i in order]), iou_type="segm", size=2), first)
+
+
+def test_values_other_than_0_are_set() -> None:
+    batch = scene(7)
+    loud = [[{**item, "masks": item["masks"].to(torch.uint8) * 200} for item in side] for side in batch]
+    assert_same(evaluate((loud[0], loud[1]), iou_type="segm"), evaluate(batch, iou_type="segm"))
+
+
+@pytest.mark.parametrize("empty", [torch.tensor([]), torch.zeros(0, 5, 5, dtype=torch.bool), [], torch.zeros(0, 1)])
+def test_images_without_rows_may_have_any_empty_masks(empty: Any) -> None:
+    none = {"masks": empty, "labels": torch.zeros(0, dtype=torch.int64)}
+    one = {"masks": torch.ones(1, 4, 4, dtype=torch.bool), "labels": torch.tensor([1])}
+    scores = {0: torch.zeros(0), 1: torch.ones(1)}
+    metric = MeanAveragePrecision(iou_type="segm")
+    for pred, true in ((none, none), (none, one), (one, none), (one, one)):
+        metric.update([{**pred, "scores": scores[len(pred["labels"])]}], [true])
+    assert 0 < float(metric.compute()["map"]) <= 0.51
+
+
+def test_without_data() -> None:
+    metric = MeanAveragePrecision(iou_type=BOTH, extended_summary=True)
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        values = metric.compute()
+    assert float(values["bbox_map"]) == float(values["segm_map"]) == -1 and values["segm_ious"] == {}
+
+
+def test_states_merge_travel_and_tell_types_apart() -> None:
+    preds, target = scene(8)
+    whole, parts = MeanAveragePrecision("xywh", BOTH), [MeanAveragePrecision("xywh", BOTH) for _ in range(2)]
+    whole.update(preds, target)
+    for at, metric in enumerate(parts):
+        metric.update(preds[at::2], target[at::2])
+    merged = pickle.loads(pickle.dumps(parts[0]))
+    merged.merge_state(parts[1].to_bytes())
+    assert_same(merged.compute(), whole.compute())
+    assert_same(copy.deepcopy(whole).compute(), whole.compute())
+    for other in ("segm", ("segm", "bbox")):
+        with pytest.raises(SyncError, match="iou_type"):
+            MeanAveragePrecision("xywh", other).merge_state(parts[0].to_bytes())
+
+
+def test_foreign_states_are_checked() -> None:
+    metric = MeanAveragePrecision("xywh", BOTH, extended_summary=True)
+    metric.update(*scene(9))
+    for name, change, message in (
+        ("ious", lambda t: t * np.nan, "state field ious.* must be finite"),
+        ("ious", lambda t: t[1:], "state field ious must have .* rows, as images says"),
+        ("images", lambda t: torch.cat((t[:, :8], t[:, 8:].flip(0)), 1), "state field"),
+    ):
+        state = {**metric.metric_state}
+        state[name] = [change(torch.cat(list(state[name])))]
+        with pytest.raises(InputError, match=message):
+            MeanAveragePrecision("xywh", BOTH, extended_summary=True).merge_state(state)
+
+
+_ONE = {"masks": torch.ones(1, 4, 6, dtype=torch.bool), "labels": torch.tensor([1]), "scores": torch.ones(1)}
+_RLE = {"size": [4, 6], "counts": [0, 24]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"masks": torch.ones(1, 4, 6).half()}, r"MASKS must be bool or uint8 but is torch.float16"),
+        ({"masks": torch.ones(2, 4, 6).bool()}, r"MASKS must have shape \[1, H, W\], .* got \[2, 4, 6\]"),
+        ({"masks": torch.ones(1, 6, 4).bool()}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),
+        ({"masks": torch.ones(4, 6).bool()}, r"MASKS must have shape"),
+        ({"masks": np.ones((1, 4, 6), bool)}, r"MASKS must be Tensor or list or tuple but got ndarray"),
+        ({"masks": [_RLE, _RLE]}, r"MASKS must have one mask for each of the 1 labels but has 2"),
+        ({"masks": [{"size": [4, 6]}]}, r"MASKS\[0\] must have keys 'size' and 'counts' but has \['size'\]"),
+        ({"masks": [{**_RLE, "size": [4]}]}, r"MASKS\[0\]\['size'\] must be two integers"),
+        ({"masks": [{**_RLE, "size": [4, -6]}]}, r"MASKS\[0\]\['size'\] must be two integers"),
+        ({"masks": [{**_RLE, "counts": [3, -1]}]}, r"MASKS\[0\]\['counts'\] must be integers of at least 0"),
+        ({"masks": [{**_RLE, "counts": [3]}]}, r"\['counts'\] must add up to 4 x 6 pixels, 24, but add up to 3"),
+        ({"masks": [{**_RLE, "counts": "~"}]}, r"MASKS\[0\]\['counts'\] must hold characters"),
+        ({"masks": [{**_RLE, "counts": 5}]}, r"\['counts'\] must be str or bytes or list or tuple but got int"),
+        ({"masks": [{"size": [1 << 20, 1 << 20], "counts": "0"}]}, "TARGET_MASKS must have the size of"),
+        ({"masks": torch.ones(1, 4, 6, device="meta").bool()}, r"MASKS must be dense and on cpu"),
+    ],
+)  # fmt: skip
+def test_bad_masks(change: dict[str, Any], message: str) -> None:
+    metric = MeanAveragePrecision(iou_type="segm")
+    places = {"TARGET_MASKS": r"target\[1\]\['masks'\]", "MASKS": r"preds\[1\]\['masks'\]"}
+    for word, place in places.items():
+        message = message.replace(word, place)
+    with pytest.raises(InputError, match=message):
+        metric.update([_ONE, {**_ONE, **change}], [_ONE, _ONE])
+    assert not metric.detections
+    missing = {k: v for k, v in _ONE.items() if k != "masks"}
+    with pytest.raises(InputError, match=r"target\[0\] must have key 'masks' but has \['labels', 'scores'\]"):
+        metric.update([_ONE], [missing])
+
+
+def test_padded_dicts_have_no_masks() -> None:
+    metric = MeanAveragePrecision(iou_type="segm")
+    with pytest.raises(InputError, match="preds must be a sequence of dicts but got dict"):
+        metric.update(_ONE, _ONE)

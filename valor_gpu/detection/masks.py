@@ -1,0 +1,98 @@
+"""Instance masks as the geometry of a metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.inputs.boxes import read_batch
+from valor_gpu.inputs.instance_masks import InstanceMasks, instance_masks
+from valor_gpu.ops import _runs_cpu
+from valor_gpu.ops.assign import assign
+from valor_gpu.ops.masks import dense_pairs
+from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.run_pairs import deferred_run_pairs
+from valor_gpu.ops.runs import Runs
+
+Sides = tuple[InstanceMasks, InstanceMasks]
+
+
+@dataclass(frozen=True)
+class MaskRows:
+    """Masks compared by pixels in both over pixels in any, against a crowd over those of the detection."""
+
+    width: int = 0
+
+    def read(self, preds: Any, target: Any) -> tuple[MatchBatch, Sides]:
+        """See :class:`valor_gpu.detection.geometry.Geometry`; likewise below."""
+        batch = read_batch(preds, target, None)
+        return batch, self.beside(preds, target, batch)
+
+    def beside(self, preds: Any, target: Any, batch: MatchBatch) -> Sides:
+        """The masks of a batch whose other columns are read."""
+        return instance_masks(preds, target, batch)
+
+    def pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
+        """The batch with pairs, and an error code."""
+        plain = replace(batch, boxes=[], gt_boxes=[])
+        masks, gt_masks = shapes
+        if masks.dense is not None and gt_masks.dense is not None:
+            return dense_pairs(plain, masks.dense, gt_masks.dense, rule)
+        device = batch.labels[0].device
+        sides = [_tensors(side.runs(), device) for side in shapes]
+        lowest, agnostic = float(rule.thresholds.min()), bool(rule.options & AGNOSTIC)
+        return deferred_run_pairs(plain, sides[0], sides[1], lowest, agnostic)
+
+    def match(self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
+        return assign_stored(*self.pairs(batch, shapes, rule), rule, error)
+
+    def tables(self, masks: Runs, gt_masks: Runs, crowd: Any) -> Any:
+        """float64 ``[D, G]`` of the masks of an image."""
+        return _runs_cpu.iou(masks, gt_masks, crowd)
+
+    def ious(self, batch: MatchBatch, shapes: Sides) -> list[Tensor]:
+        """float64 ``[D_i, G_i]`` of each image."""
+        flags = torch.cat([t.reshape(-1) for t in batch.gt_flags]).cpu().numpy() != 0 if batch.gt_flags else None
+        runs = [side.runs() for side in shapes]
+        ends = np.pad(np.cumsum(batch.lengths.numpy(), 1), ((0, 0), (1, 0)))
+        tables = []
+        for image in range(ends.shape[1] - 1):
+            rows, gt_rows = (np.arange(side[image], side[image + 1]) for side in ends)
+            crowd = None if flags is None else flags[gt_rows]
+            tables.append(torch.from_numpy(self.tables(runs[0].take(rows), runs[1].take(gt_rows), crowd)))
+        return tables
+
+
+def _tensors(runs: Runs, device: torch.device) -> Runs:
+    counts, offsets, sizes = (torch.from_numpy(a).to(device) for a in (runs.counts, runs.offsets, runs.sizes))
+    return Runs(counts, offsets, sizes)
+
+
+def with_mask_areas(batch: MatchBatch, areas: Tensor) -> MatchBatch:
+    """The batch with areas of masks where a ground truth has none of its own, as torchmetrics has it.
+
+    Args:
+        batch: ``gt_areas`` that are not positive stand for others.
+        areas: float64 ``[G]``, of the masks.
+    """
+    if not batch.gt_areas:
+        return replace(batch, gt_areas=[areas])
+    given = torch.cat([t.reshape(-1).double() for t in batch.gt_areas])
+    return replace(batch, gt_areas=[torch.where(given <= 0, areas, given)])
+
+
+def assign_stored(batch: MatchBatch, found: Tensor, rule: MatchRule, error: Tensor | None) -> Matched:
+    """The records of stored pairs.
+
+    Args:
+        batch: with pairs.
+        found: int64 ``[]``, the error code of the pairs.
+        rule: the choices of the run.
+        error: on a GPU, the code that is lowered to the first error.
+    """
+    matched = assign(batch, rule, found if found.is_cuda else None)
+    return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, found)))
