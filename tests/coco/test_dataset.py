@@ -475,7 +475,8 @@ def test_not_a_dataset(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools
 def test_masks_of_annotations(unpacked):
-    ours, theirs = (kind(unpacked("instances_val2014_100.json.gz")) for kind in (COCO, Reference))
+    path = unpacked("instances_val2014_100.json.gz")
+    ours, theirs = COCO(path), Reference(path)
     for annotation in ours.dataset["annotations"][::5] + [a for a in ours.dataset["annotations"] if a["iscrowd"]]:
         assert ours.annToRLE(annotation) == theirs.annToRLE(annotation)
         assert np.array_equal(ours.annToMask(annotation), theirs.annToMask(annotation))
