@@ -2,6 +2,8 @@
 // pair. A detection has room for every ground truth of its image, so that nothing is counted beforehand and
 // the host waits for nothing.
 #pragma once
+#include <type_traits>
+
 #include "../core/pairs.h"
 #include "../core/ragged.h"
 #include "../core/sort.h"
@@ -9,6 +11,13 @@
 namespace valor {
 
 constexpr int kPairThreads = 128;
+
+// A similarity with `double by_warp(const Warp&, detection, gt, crowd) const` in place of operator() is
+// called by all lanes for one pair after another, and gives all of them the same.
+template <class Similarity, class = void>
+struct TakesWarp : std::false_type {};
+template <class Similarity>
+struct TakesWarp<Similarity, std::void_t<decltype(&Similarity::by_warp)>> : std::true_type {};
 
 // The pairs of one detection, by the lanes of a warp. They are put together in the room of the detection.
 template <class Similarity>
@@ -27,7 +36,12 @@ class DetectionPairs {
   }
 
   __device__ __forceinline__ void run() {
-    const int32_t used = measure(candidates());
+    const int32_t count = candidates();
+    int32_t used;
+    if constexpr (TakesWarp<Similarity>::value)
+      used = measure_together(count);
+    else
+      used = measure(count);
     if (used > 1) sort(used);
     if (warp_.lane() == 0) {
       batch_.offset()[row_] = room_;
@@ -75,6 +89,23 @@ class DetectionPairs {
       used += count_bits(kept);
       warp_.sync();
     }
+    return used;
+  }
+
+  __device__ __forceinline__ int32_t measure_together(int32_t count) const {
+    int32_t used = 0;
+    for (int32_t at = 0; at < count; ++at) {
+      const int32_t j = *batch_.ground_truth(room_ + at);
+      const double value = similarity_.by_warp(warp_, row_, first_gt_ + j, batch_.is_crowd(first_gt_ + j));
+      warp_.sync();  // every lane has read its candidate: those kept move to before `at`
+      if (!(value >= batch_.lowest)) continue;
+      if (warp_.lane() == 0) {
+        *batch_.ground_truth(room_ + used) = j;
+        *batch_.similarity(room_ + used) = value;
+      }
+      ++used;
+    }
+    warp_.sync();
     return used;
   }
 

@@ -13,10 +13,13 @@ import torch
 
 from testing.examples_runs import SIZES, ellipses, pair_arguments, tensors
 from tests.fuzz import seeds
+from tests.native.sim import simulated
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_rotated_pairs import lists
 from tests.ops.test_runs_codec import texts_of
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _run_pairs_cpu
+from valor_gpu.ops import run_pairs as run_pairs_op
 from valor_gpu.ops._pairs_cpu import Found
 from valor_gpu.ops._run_pairs_cpu import Boundaries
 from valor_gpu.ops._runs_cpu import from_masks
@@ -26,12 +29,11 @@ from valor_gpu.ops.run_pairs import _given, deferred_run_pairs, run_pairs
 from valor_gpu.ops.runs import Runs
 
 Op = Callable[..., Any]
-_NAMES = ("cpu",)
 
 
-@pytest.fixture(params=_NAMES)
+@pytest.fixture(params=BACKENDS)
 def op(request: pytest.FixtureRequest) -> Op:
-    return lambda *given: torch.ops.valor_gpu.run_pairs(*given)
+    return kernel(request.param, "run_pairs", run_pairs_op._pairs_on_cuda)
 
 
 def check(op: Op, *given: Any) -> Found:
@@ -136,6 +138,28 @@ def test_hostile_runs_are_empty_masks_with_an_error(op: Op, kind: str) -> None:
     found = check(op, *given)
     assert int(found.error) == (1 if kind == "offsets" else 2) << 5 | 20
     assert (found.areas[2] == 0) == (kind != "boundary")
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = kernel("simulated", "run_pairs", run_pairs_op._pairs_on_cuda)
+    given = pair_arguments([(9, 40), (12, 3)], 0.1, boundaries=True, agnostic=True)
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    simulated()
+    check(run, *given)
+
+
+def test_a_warp_takes_many_rounds_of_runs() -> None:
+    """Masks with more runs than a warp has lanes, and runs over many columns."""
+    rng = np.random.default_rng(0)
+    dense = [(rng.random((rows, 40, 50)) < part).astype(np.uint8) for rows, part in ((5, 0.5), (4, 0.02))]
+    dense[0][0, :, 5:45], dense[1][0, :, 10:40] = 1, 1
+    masks, gt_masks = (tensors(from_masks(side)) for side in dense)
+    labels = [torch.zeros(n, dtype=torch.int64) for n in (5, 4)]
+    given = ([labels[0]], [labels[1]], [], torch.tensor([[5], [4]]), None, None, masks, gt_masks, [], 0.0, False)
+    for backend in ("cpu", "simulated"):
+        found = check(kernel(backend, "run_pairs", run_pairs_op._pairs_on_cuda), *given)
+        assert int(found.counts.sum()) == 20 and len(masks[0]) > 5 * 800
 
 
 # ------------------------------------------------------------------------------------------------------------- matching

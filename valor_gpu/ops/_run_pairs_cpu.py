@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
@@ -102,15 +102,14 @@ def _checked(name: str, runs: Runs, rows: int, access: Access) -> Runs:
 class Side:
     """Masks of one side in C++: the table of their rows, and what the words of a struct point to."""
 
-    def __init__(self, runs: Runs, access: Access, listed: bool) -> None:
-        """Makes room for ``runs``; with ``listed`` for the intervals of all masks too."""
+    def __init__(self, runs: Runs, access: Access) -> None:
+        """Makes room for ``runs`` and the intervals of their ones."""
         self._runs = runs
         self._rows = access.empty((len(runs), ROW_BYTES // 8), "int64")
         values = int(runs.counts.shape[0])
-        self._ends = access.empty((values,), "int32") if listed else None
+        self._ends = access.empty((values,), "int32")
         places = (access.address(array) for array in (runs.counts, runs.offsets, runs.sizes))
-        ends = 0 if self._ends is None else access.address(self._ends)
-        self.words = (*places, values, access.address(self._rows), ends)
+        self.words = (*places, values, access.address(self._rows), access.address(self._ends))
 
     def loading(self, table: int, counts: int, images: int, target: bool, areas: int, hashes: int) -> bytes:
         """The words by which C++ loads this side.
@@ -143,13 +142,12 @@ def run(
     values = sum(int(runs.counts.shape[0]) for runs, _ in checked)
     threads = min(access.threads(), 1 + values // _RUNS_PER_HELPER)
     error = np.array(NO_ERROR, np.int64)
-    loaded: list[Side | None] = [None] * 4
-    made = [(access.empty((n,), "float64"), access.empty((n,), "int64")) for n in rows]
-    for side, kinds in enumerate(checked):
-        for kind, runs in enumerate(kinds):
-            if runs is not None:
-                out = [access.address(array) for array in made[side]] if kind == 0 else (0, 0)
-                loaded[2 * kind + side] = load(Side(runs, access, bool(side)), firsts, side, given, out, error, threads)
+    load_runs = native.function("valor_cpu", "valor_load_runs_cpu", "ppq")
+    tables = [firsts[side].ctypes.data for side in range(2)]
+    loaded, made = load_sides(
+        checked, rows, given, tables, firsts.shape[1] - 1, access,
+        lambda task, masks: load_runs(task, error.ctypes.data, threads),
+    )  # fmt: skip
     size_rooms = native.function("valor_cpu", "valor_run_rooms_cpu", "pq")
     fill_rooms = native.function("valor_cpu", "valor_run_pairs_cpu", "pq")
     search = Search(given, geometry(loaded, lowest), lowest, agnostic)
@@ -158,12 +156,31 @@ def run(
     return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
 
 
-def load(
-    masks: Side, firsts: NDArray[np.int64], side: int, given: Columns, out: Sequence[int], error: NDArray[np.int64],
-    threads: int,
-) -> Side:  # fmt: skip
-    """Loads the masks of a side, with addresses of areas and hashes, and returns them."""
-    counts = given.addresses[("counts", "gt_counts")[side]]
-    task = masks.loading(firsts[side].ctypes.data, counts, firsts.shape[1] - 1, bool(side), *out)
-    native.function("valor_cpu", "valor_load_runs_cpu", "ppq")(task, error.ctypes.data, threads)
-    return masks
+def load_sides(
+    checked: Sequence[tuple[Runs, Runs | None]], rows: Sequence[int], given: Columns, tables: Sequence[int],
+    images: int, access: Access, load: Callable[[bytes, int], object],
+) -> tuple[list[Side | None], list[tuple[Any, Any]]]:  # fmt: skip
+    """Loads masks and boundaries of both sides.
+
+    Args:
+        checked: of :func:`check_masks`.
+        rows: detections and ground truths of the batch.
+        given: columns of the batch.
+        tables: addresses of int64 ``[I + 1]``, where images begin among the rows of each side.
+        images: I.
+        access: how arrays are read.
+        load: calls C++ with the words of a side and its number of masks.
+
+    Returns:
+        Masks of both sides, then boundaries or None; areas and hashes of the masks of each side.
+    """
+    loaded: list[Side | None] = [None] * 4
+    made = [(access.empty((n,), "float64"), access.empty((n,), "int64")) for n in rows]
+    for side, kinds in enumerate(checked):
+        counts = given.addresses[("counts", "gt_counts")[side]]
+        for kind, runs in enumerate(kinds):
+            if runs is not None:
+                areas, hashes = map(access.address, made[side]) if kind == 0 else (0, 0)
+                masks = loaded[2 * kind + side] = Side(runs, access)
+                load(masks.loading(tables[side], counts, images, bool(side), areas, hashes), rows[side])
+    return loaded, made

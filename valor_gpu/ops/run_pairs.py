@@ -8,13 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.ops import _run_pairs_cpu, _run_pairs_reference
-from valor_gpu.ops._launch import cpp
-from valor_gpu.ops._library import by_reference, register
-from valor_gpu.ops._pairs_cpu import Found, stored
-from valor_gpu.ops._pairs_cuda import access_on, fake
+from valor_gpu.ops._assign_cuda import check_one_device
+from valor_gpu.ops._launch import cpp, cuda, launching
+from valor_gpu.ops._library import register
+from valor_gpu.ops._pairs_cpu import Found, Search, columns, first_rows, stored
+from valor_gpu.ops._pairs_cuda import access_on, fake, find
 from valor_gpu.ops._run_pairs_cpu import Boundaries
-from valor_gpu.ops.error_codes import describe_box, raise_error
+from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.runs import Runs
 
@@ -99,6 +102,33 @@ def _pairs_on_cpu(*arguments: Any) -> Found:
     return found._replace(error=torch.tensor(found.error))
 
 
+def _pairs_on_cuda(*arguments: Any) -> Found:
+    batch, sides, lowest, agnostic, boundaries = _given(arguments)
+    device = check_one_device({
+        "labels": batch.labels, "gt_labels": batch.gt_labels, "gt_flags": batch.gt_flags, "masks": arguments[6],
+        "gt_masks": arguments[7], "boundaries": arguments[8],
+        "counts": [c for c in (batch.counts, batch.gt_counts) if c is not None],
+    })  # fmt: skip
+    access, firsts = access_on(device), first_rows(batch.lengths)
+    rows = [int(n) for n in firsts[:2, -1]]
+    with launching(device) as stream:
+        given = columns(batch, rows, access)
+        checked = _run_pairs_cpu.check_masks(sides, boundaries, rows, access)
+        table, error = to_device(torch.from_numpy(firsts), device), torch.full((), NO_ERROR, device=device)
+        launch = native.function("valor_cuda", "valor_load_runs_cuda", "pqpp")
+
+        def load(task: bytes, masks: int) -> None:
+            launch(task, masks, error.data_ptr(), stream)
+
+        tables = [table[side].data_ptr() for side in range(2)]
+        loaded, made = _run_pairs_cpu.load_sides(checked, rows, given, tables, batch.lengths.shape[1], access, load)
+        search = Search(given, _run_pairs_cpu.geometry(loaded, lowest), lowest, agnostic)
+        find_pairs = native.function("valor_cuda", "valor_run_pairs_cuda", "pqp")
+        pairs = find(search, firsts, table, access, find_pairs, stream)
+    (areas, hashes), (gt_areas, gt_hashes) = made
+    return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, error])
+
+
 def _pairs_by_reference(*arguments: Any) -> Found:
     return _run_pairs_reference.run(*_given(arguments), arguments[6][0].device)
 
@@ -114,5 +144,5 @@ _PAIRS = register(
     reference=_pairs_by_reference,
     fake=_pairs_fake,
     cpu=cpp(_pairs_on_cpu),
-    cuda=by_reference("no kernel yet"),
+    cuda=cuda(_pairs_on_cuda),
 )
