@@ -19,7 +19,7 @@ from valor_gpu.coco.federated import best_of_images
 from valor_gpu.errors import InputError, InputTypeError
 
 GOLDEN = golden("lvis_golden.npz")
-KINDS = ("bbox",)
+KINDS = ("bbox", "segm")
 SCENES = [(kind, seed) for kind in KINDS for seed in range(24)]
 
 

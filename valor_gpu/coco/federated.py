@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side, chosen_rows, lay_out
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import BIT
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
 
@@ -84,13 +85,12 @@ def federated_rows(
         InputError: an image is not there, or lacks one of its lists of categories.
     """
     lists = _lists_of_images(ground_truths, images)
-    ground_truths.annotations.require("bbox", "area")
-    detections.require("score")
     sides = [ground_truths.annotations, detections]
     if len(categories):  # lvis-api asks for areas between 0 and infinity, both left out, when it asks for categories
         sides = [_with_area(side) for side in sides]
     # Nothing is a crowd in LVIS.
-    annotations = replace(sides[0], iscrowd=np.zeros(len(sides[0]), np.bool_))
+    crowds = np.zeros(len(sides[0]), np.bool_)
+    annotations = replace(sides[0], iscrowd=crowds, present=sides[0].present | BIT["iscrowd"])
     layout = lay_out(annotations, sides[1], images, categories, use_categories, strict=True)
     known = sorted_unique(categories)
     found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))

@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.federated import best_of_images
-from valor_gpu.coco.load_results import Object, SourceFile, check_images, objects_of_rows, read_results
+from valor_gpu.coco.load_results import (
+    Object,
+    SourceFile,
+    annotations_of_results,
+    check_images,
+    kind_of_results,
+    objects_of_rows,
+    read_results,
+)
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.inputs.coco import Annotations, Dataset, columns_from_dataset, detections, read_ground_truth
+from valor_gpu.inputs.coco import Annotations, Dataset, columns_from_dataset, read_ground_truth
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -208,34 +216,34 @@ class LVISResults(LVIS):
         rows.require("score", "image_id")
         check_images(rows, truth.columns.image_ids)
         kept = best_of_images(rows.image_id, rows.score, max_dets)
-        annotations = _as_annotations(rows.take(kept))
+        taken = rows.take(kept)
+        kind = kind_of_results(taken)
+        annotations = annotations_of_results(kind, taken, truth.columns.annotations.images)
+        annotations = replace(annotations, id=np.arange(1, len(kept) + 1, dtype=np.int64))
         where = rows.where.rstrip(": ")
         self._columns = replace(truth.columns, annotations=annotations, where=where)
         self._dataset = None
-        self._load = lambda: _dataset_of(truth, source, rows, kept)
+        self._load = lambda: _dataset_of(truth, source, annotations, kept, len(rows))
 
     def get_top_results(self, img_id: int, score_thrs: float) -> list[Object]:
         """The detections of an image with a score above ``score_thrs``."""
         return [a for a in self.load_anns(self.get_ann_ids(img_ids=[img_id])) if a["score"] > score_thrs]
 
 
-def _as_annotations(rows: Annotations) -> Annotations:
-    """Results as annotations, numbered from 1."""
-    return replace(detections(rows), id=np.arange(1, len(rows) + 1, dtype=np.int64))
-
-
-def _dataset_of(truth: LVIS, source: Any, rows: Annotations, kept: NDArray[np.int64]) -> Object:
-    """The dataset as objects; new objects for the results."""
+def _dataset_of(truth: LVIS, source: Any, annotations: Annotations, kept: NDArray[np.int64], count: int) -> Object:
+    """The dataset as objects: new ones for the results, whose rows ``kept`` out of ``count`` became annotations."""
     given = source.load() if isinstance(source, SourceFile) else source
-    if given is None:
-        given = objects_of_rows(rows)
-    if len(given) != len(rows):
+    if given is None:  # an array, which is kept whole
+        given = objects_of_rows(annotations)
+        kept, count = np.arange(len(given)), len(given)
+    if len(given) != count:
         raise InputError("results must be as they were when they were loaded but have changed: load them again")
-    chosen = [given[row] for row in kept.tolist()]
-    return {**truth.dataset, "annotations": [_annotation(n, result) for n, result in enumerate(chosen, 1)]}
-
-
-def _annotation(number: int, result: Object) -> Object:
-    x, y, width, height = result["bbox"]
-    corners = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-    return {"segmentation": corners, **result, "area": width * height, "id": number}
+    boxes, areas = annotations.bbox.tolist(), annotations.area.tolist()
+    objects = []
+    for place, row in enumerate(kept.tolist()):
+        result = given[row]
+        x, y, width, height = result.get("bbox") or boxes[place]
+        corners = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+        parts = {"segmentation": corners, "bbox": boxes[place], **result}
+        objects.append({**parts, "area": areas[place], "id": place + 1})
+    return {**truth.dataset, "annotations": objects}

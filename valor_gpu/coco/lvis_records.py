@@ -15,10 +15,10 @@ from valor_gpu.coco.federated import FederatedRows, federated_rows
 from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
 from valor_gpu.coco.ids import positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side
-from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, evaluate_records
+from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, check_needs, evaluate_records
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
-from valor_gpu.inputs.coco import Dataset
+from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.match_batch import MatchBatch
 
 _NO_LIMIT = 2**31 - 1  # of a cell: the limit of an image has been applied
@@ -112,7 +112,9 @@ def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any,
     chosen = known if params.use_cats else categories
     rows = federated_rows(ground_truths, detections.annotations, images, chosen, bool(params.use_cats))
     whole = _params_of(params, known)
-    records = evaluate_records(rows.layout, whole, True, engine, FederatedGeometry(whole, rows))
+    geometry = FederatedGeometry(whole, rows)
+    check_needs(rows.layout, geometry)
+    records = evaluate_records(rows.layout, whole, True, engine, geometry)
     return FederatedRecords(params, rows, records, known)
 
 
@@ -136,6 +138,11 @@ class FederatedGeometry(Geometry):
     def __init__(self, params: Params, rows: FederatedRows) -> None:
         super().__init__(params)
         self._inner, self._rows = geometry_of(params), rows
+        self.gt_needs = self._inner.gt_needs  # type: ignore[misc]
+
+    def needs_of(self, detections: Annotations) -> tuple[str, ...]:
+        """See :class:`Geometry`."""
+        return self._inner.needs_of(detections)
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""

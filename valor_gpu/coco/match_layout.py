@@ -77,10 +77,15 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
         ground_truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict
     )
     layout = geometry.laid_out(layout)
+    check_needs(layout, geometry)
+    return layout
+
+
+def check_needs(layout: Layout, geometry: Geometry) -> None:
+    """Raises for the first row that lacks what evaluation needs of it."""
     _check_present(layout.ground_truths, (*geometry.gt_needs, "iscrowd"))
     _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
-    _check_present(layout.detections, (*geometry.needs_of(detections.annotations), "score", "area"), made=_MADE)
-    return layout
+    _check_present(layout.detections, (*geometry.needs_of(layout.detections.columns), "score", "area"), made=_MADE)
 
 
 def as_ids(name: str, values: Any) -> Ids:
