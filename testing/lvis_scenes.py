@@ -160,3 +160,14 @@ def _detection(
     else:
         result["bbox"] = [round(float(v), 2) for v in (*low, *(high - low))]
     return result
+
+
+def random_masks(seed: int) -> Objects:
+    """A scene of :func:`random_lvis` as COCO has it: crowds with run lengths, results with masks alone."""
+    dataset, results = random_lvis(2 * seed + 1, masks=True)
+    rng = np.random.default_rng([seed, 11])
+    for number, annotation in enumerate(dataset["annotations"], 1):
+        annotation |= {"id": number, "iscrowd": int(rng.random() < 0.2)}
+        if annotation["iscrowd"]:
+            annotation["segmentation"] = encoded(annotation["segmentation"], *SIZE)
+    return dataset, results

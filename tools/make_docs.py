@@ -183,6 +183,9 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
         listed[heading] = [(kind, classification.__name__) for kind in kinds]
     listed["Texts compared with references"] = [(kind, text.__name__) for kind in metrics_of(text)]
     listed["pycocotools-compatible API"] = [(kind, coco.__name__) for kind in (coco.COCO, coco.COCOeval)]
+    listed["API compatible with lvis-api"] = [
+        (kind, coco.__name__) for kind in (coco.LVIS, coco.LVISResults, coco.LVISEval)
+    ]
     listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
     return listed
 
@@ -211,6 +214,7 @@ def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
 
 def pages() -> dict[str, str]:
     """Path below the checkout to content, for every page that is made."""
+    from tools import protocols_page
     from valor_gpu import text
 
     documented = groups()
@@ -220,6 +224,7 @@ def pages() -> dict[str, str]:
     made["docs/metrics/text.md"] = functions_page("Functions of text comparison", "valor_gpu.text", functions)
     made["docs/metrics/README.md"] = index(documented)
     made["docs/cli.md"] = cli_page()
+    made["docs/protocols.md"] = protocols_page.page()
     return made
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from testing.digests import digest
 from testing.keypoint_scenes import random_keypoints
-from testing.lvis_scenes import detections_on, random_lvis
+from testing.lvis_scenes import detections_on, random_lvis, random_masks
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 NOTE = "synthetic detections; made by tools/make_protocol_goldens.py with "
@@ -56,7 +56,8 @@ def json_file(value: Any) -> Iterator[str]:
 def write(name: str, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """One compressed file: arrays by name, and ``about`` as JSON text."""
     path = DATA / name
-    np.savez_compressed(path, about=np.array(json.dumps(about)), **arrays)
+    parts: dict[str, Any] = {"about": np.array(json.dumps(about)), **arrays}
+    np.savez_compressed(path, **parts)
     print(path, path.stat().st_size)
 
 
@@ -88,7 +89,7 @@ def make_lvis() -> None:
 
 def run_lvis(dataset: Any, results: Any, kind: str, limit: int) -> Any:
     """lvis-api's evaluator after its run."""
-    from lvis import LVIS, LVISEval, LVISResults
+    from lvis import LVIS, LVISEval, LVISResults  # type: ignore[import-not-found]
 
     with json_file(dataset) as path, json_file(results) as found:
         ground_truth = LVIS(path)
@@ -127,8 +128,8 @@ def make_crowdpose() -> None:
 
 def run_crowdpose(dataset: Any, results: Any) -> tuple[Any, str, dict[str, Any]]:
     """The evaluator of xtcocotools after its summary, the text of that, and the arrays of all images."""
-    from xtcocotools.coco import COCO
-    from xtcocotools.cocoeval import COCOeval
+    from xtcocotools.coco import COCO  # type: ignore[import-not-found]
+    from xtcocotools.cocoeval import COCOeval  # type: ignore[import-not-found]
 
     text = io.StringIO()
     with json_file(dataset) as path, json_file(results) as found:
@@ -144,7 +145,31 @@ def run_crowdpose(dataset: Any, results: Any) -> tuple[Any, str, dict[str, Any]]
     return e, text.getvalue(), whole
 
 
-MAKERS = {"lvis": make_lvis, "crowdpose": make_crowdpose}
+def make_boundary() -> None:
+    """Arrays of faster-coco-eval for masks and their boundaries."""
+    about: dict[str, Any] = {"note": NOTE + "faster-coco-eval 1.8.0", "scenes": {}}
+    arrays: dict[str, np.ndarray] = {}
+    for seed in range(SCENES // 2):
+        e = run_boundary(*random_masks(seed))  # which changes what it gets
+        arrays |= {f"{seed}_{array}": e.eval[array] for array in ("precision", "recall")}
+        about["scenes"][seed] = {"stats": list(map(float, e.stats[:12])), "objects": digest(random_masks(seed))}
+    write("boundary_golden.npz", about, arrays)
+
+
+def run_boundary(dataset: Any, results: Any) -> Any:
+    """The evaluator of faster-coco-eval after its summary, by Python's masks and OpenCV's erosion."""
+    from faster_coco_eval import COCO, COCOeval_faster  # type: ignore[import-not-found]
+
+    with json_file(dataset) as path, contextlib.redirect_stdout(io.StringIO()):
+        ground_truth = COCO(path)
+        e = COCOeval_faster(ground_truth, ground_truth.loadRes(results), "boundary", print_function=lambda *a: None)
+        e.evaluate()
+        e.accumulate()
+        e.summarize()
+    return e
+
+
+MAKERS = {"lvis": make_lvis, "crowdpose": make_crowdpose, "boundary": make_boundary}
 
 if __name__ == "__main__":
     main()

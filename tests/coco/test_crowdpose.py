@@ -61,6 +61,19 @@ def test_the_corrected_convention_leaves_out_what_does_not_count():
     assert (groups[0] <= groups[1] + 1e-4).all() and (corrected.stats <= 1).all()
 
 
+def test_groups_are_of_the_images_evaluated():
+    dataset, results = random_keypoints(2, 14, crowdpose=True)
+    hard = [image["id"] for image in dataset["images"] if image["crowdIndex"] >= 0.8]
+    e = run(keypoint_evaluator(OURS, (dataset, results), "keypoints_crowd"), imgIds=hard).e
+    assert e.stats[6:].tolist() == [-1, -1, GOLDEN.about["scenes"]["2"]["stats"][8]]
+
+
+def test_cells_are_as_in_pycocotools():
+    e = run(crowd_evaluator(2)).e
+    matches = np.concatenate([cell["dtMatches"].reshape(-1) for cell in e.evalImgs if cell])
+    assert matches.dtype == np.float64 and matches.min() == 0 < matches.max()
+
+
 def test_areas_that_are_annotated():
     dataset, results = random_keypoints(2, 14, crowdpose=True)
     by_box = run(keypoint_evaluator(OURS, (dataset, results), "keypoints_crowd")).e.stats
