@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.ndimage import binary_erosion
+from scipy.ndimage import binary_erosion  # type: ignore[import-untyped]
 
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
@@ -26,7 +26,8 @@ def boundary_of(masks: Array, ratio: float) -> Array:
         return masks
     d = max(1, round(ratio * float(np.sqrt(masks.shape[1] ** 2 + masks.shape[2] ** 2))))
     square = np.ones((1, 2 * d + 1, 2 * d + 1), bool)
-    return (masks.astype(bool) & ~binary_erosion(masks, square, border_value=0)).astype(np.uint8)
+    inner: Array = binary_erosion(masks, square, border_value=0).astype(np.uint8)
+    return masks & (1 - inner)
 
 
 def random_masks(seed: int, count: int, height: int, width: int) -> Array:

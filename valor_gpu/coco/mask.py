@@ -13,19 +13,18 @@ Example:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.inputs.rle_dicts import Rle, from_dicts, to_dicts
 from valor_gpu.ops import _polygons_cpu as polygons
 from valor_gpu.ops import _runs_cpu as codec
 from valor_gpu.ops._boxes_cpu import box_iou
-from valor_gpu.ops.runs import MAX_PIXELS, Runs, check_sizes
-
-Rle = dict[str, Any]
+from valor_gpu.ops.runs import check_sizes
 
 
 def encode(bimask: Any) -> Any:
@@ -43,7 +42,7 @@ def encode(bimask: Any) -> Any:
     masks = np.asarray(bimask)
     if masks.ndim not in (2, 3) or masks.dtype not in (np.bool_, np.uint8):
         raise InputError(f"bimask must be bool or uint8 [H, W] or [H, W, N] but got {masks.dtype} {list(masks.shape)}")
-    dicts = _to_dicts(codec.from_masks(masks.transpose(2, 0, 1) if masks.ndim == 3 else masks[None]))
+    dicts = to_dicts(codec.from_masks(masks.transpose(2, 0, 1) if masks.ndim == 3 else masks[None]))
     return dicts if masks.ndim == 3 else dicts[0]
 
 
@@ -59,7 +58,7 @@ def decode(rleObjs: Any) -> NDArray[np.uint8]:
     Raises:
         InputError: for a list without masks, masks of different sizes, or naming the first that is no mask.
     """
-    runs, is_list = _from_dicts(rleObjs)
+    runs, is_list = from_dicts(rleObjs)
     if not len(runs):
         raise InputError("rleObjs must hold at least one mask but is empty")
     masks = codec.to_masks(runs).transpose(1, 2, 0)
@@ -68,7 +67,7 @@ def decode(rleObjs: Any) -> NDArray[np.uint8]:
 
 def area(rleObjs: Any) -> Any:
     """Returns the number of set pixels: uint32 for a dict, uint32 ``[N]`` for a list of any length."""
-    runs, is_list = _from_dicts(rleObjs)
+    runs, is_list = from_dicts(rleObjs)
     areas = codec.areas(runs).astype(np.uint32)
     return areas if is_list else areas[0]
 
@@ -78,7 +77,7 @@ def toBbox(rleObjs: Any) -> NDArray[np.float64]:
 
     A run of set pixels that goes on in the next column spans all rows. A mask without pixels has a box of zeros.
     """
-    runs, is_list = _from_dicts(rleObjs)
+    runs, is_list = from_dicts(rleObjs)
     boxes = codec.boxes(runs)
     return boxes if is_list else boxes[0]
 
@@ -88,10 +87,10 @@ def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:
 
     Masks of different sizes, and an empty list, give ``{"size": [0, 0], "counts": b""}`` as in pycocotools.
     """
-    runs, _ = _from_dicts(list(rleObjs))
+    runs, _ = from_dicts(list(rleObjs))
     if not len(runs) or (runs.sizes != runs.sizes[0]).any():
         return {"size": [0, 0], "counts": b""}
-    return _to_dicts(codec.merge(runs, [0, len(runs)], bool(intersect)))[0]
+    return to_dicts(codec.merge(runs, [0, len(runs)], bool(intersect)))[0]
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
@@ -120,7 +119,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     if kinds[0]:
         found = box_iou(_boxes("dt", dt), _boxes("gt", gt), box_format="xywh", crowd=crowd)
     else:
-        found = codec.iou(_from_dicts(dt, "dt")[0], _from_dicts(gt, "gt")[0], crowd)
+        found = codec.iou(from_dicts(dt, "dt")[0], from_dicts(gt, "gt")[0], crowd)
     return np.asfortranarray(found)
 
 
@@ -141,83 +140,19 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
             them, and runs that are negative or do not add up to height x width.
     """
     if isinstance(pyobj, dict):
-        return _to_dicts(_from_dicts(pyobj, "pyobj")[0])[0]
+        return to_dicts(from_dicts(pyobj, "pyobj")[0])[0]
     if not isinstance(pyobj, (list, tuple, np.ndarray)) or not len(pyobj):
         raise InputTypeError(f"pyobj must be polygons, boxes or dicts but got {type(pyobj).__name__} {pyobj!r:.40}")
     if isinstance(pyobj[0], dict):
-        return _to_dicts(_from_dicts(list(pyobj), "pyobj")[0])
+        return to_dicts(from_dicts(list(pyobj), "pyobj")[0])
     single = np.ndim(pyobj[0]) == 0
     objects = [pyobj] if single else pyobj
     boxes = isinstance(pyobj, np.ndarray) or len(objects[0]) == 4
     size = check_sizes(np.array([[_integer("h", h), _integer("w", w)]]))
     rings = _corners(_boxes("pyobj", objects)) if boxes else objects
     joined = polygons.join_rings([[ring] for ring in rings])
-    dicts = _to_dicts(polygons.rasterise(*joined, np.broadcast_to(size, (len(rings), 2))))
+    dicts = to_dicts(polygons.rasterise(*joined, np.broadcast_to(size, (len(rings), 2))))
     return dicts[0] if single else dicts
-
-
-# -------------------------------------------------------------------------------------------------------- dicts
-
-
-def _to_dicts(runs: Runs) -> list[Rle]:
-    text, offsets = codec.encode_strings(runs)
-    whole, ends = text.tobytes(), offsets.tolist()
-    return [{"size": size, "counts": whole[first:end]} for size, first, end in zip(runs.sizes.tolist(), ends, ends[1:])]
-
-
-def _from_dicts(objects: Any, name: str = "rleObjs") -> tuple[Runs, bool]:
-    """Runs of a dict or of a list of dicts, and whether it is a list."""
-    is_list = isinstance(objects, (list, tuple))
-    dicts = list(objects) if is_list else [objects]
-    place: Callable[[int], str] = (lambda i: f"{name}[{i}]") if is_list else (lambda i: name)
-    sizes = [_size(place(i), rle) for i, rle in enumerate(dicts)]
-    texts = [_text(place(i), rle) for i, rle in enumerate(dicts)]
-    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    checked = np.array(sizes, np.int32).reshape(-1, 2)
-    return codec.decode_strings(b"".join(texts), offsets, checked, lambda i: f"{place(i)}['counts']"), is_list
-
-
-def _size(place: str, rle: Any) -> tuple[int, int]:
-    if not isinstance(rle, dict) or "size" not in rle or "counts" not in rle:
-        shown = f"a dict with {', '.join(map(repr, rle)) or 'no keys'}" if isinstance(rle, dict) else type(rle).__name__
-        raise InputTypeError(f"{place} must be a dict with 'size' and 'counts' but got {shown}")
-    try:
-        height, width = map(operator.index, rle["size"])
-    except (TypeError, ValueError):
-        raise InputError(f"{place}['size'] must be [height, width], two integers, but got {rle['size']!r}") from None
-    if height < 0 or width < 0 or height > MAX_PIXELS or width > MAX_PIXELS or height * width > MAX_PIXELS:
-        raise InputError(
-            f"{place}['size'] must be at least 0 x 0 and have at most {MAX_PIXELS} pixels but is {height} x {width}"
-        )
-    return height, width
-
-
-def _text(place: str, rle: Rle) -> bytes:
-    """The string of a mask; runs that are a list become one."""
-    counts = rle["counts"]
-    if isinstance(counts, bytes):
-        return counts
-    if isinstance(counts, str):
-        return counts.encode()
-    height, width = _size(place, rle)
-    try:
-        whole = np.asarray(counts)
-        if whole.ndim != 1 or (whole.dtype.kind not in "iu" and whole.size):
-            raise ValueError
-    except ValueError:
-        raise InputTypeError(
-            f"{place}['counts'] must be str, bytes or a list of integers but got {counts!r:.40}"
-        ) from None
-    bad = np.flatnonzero((whole < 0) | (whole > MAX_PIXELS))
-    if len(bad):
-        raise InputError(f"{place}['counts'] must be runs from 0 to {MAX_PIXELS} but run {bad[0]} is {whole[bad[0]]}")
-    total = int(whole.sum(dtype=np.int64))
-    if whole.size and total != height * width:
-        raise InputError(
-            f"{place}['counts'] must add up to {height} x {width} pixels, {height * width}, but add up to {total}"
-        )
-    runs = Runs(whole.astype(np.int32), np.array([0, whole.size]), np.array([[height, width]], np.int32))
-    return codec.encode_strings(runs)[0].tobytes()
 
 
 # -------------------------------------------------------------------------------------------------------- boxes

@@ -31,7 +31,8 @@ def distances(sizes: Any, ratio: float) -> NDArray[np.int32]:
     """
     check_number("ratio", ratio, 0, 1)
     wide = np.asarray(sizes, np.int64)
-    return np.maximum(np.rint(ratio * np.sqrt((wide * wide).sum(1))), 1).astype(np.int32)
+    found: NDArray[np.int32] = np.maximum(np.rint(ratio * np.sqrt((wide * wide).sum(1))), 1).astype(np.int32)
+    return found
 
 
 def boundary_runs(runs: Runs, ratio: float = 0.02) -> Runs:

@@ -1,0 +1,95 @@
+"""Lists of masks in the forms of users, polygons beside dicts of run lengths, as run lengths. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.rle_dicts import from_dicts
+from valor_gpu.ops import _polygons_cpu as polygons
+from valor_gpu.ops.runs import Runs, check_sizes
+
+RLE, POLYGONS = "run lengths", "polygons"
+
+
+def runs_of(entries: Sequence[Any], sizes: NDArray[np.int32] | None, rule: str) -> Runs:
+    """The masks of a list.
+
+    Args:
+        entries: dicts of run lengths, or lists of polygons as COCO or GeoJSON nest them.
+        sizes: int32 ``[N, 2]``: heights and widths for polygons; None: there are none.
+        rule: of polygons, ``coco`` or ``centre``.
+
+    Raises:
+        InputError: naming the first entry that is no mask.
+    """
+    kinds = [_kind(f"masks[{i}]", entry) for i, entry in enumerate(entries)]
+    places = {kind: [i for i, k in enumerate(kinds) if k == kind] for kind in (RLE, POLYGONS)}
+    parts = []
+    if encoded := places[RLE]:
+        parts.append(from_dicts([entries[i] for i in encoded], "masks", encoded)[0])
+    if sizes is not None:
+        _check_given(places[RLE], parts, sizes)
+    if drawn := places[POLYGONS]:
+        if sizes is None:
+            raise InputError(f"size must be [height, width] of the image for masks[{drawn[0]}], a polygon, but is None")
+        rings = [_rings(f"masks[{i}]", entry) if kinds[i] == POLYGONS else [] for i, entry in enumerate(entries)]
+        parts.append(polygons.rasterise(*polygons.join_rings(rings), sizes, rule).take(drawn))
+    order = np.argsort([*places[RLE], *places[POLYGONS]], kind="stable")
+    return parts[0] if len(parts) == 1 else Runs.join(parts).take(order)
+
+
+def _check_given(places: Sequence[int], parts: Sequence[Runs], sizes: NDArray[np.int32]) -> None:
+    """Raises unless dicts have the size that was given."""
+    for i, found in zip(places, parts[0].sizes.tolist() if places else []):
+        if found != sizes[i].tolist():
+            raise InputError(f"masks[{i}]['size'] must be size, {sizes[i].tolist()}, but is {found}")
+
+
+def _kind(name: str, entry: Any) -> str:
+    if isinstance(entry, dict):
+        return RLE
+    if isinstance(entry, (list, tuple)) or (isinstance(entry, np.ndarray) and entry.dtype.kind in "iuf"):
+        return POLYGONS
+    raise InputError(
+        f"{name} must be a dict with 'size' and 'counts' or a list of polygons but got {type(entry).__name__}"
+    )
+
+
+def _rings(name: str, entry: Any) -> list[Any]:
+    """The rings of a mask: ``[ring, ...]``, or ``[[ring, ...], ...]`` of a multipolygon."""
+    rings: list[Any] = []
+    for part in entry:
+        depth = _depth(part)
+        if depth == 1 or (depth == 2 and len(part[0]) == 2):
+            rings.append(part)
+        elif depth == 2 or (depth == 3 and len(part[0][0]) == 2):
+            rings += list(part)
+        else:
+            raise InputError(
+                f"{name} must hold rings [x0, y0, x1, y1, ...] or [[x, y], ...], or lists of such rings, but has"
+                f" {part!r:.60}"
+            )
+    return rings
+
+
+def _depth(value: Any) -> int:
+    """How deep lists are nested, by their first entries."""
+    depth = 0
+    while isinstance(value, (list, tuple, np.ndarray)) and len(value):
+        depth += 1
+        value = value[0]
+    return depth
+
+
+def sizes_of(size: Any, count: int) -> NDArray[np.int32]:
+    """Heights and widths int32 ``[N, 2]`` of one size for all, or one each."""
+    given = np.asarray(size)
+    if given.shape not in ((2,), (count, 2)) or given.dtype.kind not in "iu":
+        raise InputError(f"size must be [height, width], or one of each of {count} masks, but got {size!r:.60}")
+    checked: NDArray[np.int32] = check_sizes(np.broadcast_to(given, (count, 2)))
+    return checked
