@@ -82,7 +82,11 @@ class ColumnFill {
     begin = 0;
     for (int32_t column = first; column <= last; ++column) {
       const int32_t end = ends_[column - first];
-      append_column(begin, end, static_cast<uint32_t>(column) * static_cast<uint32_t>(height), out);
+      const uint32_t top = static_cast<uint32_t>(column) * static_cast<uint32_t>(height);
+      if (end - begin > height && end - begin > 2)
+        append_crowded(begin, end, top, height, out);
+      else
+        append_column(begin, end, top, out);
       begin = end;
     }
   }
@@ -97,6 +101,18 @@ class ColumnFill {
     for (int32_t i = begin; i < end; i += 2) append_rows(rows[i], rows[i + 1], top, out);
   }
 
+  // A column with more crossings than rows: counting is faster than sorting.
+  void append_crowded(int32_t begin, int32_t end, uint32_t top, int32_t height, std::vector<Interval>& out) {
+    odd_.assign(static_cast<size_t>(height) + 1, 0);
+    for (int32_t i = begin; i < end; ++i) odd_[rows_[i]] ^= 1;
+    int32_t first = -1;
+    for (int32_t row = 0; row <= height; ++row) {
+      if (!odd_[row]) continue;
+      if (first >= 0) append_rows(first, row, top, out);
+      first = first >= 0 ? -1 : row;
+    }
+  }
+
   void append_rows(int32_t first, int32_t end, uint32_t top, std::vector<Interval>& out) {
     if (first == end) return;
     const Interval next{top + first, top + end};
@@ -109,6 +125,7 @@ class ColumnFill {
   std::vector<Edge> edges_;
   std::vector<int32_t> ends_;  // of the crossings of each column in rows_
   std::vector<int32_t> rows_;
+  std::vector<uint8_t> odd_;  // of each row, whether an odd number of crossings has it
   int64_t crossings_ = 0;
   size_t own_ = 0;  // intervals before this one are of other rings
 };
