@@ -473,15 +473,18 @@ def test_not_a_dataset(tmp_path):
 # --- masks, drawing, download
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of pycocotools
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
 def test_masks_of_annotations(unpacked):
-    path = unpacked("instances_val2014_100.json.gz")
-    ours, theirs = COCO(path), Reference(path)
-    for annotation in ours.dataset["annotations"][::5] + [a for a in ours.dataset["annotations"] if a["iscrowd"]]:
-        assert ours.annToRLE(annotation) == theirs.annToRLE(annotation)
-        assert np.array_equal(ours.annToMask(annotation), theirs.annToMask(annotation))
+    ours, theirs = both(unpacked("instances_val2014_100.json.gz"))
+    for annotation in ours.dataset["annotations"]:
+        found, expected = ours.annToRLE(annotation), theirs.annToRLE(theirs.anns[annotation["id"]])
+        assert found == expected and type(found["counts"]) is type(expected["counts"])
+        mask, reference = ours.annToMask(annotation), theirs.annToMask(annotation)
+        assert (mask.dtype, mask.shape) == (reference.dtype, reference.shape)
+        assert mask.flags.f_contiguous and mask.tobytes() == reference.tobytes()
     compressed = {"image_id": 42, "segmentation": {"size": [2, 2], "counts": "04"}}
     assert ours.annToRLE(compressed) is compressed["segmentation"]
+    assert ours.annToMask(compressed).tolist() == [[1, 1], [1, 1]]
 
 
 def test_drawing(unpacked, capsys):
@@ -500,6 +503,13 @@ def test_drawing(unpacked, capsys):
     assert len(axes.lines) == 0
     people.showAnns(people.loadAnns(people.getAnnIds(iscrowd=0)))
     assert len(axes.lines) > 2 * 13
+    crowd = next(a for a in shapes.dataset["annotations"] if a["iscrowd"])
+    axes.cla()
+    shapes.showAnns([crowd, {**crowd, "iscrowd": 0, "segmentation": shapes.annToRLE(annotations[0])}])
+    for image, of in zip(axes.images, (crowd, annotations[0])):
+        alpha = image.get_array()[..., 3]
+        assert (np.asarray(alpha) == shapes.annToMask(of) * 0.5).all()
+    assert len(axes.images) == 2
     pyplot.close(figure)
     capsys.readouterr()
     people.showAnns([{"caption": "a cat"}, {"caption": "a dog"}])

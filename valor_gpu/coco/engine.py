@@ -5,7 +5,7 @@ Importing this loads no torch, nor does evaluating on the CPU with the C++ libra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """The steps of an evaluation. Rows and orders stay where the engine keeps them, all else is numpy arrays."""
+    """The steps of an evaluation. Rows and orders stay where the engine keeps them, all else is numpy arrays.
+
+    Attributes:
+        masks_at_once: about how many masks to read and pair at a time.
+    """
+
+    masks_at_once: ClassVar[int]
 
     def assign(self, batch: MatchBatch, rule: MatchRule) -> Matched:
         """Matches a batch of numpy arrays, one for all images in each column; raises InputError for a bad value."""
@@ -67,6 +73,7 @@ class Engine(Protocol):
 class NumpyEngine:
     """numpy arrays and the C++ library."""
 
+    masks_at_once: ClassVar[int] = 4096  # 4 MB of run lengths
     assign = staticmethod(assign)
     order_records = staticmethod(order_records)
     count_ground_truths = staticmethod(count_ground_truths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,12 @@ from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.inputs._coco_values import ImageSizes, ObjectValues
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
 from valor_gpu.inputs.coco_masks import read_masks
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.match_batch import COLUMNS, DETECTIONS, GROUND_TRUTHS, MatchBatch, Pairs
 from valor_gpu.ops.runs import Runs
 
 Boundaries = tuple[Runs, Runs] | None
+
+_PAIR_COLUMNS = ("counts", "ground_truths", "similarities")
 
 
 class MaskGeometry(Geometry):
@@ -36,12 +38,17 @@ class MaskGeometry(Geometry):
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
-        detections, ground_truths = layout.detections, layout.ground_truths
-        masks = [
-            _masks_of(side, _has_partner(side, other))
-            for side, other in ((detections, ground_truths), (ground_truths, detections))
-        ]
-        found = engine.run_pairs(common, masks[0], masks[1], lowest, self._boundaries(masks))
+        sides = layout.detections, layout.ground_truths
+        wanted = [_has_partner(side, other) for side, other in (sides, sides[::-1])]
+        firsts = np.zeros((2, len(layout.images) + 1), np.int64)
+        firsts[:, 1:] = layout.lengths().cumsum(1)
+        parts = []
+        for images in _tiles(wanted, firsts, engine.masks_at_once):
+            rows = [slice(*first[[images.start, images.stop]].tolist()) for first in firsts]
+            masks = [_masks_of(side, part, chosen) for side, part, chosen in zip(sides, rows, wanted)]
+            part = _part(common, images, rows)
+            parts.append(engine.run_pairs(part, masks[0], masks[1], lowest, self._boundaries(masks)))
+        found = _joined(common, parts) if len(parts) > 1 else parts[0]
         return replace(found, areas=common.areas or found.areas)
 
     def _boundaries(self, masks: Sequence[Runs]) -> Boundaries:
@@ -92,11 +99,44 @@ def _has_partner(side: Side, other: Side) -> NDArray[np.bool_]:
     return there[_cells(side, classes)]
 
 
-def _masks_of(side: Side, wanted: NDArray[np.bool_]) -> Runs:
-    """Masks of the rows of ``side``, without runs for those that are not ``wanted``."""
-    chosen = np.flatnonzero(wanted)
-    read = read_masks(side.columns, chosen if side.rows is None else side.rows[chosen])
-    lengths, sizes = np.zeros(len(side) + 1, np.int64), np.zeros((len(side), 2), np.int32)
+def _tiles(wanted: Sequence[NDArray[np.bool_]], firsts: NDArray[np.int64], rows: int) -> Iterator[slice]:
+    """Images in parts of about so many wanted rows each: their masks stay in the cache and take little memory."""
+    counts = sum(np.append(0, side.cumsum())[first] for side, first in zip(wanted, firsts))
+    begin, images = 0, firsts.shape[1] - 1
+    while begin < images or begin == 0:
+        end = int(np.searchsorted(counts, counts[begin] + rows, side="right")) - 1
+        end = min(max(end, begin + 1), images)
+        yield slice(begin, end)
+        begin = max(end, 1)
+
+
+def _part(batch: MatchBatch, images: slice, rows: Sequence[slice]) -> MatchBatch:
+    """Some images of a batch; ``rows`` are their detections and ground truths."""
+    sides = dict(zip((DETECTIONS, GROUND_TRUTHS), rows))
+    columns: dict[str, Any] = {
+        name: [array[sides[column.side]] for array in getattr(batch, name)] for name, column in COLUMNS.items()
+    }
+    return replace(batch, lengths=np.ascontiguousarray(batch.lengths[:, images]), **columns)
+
+
+def _joined(batch: MatchBatch, parts: Sequence[MatchBatch]) -> MatchBatch:
+    """``batch`` with what was found in its parts."""
+    pairs = [part.pairs for part in parts if part.pairs is not None]
+    whole = {name: np.concatenate([getattr(p, name) for p in pairs]) for name in _PAIR_COLUMNS}
+    ends = np.cumsum([0, *(len(p.similarities) for p in pairs)])
+    offsets = [p.offsets[:-1] + end for p, end in zip(pairs, ends)]
+    names = ("areas", "gt_own_areas", "hashes", "gt_hashes")
+    columns: dict[str, Any] = {name: [np.concatenate([getattr(p, name)[0] for p in parts])] for name in names}
+    return replace(batch, pairs=Pairs(offsets=np.concatenate([*offsets, ends[-1:]]), **whole), **columns)
+
+
+def _masks_of(side: Side, part: slice, wanted: NDArray[np.bool_]) -> Runs:
+    """Masks of a part of the rows of ``side``, without runs for those that are not ``wanted``."""
+    chosen = np.flatnonzero(wanted[part])
+    rows = chosen + part.start
+    read = read_masks(side.columns, rows if side.rows is None else side.rows[rows])
+    count = part.stop - part.start
+    lengths, sizes = np.zeros(count + 1, np.int64), np.zeros((count, 2), np.int32)
     lengths[chosen + 1] = np.diff(read.offsets)
     sizes[chosen] = read.sizes
     return Runs(read.counts, lengths.cumsum(), sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -40,6 +40,8 @@ def usable_device(device: Any) -> torch.device:
 class TorchEngine:
     """The torch ops on a device; see :class:`valor_gpu.coco.engine.Engine`."""
 
+    masks_at_once: ClassVar[int] = 1 << 62
+
     device: torch.device
 
     def assign(self, batch: MatchBatch, rule: MatchRule) -> Matched:
@@ -54,9 +56,9 @@ class TorchEngine:
         """Pairs of masks, found on the device."""
         from valor_gpu.ops.run_pairs import run_pairs
 
-        sides = [self._runs(masks), self._runs(gt_masks)]
         around = None if boundaries is None else (self._runs(boundaries[0]), self._runs(boundaries[1]))
-        return run_pairs(self._batch(batch), *sides, lowest, boundaries=around)
+        made = run_pairs(self._batch(batch), self._runs(masks), self._runs(gt_masks), lowest, boundaries=around)
+        return made  # type: ignore[no-any-return]
 
     def _runs(self, runs: Runs) -> Runs:
         return Runs(*(self._there(part) for part in (runs.counts, runs.offsets, runs.sizes)))
