@@ -59,6 +59,10 @@ enum Column {
 };
 constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2, 16, 16, 8, 8, 8};
 
+// Sizes need no bits in `present`: NaN tells that there is none.
+constexpr uint16_t kShownFields = (1u << kNumKeypoints) - 1;
+constexpr uint16_t kTextFields = 1u << kSegmentation | 1u << kKeypoints;
+
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 struct Row {
@@ -67,17 +71,19 @@ struct Row {
   double area = kAbsent, score = kAbsent;
   uint8_t flags[2] = {0, 0};  // iscrowd, ignore
   uint16_t present = 0;
-  // Without bits in `present`, NaN for what is no number: few evaluations need these.
-  double sizes[3] = {kAbsent, kAbsent, kAbsent};  // num_keypoints, height, width
-  const char* texts[2][2];                        // segmentation and keypoints; set where present
+  double sizes[3];          // num_keypoints, height, width: set where present, NaN for what is no number
+  const char* texts[2][2];  // segmentation and keypoints, begin and end: set where present
 
-  bool has(Field field) const { return (present >> field) & 1; }
+  bool has(int32_t field) const { return (present >> field) & 1; }
 };
 
 class Table {
  public:
   // text: what places of texts count from.
-  Table(void* const* columns, const char* text) : columns_(columns), text_(text) {}
+  Table(void* const* columns, const char* text)
+      : columns_(columns),
+        text_(text),
+        has_sizes_(columns[kNumKeypointCounts] || columns[kHeights] || columns[kWidthsOfImages]) {}
 
   void write(int64_t row, const Row& from) const {
     for (int c = kIds; c <= kCategoryIds; ++c) put(c, row, &from.whole[c]);
@@ -86,10 +92,10 @@ class Table {
     put(kScores, row, &from.score);
     put(kIsCrowds, row, &from.flags[0]);
     put(kIgnores, row, &from.flags[1]);
-    put(kPresents, row, &from.present);
-    for (int c = 0; c < 3; ++c) put(kNumKeypointCounts + c, row, &from.sizes[c]);
-    if (from.has(kSegmentation)) put_text(kSegmentationTexts, row, from.texts[0]);
-    if (from.has(kKeypoints)) put_text(kKeypointTexts, row, from.texts[1]);
+    const uint16_t present = from.present & kShownFields;
+    put(kPresents, row, &present);
+    if (from.present & kTextFields) put_texts(row, from);
+    if (has_sizes_) put_sizes(row, from);
   }
 
   void move(int64_t to, int64_t from, int64_t rows) const {
@@ -105,12 +111,20 @@ class Table {
   void put(int column, int64_t row, const void* from) const {
     if (columns_[column]) memcpy(cell(column, row), from, static_cast<size_t>(kWidths[column]));
   }
-  void put_text(int column, int64_t row, const char* const* text) const {
-    const int64_t place[2] = {text[0] - text_, text[1] - text[0]};
-    put(column, row, place);
+  void put_texts(int64_t row, const Row& from) const {
+    for (int t = 0; t < 2; ++t) {
+      if (!from.has(kSegmentation + t)) continue;
+      const int64_t place[2] = {from.texts[t][0] - text_, from.texts[t][1] - from.texts[t][0]};
+      put(kSegmentationTexts + t, row, place);
+    }
+  }
+  void put_sizes(int64_t row, const Row& from) const {
+    for (int c = 0; c < 3; ++c)
+      put(kNumKeypointCounts + c, row, from.has(kNumKeypoints + c) ? &from.sizes[c] : &kAbsent);
   }
   void* const* columns_;
   const char* text_;
+  bool has_sizes_;
 };
 
 // The field whose name, closing quote included, stands at `key`, where kLongestName + 1 bytes can be read.
@@ -224,10 +238,15 @@ inline bool take_real_or_skip(Cursor& c, double& out) {
   return json::skip_value(c);
 }
 
-inline bool take_text(Cursor& c, const char** text) {
-  text[0] = c.at;
+// Values that records of boxes mostly lack: out of the way of the others.
+__attribute__((noinline)) inline bool take_rare_value(Cursor& c, int32_t field, Row& row) {
+  if (field >= kNumKeypoints) return take_real_or_skip(c, row.sizes[field - kNumKeypoints]);
+  const char* const begin = c.at;
   const bool good = json::skip_value(c);
-  text[1] = c.at;
+  if (field != kCaption) {
+    row.texts[field - kSegmentation][0] = begin;
+    row.texts[field - kSegmentation][1] = c.at;
+  }
   return good;
 }
 
@@ -253,11 +272,8 @@ inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
     case kIsCrowd:
     case kIgnore:
       return take_flag(c, row.flags[field - kIsCrowd]);
-    case kSegmentation:
-    case kKeypoints:
-      return take_text(c, row.texts[field - kSegmentation]);
     default:
-      return json::skip_value(c);
+      return take_rare_value(c, field, row);
   }
 }
 
@@ -272,7 +288,6 @@ inline void clear_field(int32_t field, Row& row) {
 
 // Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
 inline bool set_field(Cursor& c, int32_t field, Row& row) {
-  if (field >= kNumKeypoints) return take_real_or_skip(c, row.sizes[field - kNumKeypoints]);
   const char* const value = c.at;
   bool present = false;
   if (!json::take_word(c, "null") && !take_value(c, field, row, present)) {

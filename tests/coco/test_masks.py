@@ -263,7 +263,7 @@ def test_no_torch_is_imported(tmp_path: Path) -> None:
 import sys
 from valor_gpu.coco import COCO, COCOeval
 gt = COCO({str(tmp_path / "gt.json")!r})
-for kind in ["segm"]:
+for kind in ["segm", "boundary"]:
     e = COCOeval(gt, gt.loadRes({str(tmp_path / "dt.json")!r}), kind)
     e.evaluate(); e.accumulate(); e.summarize()
 assert len(e.evalImgs) and len(e.ious)
@@ -281,3 +281,52 @@ def test_parts_of_images_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 7):
         monkeypatch.setattr(NumpyEngine, "masks_at_once", rows)
         same_runs(whole, run(evaluator(OURS, objects)))
+
+
+# ---------------------------------------------------------------------------------------------------------- boundaries
+
+
+def boundary(rle: dict[str, Any], ratio: float = 0.02) -> dict[str, Any]:
+    """A mask without its erosion by 3 x 3 pixels, as often as the part of the diagonal says."""
+    mask = codec.decode(rle)
+    inside = np.pad(mask, 1)
+    for _ in range(max(1, round(ratio * float(np.hypot(*mask.shape))))):
+        core = np.pad(inside[1:-1, 1:-1], 1)
+        height, width = mask.shape
+        shifted = [core[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+        inside = np.pad(np.min(shifted, 0), 1)
+    return codec.encode(np.asfortranarray(mask - inside[1:-1, 1:-1]))
+
+
+class BoundaryReference(THEIRS.COCOeval):  # type: ignore[name-defined,misc]
+    """pycocotools with the similarity of Cheng et al. 2021."""
+
+    ratio = 0.02
+
+    def computeIoU(self, imgId: Any, catId: Any) -> Any:
+        values = super().computeIoU(imgId, catId)
+        truths, found = self._gts[imgId, catId], self._dts[imgId, catId]
+        if len(values) == 0:
+            return values
+        order = np.argsort([-d["score"] for d in found], kind="mergesort")[: self.params.maxDets[-1]]
+        crowd = [int(t["iscrowd"]) for t in truths]
+        sides = [[boundary(a["segmentation"], self.ratio) for a in s] for s in ([found[i] for i in order], truths)]
+        around = codec.iou(*sides, crowd)
+        return np.where(np.array(crowd, bool), values, np.minimum(values, around))
+
+
+@pytest.mark.parametrize(("seed", "ratio"), [(0, 0.02), (1, 0.02), (2, 0.1)])
+def test_boundaries(seed: int, ratio: float) -> None:
+    objects = random_objects(seed)
+    e = evaluator(THEIRS, objects)
+    reference = BoundaryReference(e.cocoGt, e.cocoDt, "segm")
+    reference.ratio = ratio
+    theirs, ours = run(reference), run(evaluator(OURS, objects, "boundary"), boundary_dilation_ratio=ratio)
+    for name in ("precision", "recall", "scores"):
+        assert theirs[name].tobytes() == ours[name].tobytes()
+    for key, matrix in theirs.e.ious.items():
+        assert np.array_equal(np.asarray(matrix), np.asarray(ours.e.ious[key])), key
+    plain = run(evaluator(OURS, objects))
+    assert ours.e.stats[0] < plain.e.stats[0]
+    image, category = next(key for key, matrix in theirs.e.ious.items() if len(matrix))
+    assert np.array_equal(ours.e.computeIoU(image, category), theirs.e.ious[image, category])
