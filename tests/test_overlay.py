@@ -14,11 +14,11 @@ from tests.fuzz import seeds
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
 from valor_gpu.errors import InputError
-from valor_gpu.report.overlay import Shape, _place, draw_overlay, shapes_of_image
+from valor_gpu.report.overlay import Shape, _place, draw_overlay, draw_worst_images, shapes_of_image
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-from matplotlib.image import imread
+from matplotlib.image import imread, imsave
 from matplotlib.transforms import Bbox
 
 DATA = Path(__file__).parent / "data"
@@ -145,6 +145,32 @@ def test_objects_of_an_image_are_drawn(kind: str, tmp_path: Path) -> None:
     pixels = np.rint(imread(tmp_path / "a.png")[..., :3] * 255).astype(int)
     for color, count in zip((GREEN, RED, BLUE), counts):
         assert (np.abs(pixels - color).max(-1) <= 2).sum() > 100 * count  # outlines and labels
+
+
+def test_worst_images_are_drawn(tmp_path: Path) -> None:
+    ground_truth, detections = scene(5, "segm")
+    for image in ground_truth["images"]:
+        image["file_name"] = f"{image['id']}.png"
+        imsave(tmp_path / image["file_name"], np.zeros((64, 64, 3)))
+    evaluation = evaluated(ground_truth, detections, "segm")
+    worst = outcomes(evaluation, 0.6, 0.2).worst_images(2)
+    folder = tmp_path / "new" / "folder"
+    for photos in (None, tmp_path):
+        drawn = draw_worst_images(evaluation, folder, 2, photos, 0.6, 0.2)
+        assert drawn == [folder / f"00{n}_{w.image_id}.png" for n, w in enumerate(worst, 1)]
+        dark = np.mean([(imread(path)[..., :3] < 0.5).mean() for path in drawn])
+        assert (dark > 0.3) == (photos is not None)
+    (tmp_path / f"{worst[0].image_id}.png").unlink()
+    with pytest.raises(InputError, match=rf"image {worst[0].image_id} must be the file .*, which does not exist"):
+        draw_worst_images(evaluation, folder, 1, tmp_path)
+
+
+def test_an_image_without_a_size_is_reported(tmp_path: Path) -> None:
+    ground_truth, detections = scene(5)
+    for image in ground_truth["images"]:
+        del image["height"]
+    with pytest.raises(InputError, match=r"image \d must have height and width, at least 1, but has \[None, 64\]"):
+        draw_worst_images(evaluated(ground_truth, detections), tmp_path)
 
 
 def test_outlines_lie_where_the_objects_are(tmp_path: Path) -> None:

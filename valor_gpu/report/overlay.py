@@ -23,7 +23,7 @@ from valor_gpu.report.text import plural
 from valor_gpu.result import require_matplotlib
 
 if TYPE_CHECKING:
-    from valor_gpu.coco import COCO
+    from valor_gpu.coco import COCO, COCOeval
     from valor_gpu.coco.outcomes import Outcomes
 
 Pixels = NDArray[Any]
@@ -71,6 +71,53 @@ class Shape:
     def label(self) -> str:
         """Its name, and the score of a detection."""
         return self.name if self.score is None else f"{self.name} {self.score:.2f}"
+
+
+def draw_worst_images(
+    evaluation: COCOeval,
+    folder: Path,
+    count: int = 10,
+    photos: Path | None = None,
+    iou_threshold: float = 0.5,
+    lowest_score: float = 0.0,
+) -> list[Path]:
+    """Draws the images with most errors into PNG files of ``folder``; returns them, the worst first.
+
+    Args:
+        evaluation: after ``evaluate()``; masks are drawn unless it compares boxes or keypoints.
+        folder: made where it is not there.
+        count: how many images at most; those without an error are not drawn.
+        photos: folder of the images, by their ``file_name``; None: a plain canvas.
+        iou_threshold: from which on a detection matches.
+        lowest_score: detections below it are left out.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        InputError: nothing was evaluated, or an image to draw has no size, or no file, or one of another size.
+    """
+    from valor_gpu.coco.outcomes import outcomes
+
+    require_matplotlib("pictures of images")
+    found = outcomes(evaluation, iou_threshold, lowest_score)
+    folder.mkdir(parents=True, exist_ok=True)
+    masks, drawn = evaluation.params.iouType in ("segm", "boundary"), []
+    for rank, worst in enumerate(found.worst_images(count), 1):
+        image = evaluation.cocoGt.loadImgs(worst.image_id)[0]
+        name = str(image.get("file_name") or "")
+        size = image.get("height"), image.get("width")
+        if not all(isinstance(side, int) and side > 0 for side in size):
+            raise InputError(f"image {worst.image_id} must have height and width, at least 1, but has {list(size)}")
+        photo = None if photos is None else photos / name
+        if photo is not None and not photo.is_file():
+            raise InputError(f"image {worst.image_id} must be the file {photo}, which does not exist")
+        above = "" if lowest_score <= 0 else f", scores from {lowest_score:g}"
+        headline = (
+            f"{name or 'image'} (id {worst.image_id}): {plural(worst.fp + worst.fn, 'error')} at IoU {iou_threshold:g}"
+        )
+        shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, masks)
+        drawn.append(folder / f"{rank:03}_{worst.image_id}.png")
+        draw_overlay(drawn[-1], size, shapes, headline + above, photo)
+    return drawn
 
 
 def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, masks: bool = False) -> list[Shape]:
