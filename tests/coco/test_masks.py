@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pycocotools import mask as codec
 
-from tests.coco.comparison import OURS, THEIRS, Objects, Run, load, quietly, run, same_runs
+from tests.coco.comparison import OURS, THEIRS, Objects, Run, load, quietly, run, same_arrays, same_runs
 from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
@@ -281,6 +282,24 @@ def test_parts_of_images_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 7):
         monkeypatch.setattr(NumpyEngine, "masks_at_once", rows)
         same_runs(whole, run(evaluator(OURS, objects)))
+
+
+@pytest.mark.parametrize("kind", ["segm", "boundary"])
+def test_torch_gives_what_numpy_gives(kind: str, monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
+    from valor_gpu.coco.torch_engine import TorchEngine
+
+    objects = random_objects(13)
+    numpy = run(evaluator(OURS, objects, kind))
+    monkeypatch.setattr("valor_gpu.coco.engine.NumpyEngine", lambda: TorchEngine(device))
+    torches = run(evaluator(OURS, objects, kind))
+    assert isinstance(torches.e._records.engine, TorchEngine)
+    assert torches.e.result().to_dict() == numpy.e.result().to_dict()
+    same_runs(numpy, torches) if device.type == "cpu" else same_arrays(numpy.e.eval, torches.e.eval)
+
+
+def test_results_tell_of_masks_alone() -> None:
+    e = run(evaluator(OURS, random_objects(13))).e
+    assert e.result().signature["iou_type"] == "segm" and "detections_of_negative_size" not in e.result().counts
 
 
 # ---------------------------------------------------------------------------------------------------------- boundaries

@@ -304,22 +304,11 @@ def test_without_a_quirk_the_conventions_agree(seed):
 def test_the_page_names_every_test():
     named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
     not_quirks = {"test_the_page_names_every_test", "test_without_a_quirk_the_conventions_agree"}
-    quirks = ("coco/test_quirks.py", "coco/test_quirks_of_parameters.py")
-    others = (
-        "coco/test_dataset.py",
-        "coco/test_mask.py",
-        "coco/test_masks.py",
-        "inputs/test_coco_masks.py",
-        "ops/test_runs_codec.py",
-    )
-    here, elsewhere = (
-        {
-            test
-            for name in names
-            for test in re.findall(
-                r"^def (test_\w+)", (PAGE.parents[1] / "tests" / name).read_text("utf-8"), re.MULTILINE
-            )
-        }
-        for names in (quirks, others)
-    )
-    assert here - not_quirks <= named <= here | elsewhere
+    there = {
+        path.relative_to(PAGE.parents[1]).as_posix(): set(
+            re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+        )
+        for path in (PAGE.parents[1] / "tests").rglob("test_*.py")
+    }
+    quirks = there["tests/coco/test_quirks.py"] | there["tests/coco/test_quirks_of_parameters.py"]
+    assert quirks - not_quirks <= named <= set().union(*there.values())

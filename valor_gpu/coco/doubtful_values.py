@@ -11,11 +11,18 @@ from valor_gpu.coco.layout import Layout
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 
 
-def count_doubtful_values(layout: Layout) -> dict[str, int]:
-    """Counts NaN scores, and the boxes that :func:`~valor_gpu.reduce.doubtful_boxes.count_doubtful_boxes` counts."""
+def count_doubtful_values(layout: Layout, boxes: bool = True) -> dict[str, int]:
+    """Counts NaN scores, and the boxes that :func:`~valor_gpu.reduce.doubtful_boxes.count_doubtful_boxes` counts.
+
+    Args:
+        layout: the rows.
+        boxes: whether boxes were evaluated.
+    """
+    nan_scores = {"detections_with_nan_score": int(np.isnan(layout.detections.take("score")).sum())}
+    if not boxes:
+        return nan_scores
     sides = map(_side, (layout.detections.take("bbox"), layout.ground_truths.take("bbox")))
-    nan_scores = int(np.isnan(layout.detections.take("score")).sum())
-    return {"detections_with_nan_score": nan_scores, **count_doubtful_boxes(*sides)}
+    return {**nan_scores, **count_doubtful_boxes(*sides)}
 
 
 def describe_doubtful_values(counts: Mapping[str, int]) -> list[str]:

@@ -55,7 +55,7 @@ def coco_result(
         "average": "macro" if params.useCats else "micro",
         "rec_thresholds": grid_choice(params.recThrs),
     }
-    counts = _counts(layout, records, ground_truth, convention)
+    counts = _counts(layout, records, ground_truth, convention, params.iouType)
     if not with_values:
         return Result({}, Signature(choices), counts)
     from valor_gpu.reduce.coco_summary import absent_reasons
@@ -134,7 +134,9 @@ def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict
     }
 
 
-def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, convention: str) -> dict[str, int]:
+def _counts(
+    layout: Layout, records: EvaluationRecords, ground_truth: Any, convention: str, iou_type: str
+) -> dict[str, int]:
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
     known = members(ground_truths.image_id, images) & members(ground_truths.category_id, categories)
@@ -149,5 +151,5 @@ def _counts(layout: Layout, records: EvaluationRecords, ground_truth: Any, conve
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
         "detections_of_unknown_categories": int((~members(detections.category_id, categories)).sum()),
-        **count_doubtful_values(layout),
+        **count_doubtful_values(layout, iou_type == "bbox"),
     }

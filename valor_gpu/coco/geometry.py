@@ -14,7 +14,7 @@ from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.match_batch import MatchBatch, Pairs
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 Object = dict[str, Any]
@@ -108,8 +108,8 @@ class Geometry:
             layout.lengths(), scores=[detections.take("score")], labels=[detections.labels],
             gt_labels=[ground_truths.labels], gt_flags=[ground_truths.take("iscrowd").astype(np.uint8)],
         )  # fmt: skip
-        pairs = self.batch(layout, common, -np.inf, engine_on()).pairs
-        assert pairs is not None
+        made = self.batch(layout, common, -np.inf, engine_on()).pairs
+        pairs = Pairs(*map(np.asarray, vars(made).values()))
         starts = sizes.prod(0).cumsum() - sizes.prod(0)
         begin = np.full(len(detections), -1, np.int64)  # where the values of a detection begin
         begin[orders[0]] = np.repeat(starts, sizes[0]) + _ranks(sizes[0]) * np.repeat(sizes[1], sizes[0])
