@@ -202,20 +202,4 @@ struct Intervals {
   }
 };
 
-// Pixels of both between two places. No branch depends on the data but that of the loop.
-VALOR_HD uint32_t shared_pixels(const Intervals& a, const Intervals& b, uint32_t from, uint32_t to) {
-  uint32_t total = 0;
-  int64_t i = a.after(from), j = b.after(from);
-  while (i < a.size && j < b.size) {
-    const uint32_t begin_a = a.ends[2 * i], begin_b = b.ends[2 * j];
-    const uint32_t end_a = a.ends[2 * i + 1], end_b = b.ends[2 * j + 1];
-    const uint32_t begin = begin_a > begin_b ? begin_a : begin_b, end = end_a < end_b ? end_a : end_b;
-    if (begin >= to) break;
-    total += end > begin ? end - begin : 0;
-    i += end_a <= end_b;
-    j += end_b <= end_a;
-  }
-  return total;
-}
-
 }  // namespace valor

@@ -8,6 +8,7 @@
 
 #include "../core/ragged.h"
 #include "guard.h"
+#include "intervals.h"
 #include "pairs.h"
 #include "pool.h"
 

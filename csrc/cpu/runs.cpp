@@ -6,6 +6,7 @@
 
 #include "../core/error_codes.h"
 #include "guard.h"
+#include "intervals.h"
 #include "pool.h"
 #include "run_list.h"
 #include "simd.h"
