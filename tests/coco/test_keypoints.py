@@ -10,6 +10,7 @@ import pytest
 from testing.goldens import gzipped_json
 from testing.keypoint_scenes import random_keypoints
 from tests.coco.comparison import OURS, THEIRS, load, quietly, run, same, same_arrays
+from valor_gpu.coco.torch_engine import TorchEngine
 from valor_gpu.errors import InputError
 
 
@@ -53,6 +54,20 @@ def test_real_people():
     theirs, ours = keypoint_runs(objects)
     same_keypoint_runs(theirs, ours)
     assert theirs.e.stats[0] > 0.2
+
+
+@pytest.mark.parametrize(("seed", "kind"), [(2, "keypoints"), (3, "keypoints"), (2, "keypoints_crowd")])
+def test_torch_gives_what_numpy_gives(seed, kind, monkeypatch, device):
+    crowd = kind == "keypoints_crowd"
+    objects = random_keypoints(seed, 14 if crowd else 17, crowdpose=crowd)
+    numpy = run(keypoint_evaluator(OURS, objects, kind))
+    monkeypatch.setattr("valor_gpu.coco.engine.NumpyEngine", lambda: TorchEngine(device))
+    torches = run(keypoint_evaluator(OURS, objects, kind))
+    assert isinstance(torches.e._records.engine, TorchEngine)
+    assert torches.text == numpy.text
+    same_arrays(numpy.e.eval, torches.e.eval)
+    for key, values in numpy.e.ious.items():
+        np.testing.assert_allclose(torches.e.ious[key], values, rtol=4e-16, atol=1e-40)
 
 
 @pytest.mark.parametrize("seed", range(4))

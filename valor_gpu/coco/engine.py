@@ -18,6 +18,7 @@ from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 
 if TYPE_CHECKING:
+    from valor_gpu.ops._keypoints_cpu import Keypoints
     from valor_gpu.ops.runs import Runs
 
 
@@ -62,6 +63,10 @@ class Engine(Protocol):
         """``batch`` with the pairs of masks, see :func:`valor_gpu.ops._run_pairs_cpu.run_pairs`."""
         ...
 
+    def keypoint_pairs(self, batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
+        """``batch`` with the pairs of keypoints, see :func:`valor_gpu.ops._keypoints_cpu.keypoint_pairs`."""
+        ...
+
     def box_iou(
         self, boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_],
         lengths: NDArray[np.int64],
@@ -92,6 +97,13 @@ class NumpyEngine:
         from valor_gpu.ops._run_pairs_cpu import run_pairs
 
         return run_pairs(batch, masks, gt_masks, lowest, boundaries=boundaries)
+
+    @staticmethod
+    def keypoint_pairs(batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
+        """See :class:`Engine`."""
+        from valor_gpu.ops._keypoints_cpu import keypoint_pairs
+
+        return keypoint_pairs(batch, *keypoints, lowest)
 
     @staticmethod
     def box_iou(

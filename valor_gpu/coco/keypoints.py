@@ -32,14 +32,15 @@ class KeypointGeometry(Geometry):
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
-        from valor_gpu.ops._keypoints_cpu import keypoint_pairs
+        from valor_gpu.ops._keypoints_cpu import Keypoints, check_sigmas
 
         sigmas, ground_truths = self.sigmas(), layout.ground_truths
         points = [side_points(side, len(sigmas)) for side in (layout.detections, ground_truths)]
         boxes, areas = ground_truths.take("bbox"), ground_truths.take("area")
         _check(ground_truths, "bbox", "finite", ~np.isfinite(boxes).all(1))
         _check(ground_truths, "area", "a number that is not negative", ~(areas >= 0))
-        found = keypoint_pairs(common, points[0], points[1], boxes, areas, sigmas, lowest)
+        given = Keypoints(points[0], points[1], boxes, areas, check_sigmas(sigmas))
+        found = engine.keypoint_pairs(common, given, lowest)
         return replace(found, areas=common.areas or found.areas)
 
     def sigmas(self) -> list[float]:

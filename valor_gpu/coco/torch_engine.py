@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.errors import InputError
 from valor_gpu.ops import accumulate as steps
+from valor_gpu.ops._keypoints_cpu import Keypoints
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou
@@ -59,6 +60,14 @@ class TorchEngine:
         around = None if boundaries is None else (self._runs(boundaries[0]), self._runs(boundaries[1]))
         made = run_pairs(self._batch(batch), self._runs(masks), self._runs(gt_masks), lowest, boundaries=around)
         return made  # type: ignore[no-any-return]
+
+    def keypoint_pairs(self, batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
+        """Pairs of keypoints, found on the device."""
+        from valor_gpu.ops.keypoints import find_keypoint_pairs
+
+        points, gt_points, boxes, areas = map(self._there, keypoints[:4])
+        given = Keypoints(points, gt_points, boxes, areas, keypoints.sigmas)
+        return find_keypoint_pairs(self._batch(batch), given, lowest)
 
     def _runs(self, runs: Runs) -> Runs:
         return Runs(*(self._there(part) for part in (runs.counts, runs.offsets, runs.sizes)))

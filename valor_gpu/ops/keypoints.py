@@ -170,6 +170,24 @@ def keypoint_pairs(batch: MatchBatch, given: Keypoints, rule: MatchRule) -> tupl
     return MatchBatch(**{**vars(kept), "gt_flags": [gt_flags], "gt_areas": areas}), found.error
 
 
+def find_keypoint_pairs(batch: MatchBatch, given: Keypoints, lowest: float) -> MatchBatch:
+    """As :func:`keypoint_pairs`, of annotations: flags are those of matching, and areas may be 0.
+
+    Args:
+        batch: tensors; labels, flags and lengths are read.
+        given: tensors of all images.
+        lowest: the lowest threshold.
+
+    Raises:
+        InputError: for the first row that cannot be used; on CUDA this waits for the device.
+    """
+    columns = (getattr(batch, name) for name in _BATCH_FIELDS)
+    *pairs, _ = _PAIRS(*given, *columns, lowest, False, False)
+    found = Found(*pairs)
+    raise_error(found.error, describe_box)
+    return stored(batch, found)
+
+
 _BATCH_FIELDS = ("labels", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts")
 
 
