@@ -73,3 +73,16 @@ def pair_examples(quick: bool) -> Iterator[Pairs]:
 def pair_load(scene: BoxDataset) -> tuple[Any, ...]:
     """At most 16 images of 425 x 600, with 100 detections and 7 ground truths of 80 classes."""
     return pair_arguments([(100, 7, 425, 600)] * min(16, 1 + len(scene.image_ids) // 100), classes=80)
+
+
+def boundary_examples(quick: bool) -> Iterator[Pairs]:
+    """Arguments of ``mask_boundary``."""
+    rng = np.random.default_rng(6)
+    for shape in ((0, 4, 4), (2, 0, 3), (1, 1, 1), (3, 31, 33), (2, 65, 64), *(() if quick else ((2, 1080, 1921),))):
+        for distance in (1, 2, 16):
+            yield f"{shape} at {distance}", (_boxes(rng, *shape).to(torch.uint8) * 5, distance)
+
+
+def boundary_load(scene: BoxDataset) -> tuple[Any, ...]:
+    """100 masks of 480 x 640, whatever the scene."""
+    return _boxes(np.random.default_rng(7), 100, 480, 640), 16

@@ -317,6 +317,7 @@ ROWS = {
             host=frozenset({"recall_thresholds", "picks", "pick_thresholds", "labels", "wanted_images"}),
         ),
         Row("pack_masks", _named(dense.pack_examples), dense.pack_load),
+        Row("mask_boundary", _named(dense.boundary_examples), dense.boundary_load),
         Row(
             *("dense_pairs", _named(dense.pair_examples), dense.pair_load),
             host=frozenset({"lengths"}),

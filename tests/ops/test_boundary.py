@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.ndimage import binary_erosion  # type: ignore[import-untyped]
 
 from tests.fuzz import seeds
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
+from valor_gpu.ops import _library, boundary
 from valor_gpu.ops._boundary_cpu import boundary_runs, distances
 from valor_gpu.ops._runs_cpu import from_masks, to_masks
+from valor_gpu.ops.boundary import mask_boundary
 from valor_gpu.ops.runs import Runs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "boundary_cv2.json").read_text())
@@ -87,6 +93,50 @@ def test_distances_round_as_python_does() -> None:
     for ratio in (0.02, 0.05, 0.01, 0.5):
         expected = [max(1, round(ratio * float(np.sqrt(h**2 + w**2)))) for h, w in sizes.tolist()]
         assert distances(sizes, ratio).tolist() == expected
+
+
+# --------------------------------------------------------------------------------------------------------- dense masks
+
+
+@pytest.fixture(params=BACKENDS)
+def op(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    return kernel(request.param, "mask_boundary", boundary._on_cuda)
+
+
+SHAPES = [(2, 1, 1), (6, 20, 33), (6, 33, 64), (4, 70, 9), (3, 9, 70), (0, 4, 4), (2, 0, 5), (2, 5, 0), (1, 40, 1100)]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_kernel_of_dense_masks(op: Callable[..., Any], shape: tuple[int, int, int]) -> None:
+    masks = torch.from_numpy(random_masks(sum(shape), *shape))
+    for distance in (1, 3, 16, 40):
+        expected = _library.reference("mask_boundary")(masks, distance)
+        assert torch.equal(op(masks * 3, distance), expected)
+        assert torch.equal(op(masks != 0, distance), expected != 0)
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    masks = torch.from_numpy(random_masks(5, 4, 45, 77))
+    got = kernel("simulated", "mask_boundary", boundary._on_cuda)(masks, 4)
+    assert torch.equal(got, _library.reference("mask_boundary")(masks, 4))
+
+
+def test_dense_masks_have_the_boundary_of_their_runs() -> None:
+    masks = random_masks(8, 7, 90, 61)
+    expected = to_masks(boundary_runs(from_masks(masks), 0.05))
+    strided = torch.from_numpy(np.ascontiguousarray(masks.transpose(2, 0, 1))).permute(1, 2, 0)
+    assert torch.equal(mask_boundary(strided, 0.05), torch.from_numpy(expected.copy()))
+    torch.library.opcheck(torch.ops.valor_gpu.mask_boundary.default, (strided, 2))
+
+
+def test_bad_masks_are_named() -> None:
+    with pytest.raises(InputError, match="masks must have dtype .* but got"):
+        mask_boundary(torch.zeros(1, 2, 2))
+    with pytest.raises(InputError, match=r"masks must have shape \[N, N, N\] but got \[2, 2\]"):
+        mask_boundary(torch.zeros(2, 2, dtype=torch.bool))
 
 
 def test_bad_ratios_are_named() -> None:

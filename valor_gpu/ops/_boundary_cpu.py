@@ -56,8 +56,12 @@ def boundary_runs(runs: Runs, ratio: float = 0.02) -> Runs:
         >>> boundary_runs(block).counts.tolist()
         [6, 3, 2, 1, 1, 1, 2, 3, 6]
     """
+    return boundary_at(runs, distances(runs.sizes, ratio))
+
+
+def boundary_at(runs: Runs, wide: NDArray[np.int32]) -> Runs:
+    """Returns the boundary of each mask, ``wide`` pixels of it, int32 ``[N]``, at least 1."""
     words, kept = run_words(runs)
-    wanted = distances(kept.sizes, ratio)
     threads = min(native.threads(), 1 + len(kept) // _MASKS_PER_HELPER)
     function = native.function("valor_cpu", "valor_boundary_runs_cpu", "ppppq")
-    return collected(kept.sizes, lambda offsets, made: function(words, wanted.ctypes.data, offsets, made, threads))
+    return collected(kept.sizes, lambda offsets, made: function(words, wide.ctypes.data, offsets, made, threads))
