@@ -21,7 +21,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from testing.scenes import random_scene
+from tests.contract_boxes import (
+    AP_CHOICES,
+    LOW,
+    SHAPE_CHOICES,
+    bad_boxes,
+    bad_groups,
+    boxes_batch,
+    drawn,
+    drawn_batch,
+    open_images_batch,
+    turned,
+    turned_batch,
+)
 from valor_gpu import classification, text
 from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
@@ -91,58 +103,6 @@ class PassRate(Metric[Passes]):
 def _pass_batch(seed: int, size: int = 5) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(size, generator=generator), torch.randint(4, (size,), generator=generator)
-
-
-_AP_CHOICES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "arrival": {"tie_order": "arrival"},
-    "pooled-extended": {"average": "micro", "class_metrics": True, "extended_summary": True},
-}
-
-
-def _boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
-    """Images with tied scores; with ids, batches of different numbers share no id."""
-    scene = random_scene(np.random.default_rng([seed, 5]), images=images, most=12)
-    preds = [
-        dict(boxes=b, scores=(s * 4).round() / 4, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)
-    ]
-    truths = zip(scene.gt_boxes, scene.gt_labels, scene.crowds, scene.areas)
-    target = [dict(boxes=b, labels=k, iscrowd=c, area=a) for b, k, c, a in truths]
-    if ids:
-        target = [dict(item, image_id=1000 * seed + i) for i, item in enumerate(target)]
-    return preds, target
-
-
-def _turned(batch: Batch) -> Batch:
-    """The same images with xywh boxes of any size as cxcywha in degrees."""
-
-    def turned(boxes: Tensor) -> Tensor:
-        size, angle = boxes[:, 2:].double().abs(), torch.arange(len(boxes)) * 20.0 % 90
-        return torch.cat((boxes[:, :2] + size / 2, size, angle[:, None]), 1)
-
-    return tuple([dict(item, boxes=turned(item["boxes"].reshape(-1, 4))) for item in side] for side in batch)
-
-
-def _turned_batch(seed: int, images: int = 4) -> Batch:
-    return _turned(_boxes_batch(seed, images, ids=True))
-
-
-def _bad_boxes() -> Batch:
-    preds, target = _boxes_batch(3)
-    return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
-
-
-def _open_images_batch(seed: int, images: int = 4) -> Batch:
-    """Images with groups, one class whose parent is another, and some classes that nobody looked for."""
-    preds, target = _boxes_batch(seed, images, ids=True)
-    keys = ("boxes", "labels", "image_id")
-    changed = [dict({key: item[key] for key in keys}, is_group_of=item["iscrowd"]) for item in target]
-    return preds, [dict(item, negative_labels=torch.tensor([1])) if i % 2 else item for i, item in enumerate(changed)]
-
-
-def _bad_groups() -> Batch:
-    preds, target = _open_images_batch(3)
-    return preds, [dict(item, is_group_of=item["is_group_of"] + 2) for item in target]
 
 
 _MULTICLASS = dict(num_classes=4)
@@ -290,36 +250,48 @@ METRICS = [
         Case(
             name=f"MeanAveragePrecision-{name}",
             make=partial(MeanAveragePrecision, "xywh", **choices),
-            other=partial(MeanAveragePrecision, "xywh", iou_thresholds=np.linspace(0.3, 0.75, 10).tolist(), **choices),
-            batch=partial(_boxes_batch, ids=name != "arrival"),
+            other=partial(MeanAveragePrecision, "xywh", iou_thresholds=LOW, **choices),
+            batch=partial(boxes_batch, ids=name != "arrival"),
             empty=lambda: ([], []),
-            single=partial(_boxes_batch, 7, images=1),
-            bad=_bad_boxes,
+            single=partial(boxes_batch, 7, images=1),
+            bad=bad_boxes,
             order_free=name != "arrival",
         )
-        for name, choices in _AP_CHOICES.items()
+        for name, choices in AP_CHOICES.items()
     ),
     Case(
         name="OpenImagesAveragePrecision",
         make=partial(OpenImagesAveragePrecision, {1: 0}, box_format="xywh", expand_detections=True),
         other=partial(OpenImagesAveragePrecision, {1: 0}, box_format="xywh", expand_detections=True, group_weight=0),
-        batch=_open_images_batch,
+        batch=open_images_batch,
         empty=lambda: ([], []),
-        single=partial(_open_images_batch, 7, images=1),
-        bad=_bad_groups,
+        single=partial(open_images_batch, 7, images=1),
+        bad=bad_groups,
     ),
     *(
         Case(
             name=f"MeanAveragePrecision-rotated-{name}",
             make=partial(MeanAveragePrecision, "cxcywha", "rotated", **choices),
             other=partial(MeanAveragePrecision, "cxcywha", "rotated", angle_unit="radians", **choices),
-            batch=_turned_batch,
+            batch=turned_batch,
             empty=lambda: ([], []),
-            single=partial(_turned_batch, 7, images=1),
-            bad=lambda: _turned(_bad_boxes()),
+            single=partial(turned_batch, 7, images=1),
+            bad=lambda: turned(bad_boxes()),
         )
-        for name, choices in _AP_CHOICES.items()
+        for name, choices in AP_CHOICES.items()
         if name != "arrival"
+    ),
+    *(
+        Case(
+            name=f"MeanAveragePrecision-{name}",
+            make=partial(MeanAveragePrecision, "xywh", **choices),
+            other=partial(MeanAveragePrecision, "xywh", **{**choices, **other}),
+            batch=drawn_batch,
+            empty=lambda: ([], []),
+            single=partial(drawn_batch, 7, images=1),
+            bad=lambda: drawn(bad_boxes()),
+        )
+        for name, (choices, other) in SHAPE_CHOICES.items()
     ),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),

@@ -250,3 +250,37 @@ def test_padded_dicts_have_no_masks() -> None:
     metric = MeanAveragePrecision(iou_type="segm")
     with pytest.raises(InputError, match="preds must be a sequence of dicts but got dict"):
         metric.update(_ONE, _ONE)
+
+
+def boundary(mask: Any) -> Any:
+    """The pixels of a mask that erosion by 3 x 3 pixels takes, as often as 2 % of the diagonal says, at least once."""
+    height, width = mask.shape
+    inner = np.pad(mask, 1)
+    for _ in range(max(1, round(0.02 * float(np.hypot(height, width))))):
+        padded = np.pad(inner, 1)
+        inner = np.min([padded[y : y + height + 2, x : x + width + 2] for y in range(3) for x in range(3)], 0)
+    return mask & ~inner[1:-1, 1:-1]
+
+
+def test_boundaries() -> None:
+    """Similarities by the definition; matching of similarities is that of masks."""
+    batch = scene(11, images=3)
+    choices: dict[str, Any] = dict(iou_type=("segm", "boundary"), extended_summary=True, average="micro")
+    got = evaluate(batch, **choices)
+    assert 0 < float(got["boundary_map"]) < float(got["segm_map"])
+    assert_same(
+        evaluate(coded(batch, "str"), iou_type=("segm", "boundary"), extended_summary=True, average="micro"), got
+    )
+    for pred, true in zip(*batch):
+        order = torch.sort(pred["scores"], descending=True, stable=True).indices
+        masks, gts = pred["masks"][order].numpy(), true["masks"].numpy()
+        crowd = true["iscrowd"].numpy() != 0
+        tables = []
+        for a, b in ((masks, gts), ([boundary(m) for m in masks], [boundary(m) for m in gts])):
+            shared = np.array([[(x & y).sum() for y in b] for x in a], float).reshape(len(a), len(b))
+            own, other = (np.array([m.sum() for m in side], float) for side in (a, b))
+            union = np.where(crowd, own[:, None], own[:, None] + other - shared)
+            tables.append(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
+        expected = np.where(crowd, tables[0], np.minimum(*tables))
+        mine = np.asarray(got["boundary_ious"][true["image_id"], 0])
+        assert np.array_equal(mine.reshape(expected.shape), expected.astype(np.float32))

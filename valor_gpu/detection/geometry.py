@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.detection.masks import MaskRows, assign_stored, with_mask_areas
+from valor_gpu.detection.masks import BoundaryRows, MaskRows, assign_stored, with_mask_areas
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.keypoints import keypoint_batch
@@ -24,11 +24,11 @@ from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.rotated import checked_format, in_degrees, pairwise_iou, rotated_pairs
 
-IOU_TYPES = ("bbox", "segm", "rotated", "keypoints")
-TOGETHER = ("bbox", "segm")
+IOU_TYPES = ("bbox", "segm", "boundary", "rotated", "keypoints")
+TOGETHER = ("bbox", "segm", "boundary")
 """Those that one metric computes together."""
 
-_MASKS = {"segm": MaskRows()}
+_MASKS = {"segm": MaskRows(), "boundary": BoundaryRows()}
 
 
 class Geometry(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from valor_gpu.inputs.boxes import read_batch
 from valor_gpu.inputs.instance_masks import InstanceMasks, instance_masks
 from valor_gpu.ops import _runs_cpu
+from valor_gpu.ops._boundary_cpu import boundary_runs
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.masks import dense_pairs
 from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, Matched, MatchRule
@@ -42,10 +44,7 @@ class MaskRows:
         masks, gt_masks = shapes
         if masks.dense is not None and gt_masks.dense is not None:
             return dense_pairs(plain, masks.dense, gt_masks.dense, rule)
-        device = batch.labels[0].device
-        sides = [_tensors(side.runs(), device) for side in shapes]
-        lowest, agnostic = float(rule.thresholds.min()), bool(rule.options & AGNOSTIC)
-        return deferred_run_pairs(plain, sides[0], sides[1], lowest, agnostic)
+        return _coded_pairs(plain, [masks.runs, gt_masks.runs], rule)
 
     def match(self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
         return assign_stored(*self.pairs(batch, shapes, rule), rule, error)
@@ -57,7 +56,7 @@ class MaskRows:
     def ious(self, batch: MatchBatch, shapes: Sides) -> list[Tensor]:
         """float64 ``[D_i, G_i]`` of each image."""
         flags = torch.cat([t.reshape(-1) for t in batch.gt_flags]).cpu().numpy() != 0 if batch.gt_flags else None
-        runs = [side.runs() for side in shapes]
+        runs = [side.runs for side in shapes]
         ends = np.pad(np.cumsum(batch.lengths.numpy(), 1), ((0, 0), (1, 0)))
         tables = []
         for image in range(ends.shape[1] - 1):
@@ -65,6 +64,33 @@ class MaskRows:
             crowd = None if flags is None else flags[gt_rows]
             tables.append(torch.from_numpy(self.tables(runs[0].take(rows), runs[1].take(gt_rows), crowd)))
         return tables
+
+
+@dataclass(frozen=True)
+class BoundaryRows(MaskRows):
+    """Masks compared by the smaller one of IoU of masks and of their boundaries, against a crowd by masks alone.
+
+    Masks become run lengths on the CPU; those of a GPU are waited for.
+    """
+
+    def pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:  # noqa: D102
+        runs = [side.runs for side in shapes]
+        return _coded_pairs(replace(batch, boxes=[], gt_boxes=[]), runs, rule, [boundary_runs(masks) for masks in runs])
+
+    def tables(self, masks: Runs, gt_masks: Runs, crowd: Any) -> Any:  # noqa: D102
+        whole, edges = super().tables(masks, gt_masks, crowd), (boundary_runs(masks), boundary_runs(gt_masks))
+        smaller = np.minimum(whole, _runs_cpu.iou(*edges, crowd))
+        return smaller if crowd is None else np.where(crowd, whole, smaller)
+
+
+def _coded_pairs(
+    batch: MatchBatch, masks: Sequence[Runs], rule: MatchRule, boundaries: Sequence[Runs] = ()
+) -> tuple[MatchBatch, Tensor]:
+    """Pairs of run lengths, on the device of the labels."""
+    device = batch.labels[0].device
+    sides, edges = ([_tensors(runs, device) for runs in given] for given in (masks, boundaries))
+    lowest, agnostic = float(rule.thresholds.min()), bool(rule.options & AGNOSTIC)
+    return deferred_run_pairs(batch, sides[0], sides[1], lowest, agnostic, (edges[0], edges[1]) if edges else None)
 
 
 def _tensors(runs: Runs, device: torch.device) -> Runs:

@@ -66,9 +66,11 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
             width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
         iou_type: ``bbox``; ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`, with box formats of its
-            own; ``segm`` for masks; ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with COCO's choices
-            for persons: no small area. Several of ``bbox`` and ``segm`` together give numbers with the prefixes
-            ``bbox_`` and ``segm_``, both with areas of masks where ``target`` has no ``area``, as in torchmetrics.
+            own; ``segm`` for masks, ``boundary`` for the smaller one of that and the IoU of their boundaries, on the
+            CPU (Boundary IoU, Cheng et al. 2021); ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with
+            COCO's choices for persons: no small area. Several of ``bbox``, ``segm`` and ``boundary`` together give
+            numbers with such prefixes as ``segm_``, all with areas of masks where ``target`` has no ``area``, as in
+            torchmetrics.
         iou_thresholds: IoU at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
         rec_thresholds: recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
         max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100,

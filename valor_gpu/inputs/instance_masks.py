@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ class InstanceMasks:
     coded: Runs | None
     lengths: list[int]
 
+    @functools.cached_property
     def runs(self) -> Runs:
         """The masks of all images as run lengths; dense ones on a GPU are waited for."""
         if self.dense is None:
