@@ -74,6 +74,15 @@ def test_cells_are_as_in_pycocotools():
     assert matches.dtype == np.float64 and matches.min() == 0 < matches.max()
 
 
+def test_single_cells_are_not_there():
+    def base(evaluator):
+        return type("Mine", (evaluator,), {"evaluateImg": lambda self, *args: evaluator.evaluateImg(self, *args)})
+
+    e = crowd_evaluator(2, base=base(OURS.COCOeval))
+    with pytest.raises(InputError, match="must be 'keypoints' for steps of single cells but got 'keypoints_crowd'"):
+        run(e)
+
+
 def test_areas_that_are_annotated():
     dataset, results = random_keypoints(2, 14, crowdpose=True)
     by_box = run(keypoint_evaluator(OURS, (dataset, results), "keypoints_crowd")).e.stats

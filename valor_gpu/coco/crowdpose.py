@@ -6,6 +6,7 @@ xtcocotools, whose ``keypoints_crowd`` this follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.engine import Engine
+from valor_gpu.coco.geometry import Object
 from valor_gpu.coco.keypoints import KeypointGeometry, side_points
 from valor_gpu.coco.layout import Layout, chosen_rows
 from valor_gpu.coco.load_results import SourceFile
@@ -52,6 +54,14 @@ class CrowdGeometry(KeypointGeometry):
     def gt_areas(self, rows: Annotations) -> NDArray[np.float64]:
         """See :class:`KeypointGeometry`."""
         return rows.area if self.params.use_area else rows.bbox[:, 2] * rows.bbox[:, 3] * AREA_OF_BOX
+
+    def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
+        """Single cells do not know which detections are left out.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("params.iouType must be 'keypoints' for steps of single cells but got 'keypoints_crowd'")
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
