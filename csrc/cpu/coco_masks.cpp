@@ -242,6 +242,14 @@ void measure(const MaskTexts& texts, int64_t k, const int32_t* counts, int64_t r
   out[0] = box.left, out[1] = box.top, out[2] = box.right - box.left, out[3] = box.bottom - box.top;
 }
 
+// Most often enough: a run takes a character and more.
+size_t expected_runs(const MaskTexts& texts, int64_t begin, int64_t end) {
+  constexpr int64_t kMost = 1 << 18;
+  int64_t bytes = 0;
+  for (int64_t k = begin; k < end; ++k) bytes += std::clamp<int64_t>(texts.places[2 * k + 1], 0, kMost);
+  return static_cast<size_t>(std::min(bytes, kMost));
+}
+
 // Runs of up to kMasksAtATime masks each.
 using Blocks = std::vector<std::vector<int32_t>>;
 
@@ -260,10 +268,10 @@ VALOR_API int32_t valor_coco_masks_cpu(const MaskTexts* texts, int64_t threads, 
     std::vector<int32_t> problems(blocks->size());
     auto work = [&](int64_t from, int64_t to) {
       MaskReader reader;
-      std::vector<int32_t> runs;
       for (int64_t b = from; b < to; ++b) {
-        runs.clear();
         const int64_t end = std::min((b + 1) * kMasksAtATime, count);
+        std::vector<int32_t>& runs = (*blocks)[b];
+        runs.reserve(expected_runs(*texts, b * kMasksAtATime, end));
         for (int64_t k = b * kMasksAtATime; k < end; ++k) {
           const size_t before = runs.size();
           const MaskProblem problem = reader.read(*texts, k, runs);
@@ -280,10 +288,11 @@ VALOR_API int32_t valor_coco_masks_cpu(const MaskTexts* texts, int64_t threads, 
           else
             runs.clear();
         }
-        (*blocks)[b].assign(runs.begin(), runs.end());
+        if (!texts->lengths) std::vector<int32_t>().swap(runs);
       }
     };
-    parallel_for(static_cast<int64_t>(blocks->size()), 1, static_cast<int>(threads), work);
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(blocks->size()) / (4 * threads));
+    parallel_for(static_cast<int64_t>(blocks->size()), grain, static_cast<int>(threads), work);
     const bool good = first == count;
     out[1] = good ? -1 : first.load();
     out[2] = good ? 0 : problems[first / kMasksAtATime];

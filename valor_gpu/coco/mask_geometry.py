@@ -14,7 +14,7 @@ from valor_gpu.coco.geometry import Geometry, Object
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.inputs._coco_values import ImageSizes, ObjectValues
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
-from valor_gpu.inputs.coco_masks import read_masks
+from valor_gpu.inputs.coco_masks import Room, read_masks
 from valor_gpu.ops.match_batch import COLUMNS, DETECTIONS, GROUND_TRUTHS, MatchBatch, Pairs
 from valor_gpu.ops.runs import Runs
 
@@ -42,10 +42,10 @@ class MaskGeometry(Geometry):
         wanted = [_has_partner(side, other) for side, other in (sides, sides[::-1])]
         firsts = np.zeros((2, len(layout.images) + 1), np.int64)
         firsts[:, 1:] = layout.lengths().cumsum(1)
-        parts = []
+        parts, rooms = [], (Room(), Room())
         for images in _tiles(wanted, firsts, engine.masks_at_once):
             rows = [slice(*first[[images.start, images.stop]].tolist()) for first in firsts]
-            masks = [_masks_of(side, part, chosen) for side, part, chosen in zip(sides, rows, wanted)]
+            masks = [_masks_of(*arguments) for arguments in zip(sides, rows, wanted, rooms)]
             part = _part(common, images, rows)
             parts.append(engine.run_pairs(part, masks[0], masks[1], lowest, self._boundaries(masks)))
         found = _joined(common, parts) if len(parts) > 1 else parts[0]
@@ -130,11 +130,11 @@ def _joined(batch: MatchBatch, parts: Sequence[MatchBatch]) -> MatchBatch:
     return replace(batch, pairs=Pairs(offsets=np.concatenate([*offsets, ends[-1:]]), **whole), **columns)
 
 
-def _masks_of(side: Side, part: slice, wanted: NDArray[np.bool_]) -> Runs:
+def _masks_of(side: Side, part: slice, wanted: NDArray[np.bool_], room: Room) -> Runs:
     """Masks of a part of the rows of ``side``, without runs for those that are not ``wanted``."""
     chosen = np.flatnonzero(wanted[part])
     rows = chosen + part.start
-    read = read_masks(side.columns, rows if side.rows is None else side.rows[rows])
+    read = read_masks(side.columns, rows if side.rows is None else side.rows[rows], room)
     count = part.stop - part.start
     lengths, sizes = np.zeros(count + 1, np.int64), np.zeros((count, 2), np.int32)
     lengths[chosen + 1] = np.diff(read.offsets)

@@ -45,8 +45,21 @@ class Measures(NamedTuple):
     boxes: NDArray[np.float64]
 
 
-def read_masks(annotations: Annotations, rows: Rows) -> Runs:
-    """Masks of ``rows``, int64 ``[n]``, in their order.
+class Room:
+    """Memory for run lengths that is used again: what it gave before must not be looked at any more."""
+
+    def __init__(self) -> None:
+        self._kept = np.zeros(0, np.int32)
+
+    def take(self, size: int) -> NDArray[np.int32]:
+        """int32 ``[size]``, undefined."""
+        if size > len(self._kept):
+            self._kept = np.empty(size + size // 4, np.int32)
+        return self._kept[:size]
+
+
+def read_masks(annotations: Annotations, rows: Rows, room: Room | None = None) -> Runs:
+    """Masks of ``rows``, int64 ``[n]``, in their order; their runs lie in ``room`` if there is one.
 
     A record without ``segmentation`` in a set made by ``loadRes`` has its box for a mask.
 
@@ -65,7 +78,7 @@ def read_masks(annotations: Annotations, rows: Rows) -> Runs:
     take = native.function("valor_cpu", "valor_coco_runs_cpu", "qp")
     try:
         np.cumsum(lengths, out=offsets[1:])
-        counts = np.empty(int(offsets[-1]), np.int32)
+        counts = (room or Room()).take(int(offsets[-1]))
     except BaseException:
         take(handle, None)
         raise
