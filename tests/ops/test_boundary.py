@@ -133,7 +133,7 @@ def test_dense_masks_have_the_boundary_of_their_runs() -> None:
 
 
 def test_bad_masks_are_named() -> None:
-    with pytest.raises(InputError, match="masks must have dtype .* but got"):
+    with pytest.raises(InputError, match=r"masks must have dtype .* but got"):
         mask_boundary(torch.zeros(1, 2, 2))
     with pytest.raises(InputError, match=r"masks must have shape \[N, N, N\] but got \[2, 2\]"):
         mask_boundary(torch.zeros(2, 2, dtype=torch.bool))
