@@ -40,7 +40,7 @@ def _boxes(rng: np.random.Generator, count: int, height: int, width: int) -> tor
     out = torch.zeros((count, height, width), dtype=torch.bool)
     for mask in out:
         part = rng.random() ** 2
-        h, w = (max(1, int(n * part**0.5)) for n in (height, width))
+        h, w = (min(n, 1 + int(n * part**0.5)) for n in (height, width))
         y, x = rng.integers(0, height - h + 1), rng.integers(0, width - w + 1)
         mask[y : y + h, x : x + w] = True
     return out
