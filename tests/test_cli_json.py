@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 import torch
 
+from testing.keypoint_scenes import random_keypoints
+from testing.lvis_scenes import random_lvis
 from valor_gpu import __version__
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
 from valor_gpu.coco.evaluation_result import category_names
@@ -217,8 +219,15 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
     table = tmp_path / "a.csv"
     table.write_text("t,p\nx,x\ny,x\n")
     page = (ROOT / "docs/json.md").read_text()
+    scenes = {"lvis": random_lvis(1), "crowdpose": random_keypoints(2, 14, crowdpose=True)}
+    protocols = []
+    for protocol, objects in scenes.items():
+        paths = [tmp_path / f"{protocol}_{side}.json" for side in ("gt", "dt")]
+        for path, value in zip(paths, objects):
+            path.write_text(json.dumps(value))
+        protocols.append(["detect", "--gt", str(paths[0]), "--dt", str(paths[1]), "--protocol", protocol])
     for heading, commands in {
-        "detect": [DETECT, [*DETECT, "--convention", "corrected"]],
+        "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols],
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
     }.items():
         written: set[str] = set()

@@ -22,7 +22,7 @@ OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 _ABOUT = "Evaluation metrics where the tensors already are."
 _COMMANDS = {
-    "detect": "average precision and recall of boxes, from COCO JSON files",
+    "detect": "average precision and recall of boxes, masks or keypoints, from COCO JSON files",
     "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }

@@ -25,10 +25,26 @@ from valor_gpu.report.text import plural
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from valor_gpu.coco import COCOeval
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "bbox": ("bbox",),
+    "segm": ("segmentation",),
+    "boundary": ("segmentation",),
+    "keypoints": ("num_keypoints", "keypoints"),
+}
+"""Types of comparison, and the fields of annotations that they need."""
+_PROTOCOLS = {"coco": tuple(_FIELDS), "lvis": ("bbox", "segm"), "crowdpose": ("keypoints",)}
+"""Protocols, and the types that they have, the default first."""
+_PROTOCOL_FIELDS: dict[str, tuple[str, ...]] = {
+    "coco": (),
+    "lvis": ("neg_category_ids", "not_exhaustive_category_ids", "frequency"),
+    "crowdpose": ("crowdIndex",),
+}
+"""Fields of images and categories that protocols need."""
 
 
 def add_options(detect: argparse.ArgumentParser) -> None:
@@ -37,7 +53,13 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--gt", type=input_path, required=True, metavar="FILE",
         help="ground truth: COCO JSON (or .gz, or -) with images, annotations and categories")  # fmt: skip
     add("--dt", type=input_path, required=True, metavar="FILE",
-        help="detections: JSON array (or .gz, or -) of objects with image_id, category_id, bbox, score")  # fmt: skip
+        help="detections: JSON array (or .gz, or -) of objects with image_id, category_id, score, and bbox,"
+        " segmentation or keypoints")  # fmt: skip
+    add("--iou-type", choices=tuple(_FIELDS), metavar="TYPE",
+        help="what is compared: bbox (default), segm (masks), boundary (the smaller of the IoU of masks and of their"
+        " boundaries) or keypoints (default of crowdpose)")  # fmt: skip
+    add("--protocol", choices=tuple(_PROTOCOLS), default="coco",
+        help="coco (default); lvis: federated, for bbox and segm; crowdpose: for keypoints")  # fmt: skip
     add("--device", type=device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
@@ -52,23 +74,48 @@ def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
+    _check_choices(options)
     pictures = [] if options.plot is None else [options.plot]
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
-    with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
-        try:
-            evaluator = _evaluate(options, progress)
-        except InputError as error:
-            if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
-                raise InputError(f"{error}: did you swap --gt and --dt?") from None
-            raise
-        progress.step("writing")
-        wanted = options.per_class or options.json is not None or options.plot is not None
-        result = evaluator.result(with_values=wanted)
-        written = _write(options, evaluator, result, inputs)
-    _warn(options, evaluator, result)
-    if reports(options):
-        print(_report(options, evaluator, result, written))
+    try:
+        with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
+            evaluated = _evaluate(options, progress)
+            progress.step("writing")
+            wanted = options.per_class or options.json is not None or options.plot is not None
+            result = evaluated.result(with_values=wanted)
+            written = _write(options, evaluated, result, inputs)
+        report = _report(options, evaluated, result, written) if reports(options) else ""
+    except InputError as error:
+        raise _explained(options, error) from None
+    _warn(options, evaluated, result)
+    if report:
+        print(report)
+
+
+def _check_choices(options: argparse.Namespace) -> None:
+    """Raises for options that do not go together; sets the type that the protocol starts from."""
+    types = _PROTOCOLS[options.protocol]
+    options.iou_type = options.iou_type or types[0]
+    if options.iou_type not in types:
+        raise InputError(
+            f"--iou-type must be {' or '.join(types)} with --protocol {options.protocol} but got {options.iou_type}"
+        )
+    if options.protocol == "lvis" and options.convention != "strict":
+        raise InputError(f"--convention must be strict with --protocol lvis but got {options.convention}")
+
+
+def _explained(options: argparse.Namespace, error: InputError) -> InputError:
+    """The error, and the option that asks for what is lacking."""
+    if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
+        return InputError(f"{error}: did you swap --gt and --dt?")
+    need, _, got = str(error).partition(" but ")
+    asked = {"iou-type": (options.iou_type, _FIELDS), "protocol": (options.protocol, _PROTOCOL_FIELDS)}
+    for option, (choice, fields) in asked.items():
+        lacking = [name for name in fields[choice] if name in need]
+        if lacking and ("must have" in need or got.lower() == "got none"):
+            return InputError(f"{error}: --{option} {choice} needs {lacking[0]}")
+    return error
 
 
 def _first_byte(path: str) -> bytes:
@@ -82,32 +129,87 @@ def _first_byte(path: str) -> bytes:
         return opened.read(64).lstrip()[:1]
 
 
-def _evaluate(options: argparse.Namespace, progress: Progress) -> COCOeval:
-    from valor_gpu.coco import COCO, COCOeval
-
+def _evaluate(options: argparse.Namespace, progress: Progress) -> _Coco | _Lvis:
     with contextlib.redirect_stdout(io.StringIO()):  # the messages of pycocotools
         progress.step("loading libraries")
         from valor_gpu.coco.engine import engine_on
 
         engine_on(options.device)
         progress.step(f"reading {os.path.basename(options.gt)} and {os.path.basename(options.dt)}")
+        evaluated = _Lvis(options) if options.protocol == "lvis" else _Coco(options)
+        progress.step(f"matching {plural(evaluated.images, 'image')}")
+        evaluated.evaluation.evaluate()
+        progress.step("accumulating")
+        evaluated.evaluation.accumulate()
+    return evaluated
+
+
+class _Coco:
+    """An evaluation by pycocotools' protocol, or CrowdPose's."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from valor_gpu.coco import COCO, COCOeval
+
         ground_truths = COCO(options.gt)
         detections = ground_truths.loadRes(options.dt)
-        evaluator = COCOeval(ground_truths, detections, "bbox", device=options.device, convention=options.convention)
-        progress.step(f"matching {plural(len(evaluator.params.imgIds), 'image')}")
-        evaluator.evaluate()
-        progress.step("accumulating")
-        evaluator.accumulate()
-    return evaluator
+        kind = "keypoints_crowd" if options.protocol == "crowdpose" else options.iou_type
+        chosen = {"device": options.device, "convention": options.convention}
+        self.evaluation = COCOeval(ground_truths, detections, kind, **chosen)
+        self.columns = ground_truths.columns, detections.columns
+        self.images = len(self.evaluation.params.imgIds)
 
+    def result(self, with_values: bool) -> Result:
+        """Its numbers."""
+        return self.evaluation.result(with_values)
 
-def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inputs: Inputs | None) -> list[Path]:
-    if inputs is not None:
+    def summary(self) -> str:
+        """The lines of its protocol."""
+        return str(self.evaluation)
+
+    def category_ids(self) -> dict[str, int]:
+        """Category id by the name that results give it."""
         from valor_gpu.coco.evaluation_result import category_ids
+
+        return category_ids(self.evaluation.cocoGt, self.evaluation.params)
+
+
+class _Lvis:
+    """An evaluation by the protocol of LVIS."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from valor_gpu.coco import LVISEval
+
+        self.evaluation = LVISEval(options.gt, options.dt, options.iou_type, options.device)
+        self.columns = self.evaluation.lvis_gt.columns, self.evaluation.lvis_dt.columns
+        self.images = len(self.evaluation.params.img_ids)
+
+    def result(self, with_values: bool) -> Result:
+        """Its numbers."""
+        from valor_gpu.coco.lvis_result import lvis_result
+
+        self.evaluation.summarize()
+        return lvis_result(self.evaluation)
+
+    def summary(self) -> str:
+        """The lines of its protocol."""
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            self.evaluation.print_results()
+        return text.getvalue().rstrip("\n")
+
+    def category_ids(self) -> dict[str, int]:
+        """Category id by the name that results give it."""
+        from valor_gpu.coco.lvis_result import lvis_names
+
+        return dict(zip(lvis_names(self.evaluation), self.evaluation.params.cat_ids))
+
+
+def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, inputs: Inputs | None) -> list[Path]:
+    if inputs is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        categories = category_ids(evaluator.cocoGt, evaluator.params)
+        categories = evaluated.category_ids()
         write_json(options.json, document("detect", result, inputs, options.device, categories=categories))
     if options.plot is not None:
         from valor_gpu.report.files import draw_picture
@@ -116,18 +218,18 @@ def _write(options: argparse.Namespace, evaluator: COCOeval, result: Result, inp
     return [path for path in (options.json, options.plot) if path is not None]
 
 
-def _warn(options: argparse.Namespace, evaluator: COCOeval, result: Result) -> None:
+def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result) -> None:
     from valor_gpu.report.detection import doubts
 
-    for text in doubts(evaluator.cocoGt, evaluator.cocoDt, result, options.gt):
+    for text in doubts(*evaluated.columns, result, options.gt):
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, evaluator: COCOeval, result: Result, written: list[Path]) -> str:
-    """The twelve numbers, the classes if asked for, counts and choices."""
+def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, written: list[Path]) -> str:
+    """The numbers of the protocol, the classes if asked for, counts and choices."""
     from valor_gpu.report.detection import class_table, count_line
 
-    parts = [str(evaluator)]
+    parts = [evaluated.summary()]
     if options.per_class:
         parts.append(class_table(result))
     parts.append("\n".join([count_line(result), str(result.signature), *(f"wrote {path}" for path in written)]))

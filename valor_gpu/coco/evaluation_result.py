@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,72 +12,69 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import members
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
+    from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.layout import Layout
-    from valor_gpu.coco.match_layout import EvaluationRecords
-    from valor_gpu.coco.params import Params
     from valor_gpu.reduce.coco_summary import CocoSummary
 
 
-def coco_result(
-    layout: Layout,
-    records: EvaluationRecords,
-    arrays: Mapping[str, Any],
-    params: Params,
-    ground_truth: Any,
-    convention: str,
-    with_values: bool = True,
-) -> Result:
+def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
     """Returns the numbers of an evaluation, by the names that ``MeanAveragePrecision.result`` gives them.
 
     Args:
-        layout: the rows that were evaluated.
-        records: their records.
-        arrays: ``COCOeval.eval``.
-        params: the parameters of the evaluation.
-        ground_truth: the COCO object of the ground truths.
-        convention: ``strict`` or ``corrected``.
+        evaluation: after ``accumulate()``.
         with_values: False: counts and signature alone, which take a tenth of the time.
 
     Returns:
         Means, numbers of every category by its name, mean precision ``[T, R]`` with its thresholds; NaN, with a reason,
         where nothing counts.
     """
+    params = evaluation.params
+    crowdpose = params.iouType == "keypoints_crowd"
     choices = {
         "metric": "COCOeval",
-        "iou_type": params.iouType,
-        "convention": convention,
+        "iou_type": "keypoints" if crowdpose else params.iouType,
+        **({"protocol": "crowdpose"} if crowdpose else {}),
+        "convention": evaluation.convention,
         "iou_thresholds": grid_choice(params.iouThrs),
         "max_detection_thresholds": list(params.maxDets),
         "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(params.areaRngLbl, params.areaRng)],
         "average": "macro" if params.useCats else "micro",
         "rec_thresholds": grid_choice(params.recThrs),
     }
-    counts = _counts(layout, records, ground_truth, convention, params.iouType)
+    counts = _counts(evaluation)
     if not with_values:
         return Result({}, Signature(choices), counts)
     from valor_gpu.reduce.coco_summary import absent_reasons
 
-    values = _values(layout, arrays, params, ground_truth)
-    return Result(values, Signature(choices), counts, absent_reasons(values), _plot)
+    values = _values(evaluation)
+    return Result(values, Signature(choices), counts, absent_reasons(values), plot)
 
 
-def _values(layout: Layout, arrays: Mapping[str, Any], params: Params, ground_truth: Any) -> dict[str, Any]:
-    summary = _summary(arrays, params)
+def _values(evaluation: COCOeval) -> dict[str, Any]:
+    params, layout = evaluation.params, evaluation._layout
+    assert layout is not None
+    summary = _summary(evaluation.eval, params)
     values: dict[str, Any] = summary.scalars()
+    if params.iouType == "keypoints_crowd":
+        from valor_gpu.coco.crowdpose import group_means
+
+        means = group_means(evaluation, evaluation.convention == "strict")
+        values.update({f"map_crowding_{name}": mean if mean >= 0 else math.nan for name, mean in means.items()})
     if params.useCats:
-        categories = _categories(ground_truth, params)
-        values.update(_by_category(summary, layout, category_names(categories)))
+        names = category_names(_categories(evaluation.cocoGt, params))
+        values.update(numbers_by_category(summary, layout, names))
     values["precision"] = summary.mean_precision()
     values["iou_thresholds"] = np.asarray(params.iouThrs)
     values["recall_thresholds"] = np.asarray(params.recThrs)
     return values
 
 
-def _plot(result: Result, ax: Any = None, **options: Any) -> Any:
+def plot(result: Result, ax: Any = None, **options: Any) -> Any:
     """Draws the picture of detection, whose module most runs do not need."""
     from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 
@@ -120,7 +118,9 @@ def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
     return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 
-def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
+def numbers_by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
+    """Numbers and counts of every category, by the name of the number."""
+
     def named(numbers: NDArray[Any]) -> dict[str, float]:
         return dict(zip(names, numbers.tolist()))
 
@@ -134,15 +134,17 @@ def _by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict
     }
 
 
-def _counts(
-    layout: Layout, records: EvaluationRecords, ground_truth: Any, convention: str, iou_type: str
-) -> dict[str, int]:
+def _counts(evaluation: COCOeval) -> dict[str, int]:
+    layout, records, ground_truth = evaluation._layout, evaluation._records, evaluation.cocoGt
+    assert layout is not None and records is not None
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
     known = members(ground_truths.image_id, images) & members(ground_truths.category_id, categories)
     ignored = layout.ground_truths.take("iscrowd")
-    if convention == "corrected":
+    if evaluation.convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
+    by_geometry = geometry_of(evaluation.params).ignored(layout.ground_truths)
+    ignored = ignored if by_geometry is None else ignored | by_geometry
     return {
         "images": len(layout.images),
         "ground_truths": len(layout.ground_truths),
@@ -151,5 +153,5 @@ def _counts(
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
         "detections_of_unknown_categories": int((~members(detections.category_id, categories)).sum()),
-        **count_doubtful_values(layout, iou_type == "bbox"),
+        **count_doubtful_values(layout, evaluation.params.iouType == "bbox"),
     }

@@ -370,10 +370,9 @@ class COCOeval:
         """
         from valor_gpu.coco.evaluation_result import coco_result
 
-        layout, records = self._layout, self._records
-        if not self.eval or layout is None or records is None:
+        if not self.eval or self._layout is None or self._records is None:
             raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
-        return coco_result(layout, records, self.eval, self.params, self.cocoGt, self.convention, with_values)
+        return coco_result(self, with_values)
 
     def __str__(self) -> str:
         if not self.eval:

@@ -187,6 +187,9 @@ class LVISResults(LVIS):
         max_dets: how many detections of an image are kept over all categories, those of highest score, of equal scores
             the first; negative: all. The official value is 300.
 
+    Attributes:
+        dropped: how many results are beyond that limit.
+
     Raises:
         InputError: a result lacks a key, has a value of the wrong type or belongs to no image; says which.
 
@@ -216,6 +219,7 @@ class LVISResults(LVIS):
         rows.require("score", "image_id")
         check_images(rows, truth.columns.image_ids)
         kept = best_of_images(rows.image_id, rows.score, max_dets)
+        self.dropped = len(rows) - len(kept)
         taken = rows.take(kept)
         kind = kind_of_results(taken)
         annotations = annotations_of_results(kind, taken, truth.columns.annotations.images)

@@ -41,9 +41,22 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
     elif not result.counts["detections"]:
         say_empty(axes, "no detections")
     else:
-        legend(axes, lines, Texts.of(texts), "AP at each IoU threshold", "upper right")
-    titled(axes, f"Box AP {_number(result.values['map']).strip()}", _details(result), source)
+        legend(axes, lines, Texts.of(texts), f"AP at each {_similarity(result)} threshold", "upper right")
+    titled(
+        axes, f"{_KINDS.get(_kind(result), 'Box')} AP {_number(result.values['map']).strip()}", _details(result), source
+    )
     return axes
+
+
+_KINDS = {"segm": "Mask", "boundary": "Boundary", "keypoints": "Keypoint"}
+
+
+def _kind(result: Result) -> str:
+    return str(result.signature.get("iou_type"))
+
+
+def _similarity(result: Result) -> str:
+    return "OKS" if _kind(result) == "keypoints" else "IoU"
 
 
 def _number(value: float) -> str:
@@ -53,7 +66,8 @@ def _number(value: float) -> str:
 def _details(result: Result) -> list[str]:
     """The choices behind the number, and how many images."""
     thresholds = result.values["iou_thresholds"]
-    iou = f"IoU {thresholds[0]:.2f}" + (f" to {thresholds[-1]:.2f}" if len(thresholds) > 1 else "")
+    iou = f"{_similarity(result)} {thresholds[0]:.2f}" + (f" to {thresholds[-1]:.2f}" if len(thresholds) > 1 else "")
     average = "mean over classes" if result.signature["average"] == "macro" else "classes pooled"
+    protocol = {"lvis": ["LVIS"], "crowdpose": ["CrowdPose"]}.get(result.signature.get("protocol", ""), [])
     convention = [f"{result.signature['convention']} convention"] if "convention" in result.signature else []
-    return [iou, average, *convention, count(result.counts["images"], "image")]
+    return [iou, average, *protocol, *convention, count(result.counts["images"], "image")]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from valor_gpu.report.text import plural, table
-from valor_gpu.result import Result
+from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
-    from valor_gpu.coco import COCO
+    from valor_gpu.inputs.coco import Dataset
 
 _NUMBERS = {
     "AP": "map_per_class",
@@ -48,23 +48,34 @@ def count_line(result: Result) -> str:
     """How many images, ground truths and detections the numbers come from."""
     counts, limit = result.counts, result.signature["max_detection_thresholds"][-1]
     text = f"{plural(counts['images'], 'image')}, {plural(counts['ground_truths'], 'ground truth')}"
-    crowds = "crowds" if result.signature["convention"] == "strict" else "crowds or ignored"
+    crowds = _ignored(result.signature)
     text += f" ({counts['ignored_ground_truths']:,} of them {crowds})"
     if counts["ground_truths_left_out"]:
         text += f", {counts['ground_truths_left_out']:,} more left out, of unknown images or categories"
     text += f", {plural(counts['detections'], 'detection')}"
-    text += f" ({counts['detections_beyond_limit']:,} dropped: more than {limit} of one image and class)"
+    cell = "image" if result.signature.get("protocol") == "lvis" else "image and class"
+    text += f" ({counts['detections_beyond_limit']:,} dropped: more than {limit} of one {cell})"
     if counts["detections_of_unknown_categories"]:
         text += f", {counts['detections_of_unknown_categories']:,} more left out, of unknown categories"
+    if counts.get("detections_of_unsearched_categories"):
+        text += f", {counts['detections_of_unsearched_categories']:,} more left out, of classes that their image was"
+        text += " not searched for"
     return text
 
 
-def doubts(ground_truth: COCO, detections: COCO, result: Result, path: str) -> Iterator[str]:
+def _ignored(signature: Signature) -> str:
+    """What ground truths that neither count nor do harm are."""
+    kinds = [] if signature.get("protocol") == "lvis" else ["crowds"]
+    kinds += ["without keypoints"] if signature["iou_type"] == "keypoints" else []
+    return " or ".join([*kinds, *([] if signature["convention"] == "strict" and kinds else ["ignored"])])
+
+
+def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str) -> Iterator[str]:
     """Says which rows are left out, for the ground truth has no such category or image, and which values are doubtful.
 
     Args:
-        ground_truth: what was evaluated.
-        detections: the detections on it.
+        ground_truth: columns of what was evaluated.
+        detections: columns of the detections on it.
         result: of :meth:`valor_gpu.coco.COCOeval.result`.
         path: the ground truth file.
     """
@@ -73,8 +84,8 @@ def doubts(ground_truth: COCO, detections: COCO, result: Result, path: str) -> I
     from valor_gpu.coco.doubtful_values import describe_doubtful_values
     from valor_gpu.coco.ids import members
 
-    known = {"category_id": ground_truth.getCatIds(), "image_id": ground_truth.getImgIds()}
-    sides = (("detection", detections.columns.annotations), ("ground truth", ground_truth.columns.annotations))
+    known = {"category_id": ground_truth.category_ids, "image_id": ground_truth.image_ids}
+    sides = (("detection", detections.annotations), ("ground truth", ground_truth.annotations))
     for (what, rows), (name, ids) in itertools.product(sides, known.items()):
         unknown = np.flatnonzero(~members(getattr(rows, name), ids))
         if len(unknown):
@@ -85,8 +96,8 @@ def doubts(ground_truth: COCO, detections: COCO, result: Result, path: str) -> I
                 f" {plural(len(unknown), what)} of unknown {many} left out"
             )
     lists = {"categories": known["category_id"], "images": known["image_id"]}
-    absent = [many for many, ids in lists.items() if not ids]
-    if not absent and not len(ground_truth.columns.annotations):
+    absent = [many for many, ids in lists.items() if not len(ids)]
+    if not absent and not len(ground_truth.annotations):
         absent = ["annotations, so that no number exists (-1 stands for that)"]
     yield from (f"{path} lists no {many}" for many in absent)
     yield from describe_doubtful_values(result.counts)

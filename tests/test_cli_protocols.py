@@ -1,0 +1,163 @@
+"""``valor-gpu detect`` of masks, boundaries, keypoints, LVIS and CrowdPose."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.keypoint_scenes import random_keypoints
+from testing.lvis_scenes import random_lvis
+from valor_gpu.cli import BAD_INPUT, OK, main
+from valor_gpu.coco import COCO, COCOeval, LVISEval
+
+DATA = Path(__file__).parent / "data"
+MASKS = [
+    str(DATA / name) for name in ("instances_val2014_100.json.gz", "instances_val2014_fakesegm100_results.json.gz")
+]
+BOXES = {
+    "images": [{"id": 1, "height": 20, "width": 20}],
+    "categories": [{"id": 3, "name": "cat"}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 10, 10], "area": 100, "iscrowd": 0}],
+}
+FOUND = [{"image_id": 1, "category_id": 3, "bbox": [0, 0, 10, 9], "score": 0.9}]
+
+Saved = Callable[[tuple[Any, Any]], list[str]]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Saved:
+    """Writes a dataset and results; returns their paths."""
+
+    def write(objects: tuple[Any, Any]) -> list[str]:
+        paths = [tmp_path / "gt.json", tmp_path / "dt.json"]
+        for path, value in zip(paths, objects):
+            path.write_text(json.dumps(value))
+        return list(map(str, paths))
+
+    return write
+
+
+def detect(files: list[str], *options: str) -> int:
+    return main(["detect", "--gt", files[0], "--dt", files[1], *options])
+
+
+def evaluator(files: list[str], kind: str) -> Any:
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(files[0])
+        found = COCOeval(truth, truth.loadRes(files[1]), kind)
+        found.evaluate()
+        found.accumulate()
+        found.summarize()
+    return found
+
+
+def check_report(text: str, lines: str, *choices: str) -> None:
+    """The report begins with these lines and ends with a signature of these choices."""
+    assert text.startswith(lines + "\n\n")
+    assert set(choices) <= set(text.splitlines()[-1].split("|"))
+
+
+@pytest.mark.parametrize("kind", ["segm", "boundary"])
+def test_masks(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "out.json"
+    expected = evaluator(MASKS, kind)
+    assert detect(MASKS, "--iou-type", kind) == OK
+    check_report(capsys.readouterr().out, str(expected), f"iou_type:{kind}", "convention:strict")
+    assert detect(MASKS, "--iou-type", kind, "--json", str(out), "--quiet") == OK
+    written = json.loads(out.read_text())
+    assert [written["values"][name] for name in ("map", "map_small", "mar_100")] == expected.stats[[0, 3, 8]].tolist()
+    assert written["signature"]["iou_type"] == kind and "protocol" not in written["signature"]
+
+
+def test_keypoints(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    files = saved(random_keypoints(4))
+    expected = evaluator(files, "keypoints")
+    assert detect(files, "--iou-type", "keypoints") == OK
+    text = capsys.readouterr().out
+    check_report(text, str(expected), "iou_type:keypoints", "max_detection_thresholds:20")
+    ignored = sum(a["iscrowd"] or not a["num_keypoints"] for a in expected.cocoGt.dataset["annotations"])
+    assert ignored and f"({ignored} of them crowds or without keypoints)" in text
+
+
+def test_crowdpose(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path) -> None:
+    files, out = saved(random_keypoints(2, 14, crowdpose=True)), tmp_path / "out.json"
+    expected = evaluator(files, "keypoints_crowd")
+    assert detect(files, "--protocol", "crowdpose", "--json", str(out)) == OK
+    text = capsys.readouterr().out.removesuffix(f"wrote {out}\n")
+    check_report(text, str(expected), "iou_type:keypoints", "protocol:crowdpose")
+    values = json.loads(out.read_text())["values"]
+    crowding = [values[f"map_crowding_{name}"] for name in ("easy", "medium", "hard")]
+    assert [-1.0 if v is None else v for v in crowding] == expected.stats[6:].tolist()
+    assert values["map"] == expected.stats[0]
+
+
+@pytest.mark.parametrize(("seed", "kind"), [(1, "bbox"), (3, "bbox"), (4, "segm")])
+def test_lvis(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path, seed: int, kind: str) -> None:
+    files, out = saved(random_lvis(seed, kind == "segm")), tmp_path / "out.json"
+    expected = LVISEval(files[0], files[1], kind)
+    expected.run()
+    with contextlib.redirect_stdout(io.StringIO()) as lines:
+        expected.print_results()
+    assert detect(files, "--protocol", "lvis", "--iou-type", kind, "--per-class", "--json", str(out)) == OK
+    text = capsys.readouterr().out.removesuffix(f"wrote {out}\n")
+    check_report(
+        text, lines.getvalue().rstrip("\n"), f"iou_type:{kind}", "protocol:lvis", "max_detection_thresholds:300"
+    )
+    written = json.loads(out.read_text())
+    names = {"map": "AP", "map_75": "AP75", "map_large": "APl", "map_rare": "APr", "map_frequent": "APf",
+             "mar_300": "AR@300", "mar_small": "ARs@300"}  # fmt: skip
+    found = {name: -1.0 if written["values"][name] is None else written["values"][name] for name in names}
+    assert found == {name: expected.results[theirs] for name, theirs in names.items()}
+    counts = written["counts"]
+    parts = ("detections", "detections_beyond_limit", "detections_of_unknown_categories")
+    taken = sum(counts[name] for name in (*parts, "detections_of_unsearched_categories"))
+    assert taken == len(json.loads(Path(files[1]).read_text()))
+    assert sorted(written["categories"].values()) == expected.params.cat_ids
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--iou-type", "segm"],
+            r"annotations[0] must have segmentation but has only id, image_id, category_id, bbox,",
+        ),
+        (["--iou-type", "segm"], ": --iou-type segm needs segmentation"),
+        (["--iou-type", "boundary"], ": --iou-type boundary needs segmentation"),
+        (["--iou-type", "keypoints"], ": --iou-type keypoints needs keypoints"),
+        (["--protocol", "lvis"], ": --protocol lvis needs frequency"),
+        (["--protocol", "crowdpose"], ": --iou-type keypoints needs keypoints"),
+        (["--protocol", "lvis", "--iou-type", "keypoints"], "--iou-type must be bbox or segm with --protocol lvis but"),
+        (["--protocol", "crowdpose", "--iou-type", "bbox"], "--iou-type must be keypoints with --protocol crowdpose"),
+        (
+            ["--protocol", "lvis", "--convention", "corrected"],
+            "--convention must be strict with --protocol lvis but got",
+        ),
+    ],
+)
+def test_what_the_data_lack_is_named_with_the_option(
+    capsys: pytest.CaptureFixture[str], saved: Saved, options: list[str], message: str
+) -> None:
+    assert detect(saved((BOXES, FOUND)), *options) == BAD_INPUT
+    assert message in capsys.readouterr().err
+
+
+def test_an_error_of_values_does_not_blame_the_option(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    truth, found = random_keypoints(4)
+    found[0]["keypoints"] = found[0]["keypoints"][:6]
+    assert detect(saved((truth, found)), "--iou-type", "keypoints") == BAD_INPUT
+    error = capsys.readouterr().err
+    assert "[0].keypoints must be 51 finite numbers" in error and "--iou-type" not in error
+
+
+def test_crowd_indices_that_lack_are_named(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    truth, found = random_keypoints(2, 14, crowdpose=True)
+    del truth["images"][0]["crowdIndex"]
+    assert detect(saved((truth, found)), "--protocol", "crowdpose") == BAD_INPUT
+    assert "must be a number but got None: --protocol crowdpose needs crowdIndex" in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""What a finished :class:`valor_gpu.coco.LVISEval` found, as a :class:`valor_gpu.result.Result`. No torch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from valor_gpu.coco.doubtful_values import count_doubtful_values
+from valor_gpu.coco.evaluation_result import category_names, numbers_by_category, plot
+from valor_gpu.coco.ids import members
+from valor_gpu.ops.accumulate_types import Curves
+from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
+from valor_gpu.result import Result, Signature, grid_choice
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.lvis_eval import LVISEval
+
+_GROUPS = {"map_rare": "APr", "map_common": "APc", "map_frequent": "APf"}
+
+
+def lvis_result(evaluation: LVISEval) -> Result:
+    """Returns the numbers by the names of ``COCOeval.result``, and ``map_rare``, ``map_common``, ``map_frequent``.
+
+    Args:
+        evaluation: after ``run()``.
+    """
+    p = evaluation.params
+    choices = {
+        "metric": "LVISEval",
+        "iou_type": p.iou_type,
+        "protocol": "lvis",
+        "convention": "strict",
+        "iou_thresholds": grid_choice(p.iou_thrs),
+        "max_detection_thresholds": [p.max_dets],
+        "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(p.area_rng_lbl, p.area_rng)],
+        "average": "macro" if p.use_cats else "micro",
+        "rec_thresholds": grid_choice(p.rec_thrs),
+    }
+    values = _values(evaluation)
+    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot)
+
+
+def _values(evaluation: LVISEval) -> dict[str, Any]:
+    p, records = evaluation.params, evaluation._records
+    assert records is not None
+    curves = Curves(evaluation.eval["precision"][..., None], evaluation.eval["recall"][..., None], None)
+    summary = CocoSummary(curves, [float(t) for t in p.iou_thrs], [p.max_dets], p.area_rng_lbl)
+    values: dict[str, Any] = summary.scalars()
+    for name, theirs in _GROUPS.items():
+        number = float(evaluation.results[theirs])
+        values[name] = number if number >= 0 else math.nan
+    if p.use_cats:
+        values.update(numbers_by_category(summary, records.rows.layout, lvis_names(evaluation)))
+    values["precision"] = summary.mean_precision()
+    values["iou_thresholds"] = np.asarray(p.iou_thrs)
+    values["recall_thresholds"] = np.asarray(p.rec_thrs)
+    return values
+
+
+def lvis_names(evaluation: LVISEval) -> list[str]:
+    """A different name for each category that is evaluated."""
+    known = {category["id"]: category for category in evaluation.lvis_gt.columns.categories}
+    return category_names([known.get(number, {"id": number}) for number in evaluation.params.cat_ids])
+
+
+def _counts(evaluation: LVISEval) -> dict[str, int]:
+    assert evaluation._records is not None
+    layout, truth = evaluation._records.rows.layout, evaluation.lvis_gt.columns
+    ground_truths, detections = truth.annotations, evaluation.lvis_dt.columns.annotations
+    known = members(ground_truths.image_id, truth.image_ids) & members(ground_truths.category_id, truth.category_ids)
+    of_category = members(detections.category_id, truth.category_ids)
+    return {
+        "images": len(layout.images),
+        "ground_truths": len(layout.ground_truths),
+        "ignored_ground_truths": int(layout.ground_truths.take("ignore").sum()),
+        "ground_truths_left_out": int((~known).sum()),
+        "detections": len(layout.detections),
+        "detections_beyond_limit": evaluation.lvis_dt.dropped,
+        "detections_of_unknown_categories": int((~of_category).sum()),
+        "detections_of_unsearched_categories": int(of_category.sum()) - len(layout.detections),
+        **count_doubtful_values(layout, evaluation.params.iou_type == "bbox"),
+    }
