@@ -69,7 +69,7 @@ class MaskLoader {
     const uint32_t bottom = left == right ? end - right * height : height;
     area_ += end - begin;
     left_ = min(left_, static_cast<int32_t>(left));
-    right_ = max(right_, static_cast<int32_t>(right) + 1);
+    right_ = max(right_, static_cast<int32_t>(right + 1));
     top_ = min(top_, static_cast<int32_t>(top));
     bottom_ = max(bottom_, static_cast<int32_t>(bottom));
   }
