@@ -15,7 +15,10 @@ from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
 from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection.masks import BoundaryRows
 from valor_gpu.errors import InputError, SyncError
+from valor_gpu.ops.assign import assign
+from valor_gpu.ops.match_batch import MatchRule
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 GRIDS = dict(iou_thresholds=np.linspace(0.5, 0.95, 10).tolist(), rec_thresholds=np.linspace(0, 1, 101).tolist())
@@ -284,3 +287,15 @@ def test_boundaries() -> None:
         expected = np.where(crowd, tables[0], np.minimum(*tables))
         mine = np.asarray(got["boundary_ious"][true["image_id"], 0])
         assert np.array_equal(mine.reshape(expected.shape), expected.astype(np.float32))
+
+
+def test_dense_boundaries_match_as_run_lengths_do() -> None:
+    """Which of the two serves depends on the device."""
+    preds, target = scene(12)
+    batch, shapes = BoundaryRows().read(preds, target)
+    rule = MatchRule.make([0.3], [[0, 1e10]], [100])
+    found = [kind(batch, shapes, rule)[0] for kind in (BoundaryRows().pairs, BoundaryRows().dense_pairs)]
+    (runs, dense), lists = ([assign(stored, rule) for stored in found], [stored.pairs for stored in found])
+    assert torch.equal(runs.detections, dense.detections) and torch.equal(runs.ground_truths, dense.ground_truths)
+    assert lists[0] is not None and lists[1] is not None
+    assert torch.equal(lists[0].counts, lists[1].counts) and lists[0].counts.sum() > 3

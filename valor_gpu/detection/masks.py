@@ -15,6 +15,7 @@ from valor_gpu.inputs.instance_masks import InstanceMasks, instance_masks
 from valor_gpu.ops import _runs_cpu
 from valor_gpu.ops._boundary_cpu import boundary_runs
 from valor_gpu.ops.assign import assign
+from valor_gpu.ops.boundary import mask_boundary
 from valor_gpu.ops.masks import dense_pairs
 from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.run_pairs import deferred_run_pairs
@@ -70,12 +71,20 @@ class MaskRows:
 class BoundaryRows(MaskRows):
     """Masks compared by the smaller one of IoU of masks and of their boundaries, against a crowd by masks alone.
 
-    Masks become run lengths on the CPU; those of a GPU are waited for.
+    On the CPU dense masks become run lengths, whose boundaries take a sixth of the time.
     """
 
     def pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:  # noqa: D102
+        if batch.labels[0].is_cuda and all(side.dense is not None for side in shapes):
+            return self.dense_pairs(batch, shapes, rule)
         runs = [side.runs for side in shapes]
         return _coded_pairs(replace(batch, boxes=[], gt_boxes=[]), runs, rule, [boundary_runs(masks) for masks in runs])
+
+    def dense_pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
+        """Pairs of dense masks; boundaries take as much memory as the masks."""
+        masks, gt_masks = (side.dense or [] for side in shapes)
+        edges, gt_edges = ([mask_boundary(image) for image in side] for side in (masks, gt_masks))
+        return dense_pairs(replace(batch, boxes=[], gt_boxes=[]), masks, gt_masks, rule, (edges, gt_edges))
 
     def tables(self, masks: Runs, gt_masks: Runs, crowd: Any) -> Any:  # noqa: D102
         whole, edges = super().tables(masks, gt_masks, crowd), (boundary_runs(masks), boundary_runs(gt_masks))

@@ -66,8 +66,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
             width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
         iou_type: ``bbox``; ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`, with box formats of its
-            own; ``segm`` for masks, ``boundary`` for the smaller one of that and the IoU of their boundaries, on the
-            CPU (Boundary IoU, Cheng et al. 2021); ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with
+            own; ``segm`` for masks, ``boundary`` for the smaller one of that and the IoU of their boundaries
+            (Boundary IoU, Cheng et al. 2021); ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with
             COCO's choices for persons: no small area. Several of ``bbox``, ``segm`` and ``boundary`` together give
             numbers with such prefixes as ``segm_``, all with areas of masks where ``target`` has no ``area``, as in
             torchmetrics.
