@@ -53,6 +53,7 @@ class Tool:
         start: imports the engine; raises ImportError when something is not installed.
         slow: takes minutes, and gigabytes, beyond the val2017 scale, where it is not run.
         most: largest size at which it is run, None for any.
+        floor: no evaluator but a bound for all: it is never the fastest peer.
     """
 
     name: str
@@ -61,46 +62,48 @@ class Tool:
     start: Callable[[], Prepare]
     slow: bool = False
     most: int | None = None
+    floor: bool = False
 
 
 # -------------------------------------------------------------------------------------------------------- files to AP
 
 
-def _drop_in(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
+def drop_in(load: Callable[[], tuple[Any, Any]], iou_type: str = "bbox") -> Callable[[], Prepare]:
     """``start`` of an engine with pycocotools' classes, which ``load`` imports."""
 
     def start() -> Prepare:
         coco, evaluator = load()
-        return lambda files: lambda clock: _files_to_ap(coco, evaluator, files, clock)
+        return lambda files: lambda clock: _files_to_ap(coco, evaluator, iou_type, files, clock)
 
     return start
 
 
-def _files_to_ap(coco: Any, evaluator: Any, files: Files, clock: Clock) -> Finish:
+def _files_to_ap(coco: Any, evaluator: Any, iou_type: str, files: Any, clock: Clock) -> Finish:
     with clock.phase("load_truth"):
         ground_truth = coco(str(files.gt))
     with clock.phase("load_found"):
         found = ground_truth.loadRes(str(files.dt))
-    return _evaluate(evaluator, ground_truth, found, clock)
+    return evaluate(evaluator, ground_truth, found, clock, iou_type)
 
 
-def _evaluate(evaluator: Any, ground_truth: Any, found: Any, clock: Clock) -> Finish:
+def evaluate(evaluator: Any, ground_truth: Any, found: Any, clock: Clock, iou_type: str = "bbox") -> Finish:
+    """Times the steps of pycocotools' evaluator."""
     with clock.phase("evaluate"):
-        run = evaluator(ground_truth, found, "bbox")
+        run = evaluator(ground_truth, found, iou_type)
         run.evaluate()
     with clock.phase("accumulate"):
         run.accumulate()
     with clock.phase("summarize"):
         run.summarize()
-    return lambda: _coco_outcome(run)
+    return lambda: coco_outcome(run)
 
 
-def _coco_outcome(run: Any) -> Outcome:
+def coco_outcome(run: Any) -> Outcome:
     arrays = digest(run.eval["precision"], run.eval["recall"], list(run.params.catIds))
     return Outcome([float(v) for v in run.stats[: len(STATS)]], arrays)
 
 
-def _classes(module: str, evaluator: str = "COCOeval") -> Callable[[], tuple[Any, Any]]:
+def classes(module: str, evaluator: str = "COCOeval") -> Callable[[], tuple[Any, Any]]:
     """Loads ``COCO`` and the evaluator from one module, and all that they import at first use."""
 
     def load() -> tuple[Any, Any]:
@@ -110,12 +113,12 @@ def _classes(module: str, evaluator: str = "COCOeval") -> Callable[[], tuple[Any
     return load
 
 
-def _ours() -> tuple[Any, Any]:
+def load_ours() -> tuple[Any, Any]:
     importlib.import_module("valor_gpu.coco.accumulation")  # torch and the kernels
-    return _classes("valor_gpu.coco")()
+    return classes("valor_gpu.coco")()
 
 
-def _pycocotools() -> tuple[Any, Any]:
+def load_pycocotools() -> tuple[Any, Any]:
     coco = importlib.import_module("pycocotools.coco")
     return coco.COCO, importlib.import_module("pycocotools.cocoeval").COCOeval
 
@@ -165,7 +168,7 @@ def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
     peer = with_float32_grids()
     for preds, target in batches:
         peer.update(preds, target)
-    return Outcome(_our_numbers(metric), arrays, _our_numbers(peer))
+    return Outcome(our_numbers(metric), arrays, our_numbers(peer))
 
 
 def with_float32_grids() -> Any:
@@ -178,7 +181,7 @@ def with_float32_grids() -> Any:
     return MeanAveragePrecision(iou_thresholds=thresholds, rec_thresholds=grid, tie_order="arrival")
 
 
-def _our_numbers(metric: Any) -> list[float]:
+def our_numbers(metric: Any) -> list[float]:
     values = metric.result().values
     return [-1.0 if np.isnan(values[name]) else float(values[name]) for name in STATS]
 
@@ -229,7 +232,7 @@ def _start_arrays(load: Callable[[], tuple[Any, Any]]) -> Callable[[], Prepare]:
                 with clock.phase("load"):
                     ground_truth = _indexed(coco, data)
                     found = ground_truth.loadRes(results)
-                return _evaluate(evaluator, ground_truth, found, clock)
+                return evaluate(evaluator, ground_truth, found, clock)
 
             return run
 
@@ -248,7 +251,7 @@ def _indexed(coco: Any, data: dict[str, Any]) -> Any:
 
 
 def _start_hotcoco_columns() -> Prepare:
-    coco, evaluator = _classes("hotcoco")()
+    coco, evaluator = classes("hotcoco")()
 
     def prepare(files: Files) -> Run:
         scene = _scene(files)
@@ -261,7 +264,7 @@ def _start_hotcoco_columns() -> Prepare:
             with clock.phase("load"):
                 ground_truth = coco.from_arrays(*heads, keys, names, scene.gt_box, area=areas, iscrowd=crowds)
                 found = ground_truth.load_res(results)
-            return _evaluate(evaluator, ground_truth, found, clock)
+            return evaluate(evaluator, ground_truth, found, clock)
 
         return run
 
@@ -291,7 +294,7 @@ def _start_hotcoco_stream() -> Prepare:
                 result = stream.finalize()
                 result.accumulate()
                 result.summarize()
-            return lambda: _coco_outcome(result)
+            return lambda: coco_outcome(result)
 
         return run
 
@@ -303,19 +306,19 @@ _ULTRAFAST, _HOTCOCO = "ultrafast-pycocotools", "hotcoco"
 
 TOOLS: dict[str, tuple[Tool, ...]] = {
     "files": (
-        Tool(OURS, OURS, "bits", _drop_in(_ours)),
-        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _drop_in(_classes("ultrafast_pycocotools"))),
-        Tool(_HOTCOCO, _HOTCOCO, "bits", _drop_in(_classes("hotcoco"))),
+        Tool(OURS, OURS, "bits", drop_in(load_ours)),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", drop_in(classes("ultrafastload_pycocotools"))),
+        Tool(_HOTCOCO, _HOTCOCO, "bits", drop_in(classes("hotcoco"))),
         Tool(
             *("faster-coco-eval", "faster-coco-eval", "rounding"),
-            start=_drop_in(_classes("faster_coco_eval", "COCOeval_faster")),
+            start=drop_in(classes("faster_coco_eval", "COCOeval_faster")),
             slow=True,
         ),
-        Tool(REFERENCE, REFERENCE, "bits", _drop_in(_pycocotools), slow=True),
+        Tool(REFERENCE, REFERENCE, "bits", drop_in(load_pycocotools), slow=True),
     ),
     "tensors": (
         Tool(OURS, OURS, "bits", _start_valor_gpu),
-        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _start_arrays(_classes("ultrafast_pycocotools"))),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _start_arrays(classes("ultrafastload_pycocotools"))),
         Tool(_HOTCOCO, _HOTCOCO, "bits", _start_hotcoco_columns),
         Tool("hotcoco streaming", _HOTCOCO, "bits", _start_hotcoco_stream),
         Tool(
@@ -328,7 +331,7 @@ TOOLS: dict[str, tuple[Tool, ...]] = {
             start=_start_torchmetrics("pycocotools"),
             slow=True,
         ),
-        Tool(REFERENCE, REFERENCE, "bits", _start_arrays(_pycocotools), slow=True),
+        Tool(REFERENCE, REFERENCE, "bits", _start_arrays(load_pycocotools), slow=True),
     ),
 }
 """All engines by path; ours first."""

@@ -120,7 +120,8 @@ def rows(path: str, tools: Sequence[Tool], plan: Plan, runs: Measured, reference
     sides = Sides(reference, _outcome(runs.get(reference, [])), _outcome(runs.get(OURS, [])))
     out = [_row(path, tool, plan, runs.get(tool.name, []), sides) for tool in tools]
     good = {row["tool"]: row["seconds"]["median"] for row in out if row["status"] == "ok"}
-    peers = [seconds for name, seconds in good.items() if name != OURS]
+    no_peers = {OURS, *(tool.name for tool in tools if tool.floor)}
+    peers = [seconds for name, seconds in good.items() if name not in no_peers]
     for row in out:
         if row["status"] == "ok":
             row["times_ours"] = row["seconds"]["median"] / good[OURS] if OURS in good else None

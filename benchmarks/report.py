@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import shell, texts
+from benchmarks import masks, shell, texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
+from benchmarks.mask_baselines import SUM
 from testing.datasets import ROOT
 
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
@@ -30,6 +31,7 @@ shell; elsewhere importing torch, about 2 s, is not counted for any engine.
 """
 _SECTIONS = {
     "detection": "Detection",
+    "masks": "Masks",
     "shell": "From the shell",
     "classification": "Classification",
     "text": "Texts",
@@ -44,6 +46,8 @@ _SUMMARY = (
     ("shell", "100", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
     ("shell", "5k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
     ("shell", "60k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
+    ("masks", "segm-val2017", "segm files", "pycocotools", "COCO mask AP from JSON files, {images:,} images"),
+    ("masks", "dense", "dense masks", "pycocotools", "mask AP from dense masks, {images:,} images"),
     ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
     ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
     ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
@@ -123,6 +127,9 @@ def _conditions(result: dict[str, Any]) -> str:
 
 
 _PARITY = {
+    "masks": "Every engine's numbers were compared with those of pycocotools first. Outlines are synthetic: real"
+    " polygons of COCO moved into the boxes of the detection benchmark. The int64 sum reads the dense masks once and"
+    " does nothing else.",
     "detection": "Every engine's numbers were compared with those of pycocotools first, in the large cases on a small"
     " version of the dataset.",
     "classification": "Every engine's numbers were compared with those of scikit-learn first, at thresholds with"
@@ -134,6 +141,8 @@ _PARITY = {
 def _sizes(result: dict[str, Any]) -> str:
     if result["kind"] == "classification":
         return "; ".join(dict.fromkeys(f"{row['rows']:,} x {row['classes']:,}" for row in result["rows"]))
+    if result["kind"] == "masks":
+        return "Masks"
     return ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
 
 
@@ -158,12 +167,27 @@ def _size_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def masks_text(results: list[dict[str, Any]]) -> str:
+    """One Markdown table (engines by cases), and how the numbers were measured."""
+    rows = [row for result in results for row in result["rows"]]
+    cases = [case for name, case in masks.CASES.items() if any(row["case"] == name for row in rows)]
+    sizes = {row["case"]: row["images"] for row in rows}
+    heads = [f"{masks.WORKS[case.work]}, {_CASES[case.scale]}, {sizes[case.name]:,} images" for case in cases]
+    lines = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(cases)]
+    for tool in dict.fromkeys(row["tool"] for row in rows):
+        mine = {case.name: [row for row in rows if row["case"] == case.name] for case in cases}
+        cells = [_cell([row for row in some if row["tool"] == tool], some) for some in mine.values()]
+        lines.append(f"| {tool} | {' | '.join(cells)} |")
+    return "\n\n".join(["\n".join(lines), *map(_conditions, results)])
+
+
 def _ran(row: Row) -> bool:
     return bool(row["status"] != "not run")
 
 
 TEXTS = {
     "detection": detection_text,
+    "masks": masks_text,
     "shell": shell.report,
     "classification": classification_text,
     "text": texts.report,
@@ -210,7 +234,8 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> str:
             for row in rows
             if (row["case"], row["path"], row["status"]) == (case, path, "ok")
         }
-        seconds.pop(shell.SCRIPT, None)
+        for name in (shell.SCRIPT, SUM):
+            seconds.pop(name, None)
         ours = seconds.pop("valor_gpu", None)
         if ours is None or not seconds:
             continue
@@ -251,7 +276,7 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
     """Kind to the stored results that are shown, oldest first."""
     found = {kind: stored(kind, folder) for kind in _SECTIONS}
     return {
-        kind: newest_of_each_case(some) if kind in ("detection", "shell", "classification") else some
+        kind: newest_of_each_case(some) if kind in ("detection", "masks", "shell", "classification") else some
         for kind, some in found.items()
     }
 
