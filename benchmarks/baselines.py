@@ -39,7 +39,7 @@ class Clock:
 
 Finish = Callable[[], Outcome]
 Run = Callable[[Clock], Finish]
-Prepare = Callable[[Files], Run]
+Prepare = Callable[[Any], Run]  # of the files of a dataset
 
 
 @dataclass(frozen=True)

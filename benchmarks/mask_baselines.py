@@ -26,11 +26,11 @@ from benchmarks.baselines import (
     load_torchvision,
     our_numbers,
 )
+from benchmarks.mask_cases import DENSE_ROUNDS
 from benchmarks.verify import REFERENCE, STATS, Outcome
 from testing.datasets import Array
 from testing.mask_datasets import MaskFiles
 
-DENSE_ROUNDS = 20  # dense masks of all images come so often, under new ids: what is decoded fits in memory
 _ULTRAFAST, _HOTCOCO = "ultrafast-pycocotools", "hotcoco"
 SUM = "one int64 sum of the masks"
 Items = tuple[list[Any], list[Any]]

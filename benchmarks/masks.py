@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from benchmarks import machine
 from benchmarks.baselines import OURS
 from benchmarks.interleave import Plan, interleaved_runs, rows
-from benchmarks.mask_baselines import DENSE_ROUNDS, TOOLS
+from benchmarks.mask_baselines import TOOLS
+from benchmarks.mask_cases import CASES, cached
 from benchmarks.verify import REFERENCE
-from testing import mask_datasets
-from testing.mask_datasets import MASK_CASES
 
 WORKS = {
     "segm files": "JSON files with masks to AP",
@@ -23,43 +20,7 @@ WORKS = {
 }
 
 
-@dataclass(frozen=True)
-class MaskCase:
-    """One work at one scale.
-
-    Attributes:
-        name: how the command line calls it.
-        work: key of ``WORKS``.
-        scale: key of ``MASK_CASES``.
-        images: how many, and how many of the quick version.
-    """
-
-    name: str
-    work: str
-    scale: str
-    images: int
-    quick: int
-    unit: ClassVar[str] = "images"
-    number: ClassVar[str] = "map"
-
-
-CASES: Mapping[str, MaskCase] = {
-    case.name: case
-    for case in (
-        MaskCase("segm-val2017", "segm files", "val2017", 5_000, 60),
-        MaskCase("segm-lvis", "segm files", "lvis", 1_000, 20),
-        MaskCase("dense", "dense masks", "val2017", 500, 40),
-        MaskCase("mask-iou", "mask IoU", "val2017", 500, 30),
-    )
-}
 _PACKAGES = ("valor_gpu", "torch", "numpy", *sorted({t.package for tools in TOOLS.values() for t in tools} - {OURS}))
-
-
-def cached(name: str, size: int, seed: int, folder: Any) -> Any:
-    """The files of a case; dense masks are decoded from fewer images, which come several times."""
-    case = CASES[name]
-    images = size // DENSE_ROUNDS if case.work == "dense masks" else size
-    return mask_datasets.cached(MASK_CASES[case.scale], images, seed, folder)
 
 
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:

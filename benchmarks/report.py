@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import masks, shell, texts
+from benchmarks import mask_cases, masks, shell, texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
@@ -170,7 +170,7 @@ def _size_table(rows: list[Row]) -> str:
 def masks_text(results: list[dict[str, Any]]) -> str:
     """One Markdown table (engines by cases), and how the numbers were measured."""
     rows = [row for result in results for row in result["rows"]]
-    cases = [case for name, case in masks.CASES.items() if any(row["case"] == name for row in rows)]
+    cases = [case for name, case in mask_cases.CASES.items() if any(row["case"] == name for row in rows)]
     sizes = {row["case"]: row["images"] for row in rows}
     heads = [f"{masks.WORKS[case.work]}, {_CASES[case.scale]}, {sizes[case.name]:,} images" for case in cases]
     lines = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(cases)]

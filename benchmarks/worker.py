@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import baselines, classification_baselines, mask_baselines, masks, scores
+from benchmarks import baselines, classification_baselines, mask_baselines, mask_cases, scores
 from benchmarks.baselines import Clock, Tool
 from testing import datasets, formats
 
 SUITES: dict[str, tuple[Mapping[str, Sequence[Tool]], Callable[[str, int, int, Path], Any]]] = {
     "detection": (baselines.TOOLS, lambda case, *rest: formats.cached(datasets.CASES[case], *rest)),
     "classification": (classification_baselines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
-    "masks": (mask_baselines.TOOLS, masks.cached),
+    "masks": (mask_baselines.TOOLS, mask_cases.cached),
 }
 """Engines of every benchmark, and what makes their data, from case, size, seed and folder."""
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from valor_gpu.ops._polygons_cpu import rasterise
-from valor_gpu.ops._runs_cpu import encode_strings
 
 from testing.datasets import CASES, ROOT, Array, BoxDataset, Case, Random, make
 from testing.formats import category_objects, image_objects
+from valor_gpu.ops._polygons_cpu import rasterise
+from valor_gpu.ops._runs_cpu import encode_strings
 from valor_gpu.ops.runs import Runs
 
 FOLDER = ROOT / "bench_data"
