@@ -256,7 +256,7 @@ TOOLS: dict[str, tuple[Tool, ...]] = {
         Tool(REFERENCE, REFERENCE, "bits", drop_in(load_pycocotools, "segm"), slow=True),
     ),
     "dense masks": (
-        Tool(OURS, OURS, "float64", _start_metric),
+        Tool(OURS, OURS, "rounding", _start_metric),
         Tool("torchmetrics + faster-coco-eval", "torchmetrics", "float32 grids", _start_torchmetrics, slow=True),
         Tool(REFERENCE, REFERENCE, "rounding", _start_encoding, slow=True),
         Tool(SUM, "torch", "floor", _start_sum, floor=True),

@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 RULES = {
     "bits": Rule("precision and recall arrays equal to the last bit, numbers within 1e-12", 1e-12, same_arrays=True),
-    "rounding": Rule("numbers within 1e-9: the arrays differ in the last bit", 1e-9),
+    "rounding": Rule("numbers within 1e-9: the arrays differ in the last bit, or are not at hand", 1e-9),
     "float64": Rule("numbers within 1e-9, counts equal", 1e-9, same_arrays=True),
     "float32": Rule("numbers within 1e-5, counts equal: its sums are float32", 1e-5, same_arrays=True),
     "floor": Rule("reads the same bytes, no more", math.inf),
