@@ -26,7 +26,7 @@ from valor_gpu.ops.runs import Runs
 
 FOLDER = ROOT / "bench_data"
 VERSION = 1  # of the generator: part of the names of cached files
-POLYGONS = ROOT / "tests" / "data" / "instances_val2014_100.json.gz"
+POLYGONS = ROOT / "examples" / "data" / "instances_val2014_100_masks.json.gz"
 MASK_CASES = {
     "val2017": CASES["val2017"],
     "lvis": Case("lvis", 1_000, 300, classes=1_203, per_image=12.35, zipf=1.05, palette=4, quick_images=40),

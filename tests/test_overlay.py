@@ -21,7 +21,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 from matplotlib.image import imread, imsave
 from matplotlib.transforms import Bbox
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "examples/data"
 BLUE, GREEN, RED = (0, 114, 178), (0, 158, 115), (213, 94, 0)
 
 
@@ -109,7 +109,7 @@ def test_detections_below_a_score_or_beyond_the_limit_are_left_out() -> None:
 
 
 def test_worst_images_of_coco() -> None:
-    ground_truth = json.loads(gzip.decompress((DATA / "instances_val2014_100.json.gz").read_bytes()))
+    ground_truth = json.loads(gzip.decompress((DATA / "instances_val2014_100_masks.json.gz").read_bytes()))
     rng = np.random.default_rng(2)
     kept = [record for record in ground_truth["annotations"] if rng.random() < 0.8]
     detections = [

@@ -35,6 +35,7 @@ from valor_gpu.coco.layout import stable_order
 from valor_gpu.errors import InputError
 
 DATA = Path(__file__).parents[1] / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples/data"
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -126,11 +127,11 @@ def test_iou_exactly_on_a_threshold_and_area_exactly_on_a_bound():
 
 
 def _gzipped(name: str) -> Any:
-    return json.loads(gzip.decompress((DATA / name).read_bytes()))
+    return json.loads(gzip.decompress(((DATA if (DATA / name).exists() else EXAMPLES) / name).read_bytes()))
 
 
 def test_real_detections():
-    dataset, results = _gzipped("instances_val2014_100.json.gz"), _gzipped("yolact_resnet50_10_images.json.gz")
+    dataset, results = _gzipped("instances_val2014_100_masks.json.gz"), _gzipped("yolact_resnet50_10_images.json.gz")
     known = {image["id"] for image in dataset["images"]}
     images = [{"id": i} for i in {r["image_id"] for r in results} - known]
     theirs, ours = both(({**dataset, "images": dataset["images"] + images}, results))
@@ -138,7 +139,7 @@ def test_real_detections():
 
 
 def test_real_boxes_moved():
-    dataset, rng = _gzipped("instances_val2014_100.json.gz"), np.random.default_rng(0)
+    dataset, rng = _gzipped("instances_val2014_100_masks.json.gz"), np.random.default_rng(0)
     results = []
     for a in dataset["annotations"] * 2:
         box = (np.array(a["bbox"]) * rng.normal(1, 0.05, 4)).round(2)

@@ -85,7 +85,7 @@ def rows_by_json(path, fields=coco._RESULT_FIELDS):
 @with_native
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
-    "name", ["instances_val2014_100.json.gz", "val2017_real_boxes_gt.json.gz", "keypoints_1_image.json.gz"]
+    "name", ["instances_val2014_100_masks.json.gz", "val2017_real_boxes_gt.json.gz", "keypoints_1_image.json.gz"]
 )
 def test_ground_truth_equals_json(tmp_path, name, threads):
     path = unpacked(tmp_path, name)
@@ -116,7 +116,7 @@ def test_results_equal_json(tmp_path, name, chunk_bytes):
 
 @with_native
 def test_polygons_are_stepped_over_at_any_chunk_size(tmp_path):
-    annotations = json.loads(unpacked(tmp_path, "instances_val2014_100.json.gz").read_text())["annotations"]
+    annotations = json.loads(unpacked(tmp_path, "instances_val2014_100_masks.json.gz").read_text())["annotations"]
     path = write(tmp_path, json.dumps(annotations))
     for chunk_bytes in (64, 1000, 30_000):
         same(scan(path, 2, chunk_bytes, coco._ALL_FIELDS), rows_by_json(path, coco._ALL_FIELDS))

@@ -15,6 +15,7 @@ from valor_gpu.inputs import coco
 from valor_gpu.inputs.coco_masks import measure_masks, read_masks
 
 DATA = Path(__file__).parents[1] / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples/data"
 HEIGHT, WIDTH = 23, 31
 
 pytestmark = [
@@ -64,7 +65,7 @@ def check(read, rles):
 
 
 def test_real_annotations(tmp_path):
-    dataset = json.loads(gzip.decompress((DATA / "instances_val2014_100.json.gz").read_bytes()))
+    dataset = json.loads(gzip.decompress((EXAMPLES / "instances_val2014_100_masks.json.gz").read_bytes()))
     sizes = {image["id"]: (image["height"], image["width"]) for image in dataset["images"]}
     rles = [expected(a["segmentation"], *sizes[a["image_id"]]) for a in dataset["annotations"]]
     for read in both(tmp_path, dataset):

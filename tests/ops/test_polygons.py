@@ -16,7 +16,7 @@ from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._polygons_cpu import join_rings, rasterise
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "examples/data"
 Polygon = list[Any]
 
 
@@ -139,7 +139,7 @@ def test_masks_that_are_filled_part_by_part_equal_pycocotools() -> None:
 
 
 def test_polygons_of_coco_equal_pycocotools() -> None:
-    data = json.loads(gzip.decompress((DATA / "instances_val2014_100.json.gz").read_bytes()))
+    data = json.loads(gzip.decompress((DATA / "instances_val2014_100_masks.json.gz").read_bytes()))
     sizes = {image["id"]: (image["height"], image["width"]) for image in data["images"]}
     kept = [record for record in data["annotations"] if isinstance(record["segmentation"], list)]
     assert len(kept) == 830
