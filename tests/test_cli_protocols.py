@@ -16,9 +16,10 @@ from testing.lvis_scenes import random_lvis
 from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.coco import COCO, COCOeval, LVISEval
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "examples/data"
 MASKS = [
-    str(DATA / name) for name in ("instances_val2014_100.json.gz", "instances_val2014_fakesegm100_results.json.gz")
+    str(DATA / name)
+    for name in ("instances_val2014_100_masks.json.gz", "instances_val2014_fakesegm100_results.json.gz")
 ]
 BOXES = {
     "images": [{"id": 1, "height": 20, "width": 20}],

@@ -135,7 +135,7 @@ def test_objects_of_an_image_are_drawn(kind: str, tmp_path: Path) -> None:
     evaluation = evaluated(*scene(4, kind), kind)
     found = outcomes(evaluation)
     worst = found.worst_images(1)[0]
-    shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, masks=kind == "segm")
+    shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, "mask" if kind == "segm" else "box")
     counts = [sum(shape.outcome == name for shape in shapes) for name in ("TP", "FP", "FN")]
     assert counts == [worst.tp, worst.fp, worst.fn]
     assert all((shape.score is None) == (shape.outcome == "FN") for shape in shapes)

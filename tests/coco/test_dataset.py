@@ -138,7 +138,9 @@ def test_results_without_boxes(unpacked, tmp_path, name):
     records = [{key: value for key, value in r.items() if key not in ("bbox", "area")} for r in records]
     path = tmp_path / "dt.json"
     path.write_text(json.dumps(records))
-    ours, theirs = both(unpacked("instances_val2014_100_masks.json.gz" if "segm" in name else "keypoints_1_image.json.gz"))
+    ours, theirs = both(
+        unpacked("instances_val2014_100_masks.json.gz" if "segm" in name else "keypoints_1_image.json.gz")
+    )
     found, expected = ours.loadRes(str(path)), theirs.loadRes(str(path))
     assert looks_untouched(found)
     annotations = found.columns.annotations

@@ -7,7 +7,7 @@ draw.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,6 +43,7 @@ _STYLES = {
 OUTCOMES = tuple(_STYLES)
 """What an object can be, in the order in which objects are drawn."""
 
+_KINDS = {"segm": "mask", "boundary": "mask", "keypoints": "keypoints", "keypoints_crowd": "keypoints"}
 _DPI, _LONG_SIDE, _NARROWEST = 100, 10.0, 5.6  # inches
 _MARGIN_TOP, _MARGIN_BOTTOM, _FONT_SIZE = 0.5, 0.4, 7.5
 _MOST_LABELS = 150  # placing more takes seconds, and nobody reads them
@@ -59,6 +60,8 @@ class Shape:
         box: x, y, width and height in pixels.
         score: of a detection, None for a ground truth.
         mask: bool ``[H, W]``; None: the box is drawn.
+        keypoints: float ``[K, 3]``, x, y and visibility, drawn besides the box.
+        skeleton: pairs of keypoints, from 0, that a line joins.
     """
 
     outcome: str
@@ -66,6 +69,8 @@ class Shape:
     box: tuple[float, float, float, float]
     score: float | None = None
     mask: Pixels | None = None
+    keypoints: Pixels | None = None
+    skeleton: Sequence[tuple[int, int]] = ()
 
     @property
     def label(self) -> str:
@@ -80,16 +85,19 @@ def draw_worst_images(
     photos: Path | None = None,
     iou_threshold: float = 0.5,
     lowest_score: float = 0.0,
+    on_missing: Callable[[Path], None] | None = None,
 ) -> list[Path]:
     """Draws the images with most errors into PNG files of ``folder``; returns them, the worst first.
 
     Args:
-        evaluation: after ``evaluate()``; masks are drawn unless it compares boxes or keypoints.
-        folder: made where it is not there.
+        evaluation: after ``evaluate()``; what it compares is drawn: boxes, masks, or keypoints with boxes.
+        folder: made where it is not there; files in it that have other names stay.
         count: how many images at most; those without an error are not drawn.
         photos: folder of the images, by their ``file_name``; None: a plain canvas.
-        iou_threshold: from which on a detection matches.
+        iou_threshold: from which on a detection matches; of keypoints, the object keypoint similarity (OKS).
         lowest_score: detections below it are left out.
+        on_missing: called with the path of a photo that is not there, whose image is then drawn on a plain canvas;
+            None: that is an error.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -100,7 +108,8 @@ def draw_worst_images(
     require_matplotlib("pictures of images")
     found = outcomes(evaluation, iou_threshold, lowest_score)
     folder.mkdir(parents=True, exist_ok=True)
-    masks, drawn = evaluation.params.iouType in ("segm", "boundary"), []
+    kind, drawn = evaluation.params.iouType, []
+    what = _KINDS.get(kind, "box")
     for rank, worst in enumerate(found.worst_images(count), 1):
         image = evaluation.cocoGt.loadImgs(worst.image_id)[0]
         name = str(image.get("file_name") or "")
@@ -109,41 +118,65 @@ def draw_worst_images(
             raise InputError(f"image {worst.image_id} must have height and width, at least 1, but has {list(size)}")
         photo = None if photos is None else photos / name
         if photo is not None and not photo.is_file():
-            raise InputError(f"image {worst.image_id} must be the file {photo}, which does not exist")
+            if on_missing is None:
+                raise InputError(f"image {worst.image_id} must be the file {photo}, which does not exist")
+            on_missing(photo)
+            photo = None
         above = "" if lowest_score <= 0 else f", scores from {lowest_score:g}"
-        headline = (
-            f"{name or 'image'} (id {worst.image_id}): {plural(worst.fp + worst.fn, 'error')} at IoU {iou_threshold:g}"
-        )
-        shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, masks)
+        measure = "OKS" if what == "keypoints" else "boundary IoU" if kind == "boundary" else "IoU"
+        errors = f"{plural(worst.fp + worst.fn, 'error')} at {measure} {iou_threshold:g}"
+        headline = f"{name or 'image'} (id {worst.image_id}): {errors}"
+        shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, what)
         drawn.append(folder / f"{rank:03}_{worst.image_id}.png")
         draw_overlay(drawn[-1], size, shapes, headline + above, photo)
     return drawn
 
 
-def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, masks: bool = False) -> list[Shape]:
+def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, what: str = "box") -> list[Shape]:
     """Returns the objects of an image that count.
 
     Args:
         outcomes: of an evaluation.
         position: of the image, see :class:`valor_gpu.coco.outcomes.ImageErrors`.
-        ground_truth: gives the names of categories.
-        masks: draw masks; else boxes.
+        ground_truth: gives the names of categories, and their skeletons.
+        what: ``box``, ``mask`` or ``keypoints``: what to draw.
     """
-    names = {category["id"]: str(category["name"]) for category in ground_truth.loadCats(ground_truth.getCatIds())}
+    categories = {category["id"]: category for category in ground_truth.loadCats(ground_truth.getCatIds())}
     found = []
     sides = (outcomes.layout.detections, outcomes.layout.ground_truths)
     codes = (outcomes.detections, outcomes.ground_truths)
     for side, code, rows, wanted in zip(sides, codes, outcomes.rows_of(position), ({0: "TP", 1: "FP"}, {2: "FN"})):
         chosen = [int(row) for row in rows if int(code[row]) in wanted]
-        drawn = _masks(side.columns, [side.row(row) for row in chosen]) if masks else [None] * len(chosen)
-        for row, mask in zip(chosen, drawn):
+        parts = _parts(side.columns, [side.row(row) for row in chosen], what)
+        for row, part in zip(chosen, parts):
             at = side.row(row)
             x, y, w, h = (float(number) for number in side.columns.bbox[at])
             score = None if 2 in wanted else float(side.columns.score[at])
-            category = int(side.columns.category_id[at])
-            name = names.get(category, str(category))
-            found.append(Shape(wanted[int(code[row])], name, (x, y, w, h), score, mask))
+            number = int(side.columns.category_id[at])
+            category = categories.get(number, {})
+            if what == "keypoints":
+                part["skeleton"] = _skeleton(category, len(part["keypoints"]))
+            name = str(category.get("name", number))
+            found.append(Shape(wanted[int(code[row])], name, (x, y, w, h), score, **part))
     return found
+
+
+def _parts(annotations: Any, rows: list[int], what: str) -> list[dict[str, Any]]:
+    """What the shapes of rows have besides boxes."""
+    if what == "mask":
+        return [{"mask": mask} for mask in _masks(annotations, rows)]
+    if what == "keypoints":
+        from valor_gpu.inputs._coco_values import read_keypoints
+
+        points = read_keypoints(annotations.values, np.array(rows, np.int64), annotations.where)
+        return [{"keypoints": row} for row in points]
+    return [{} for _ in rows]
+
+
+def _skeleton(category: dict[str, Any], count: int) -> list[tuple[int, int]]:
+    """The lines between ``count`` keypoints; COCO numbers these from 1."""
+    pairs = category.get("skeleton") or []
+    return [(a - 1, b - 1) for a, b in pairs if min(a, b) >= 1 and max(a, b) <= count]
 
 
 def _masks(annotations: Any, rows: list[int]) -> list[Pixels]:
@@ -245,15 +278,30 @@ def _draw_outline(axes: Any, shape: Shape) -> None:
     style = _STYLES[shape.outcome]
     if shape.mask is None or not shape.mask.any():
         x, y, w, h = shape.box
-        for color, dashes, line in (("white", "solid", 2.8), (style.color, style.dashes, 1.6)):
+        thin = 1.0 if shape.keypoints is None else 0.5
+        for color, dashes, line in (("white", "solid", 2.8 * thin), (style.color, style.dashes, 1.6 * thin)):
             outline = Rectangle((x, y), w, h, fill=False, edgecolor=color, linestyle=dashes, linewidth=line, zorder=3)
             axes.add_patch(outline)
+        _draw_keypoints(axes, shape, style)
         return
     rows, columns = (np.flatnonzero(shape.mask.any(axis)) for axis in (1, 0))
     top, left = int(rows[0]), int(columns[0])
     part = np.pad(shape.mask[top : rows[-1] + 1, left : columns[-1] + 1].astype(float), 1)
     down, across = (np.arange(n) + start - 0.5 for n, start in zip(part.shape, (top, left)))
     axes.contour(across, down, part, [0.5], colors=style.color, linestyles=[style.dashes], linewidths=1.4, zorder=3)
+
+
+def _draw_keypoints(axes: Any, shape: Shape, style: _Style) -> None:
+    """Dots, and the lines between them; keypoints of visibility 0 are left out unless all of them are such."""
+    if shape.keypoints is None:
+        return
+    seen = shape.keypoints[:, 2] > 0
+    seen = seen if seen.any() else ~seen
+    points = shape.keypoints[:, :2]
+    for a, b in shape.skeleton:
+        if seen[a] and seen[b]:
+            axes.plot(*points[[a, b]].T, color=style.color, linestyle=style.dashes, linewidth=1.6, zorder=4)
+    axes.scatter(*points[seen].T, s=14, color=style.color, edgecolors="white", linewidths=0.6, zorder=4.5)
 
 
 def _draw_labels(figure: Any, axes: Any, shapes: Sequence[Shape]) -> int:
