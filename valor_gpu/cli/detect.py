@@ -13,18 +13,18 @@ from valor_gpu.cli.options import (
     JSON_HELP,
     QUIET_HELP,
     check_paths,
+    count,
     device,
     input_files,
     input_path,
     output_path,
     reports,
+    score,
 )
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
@@ -65,6 +65,15 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
     add("--per-class", action="store_true", help="also print one line per class")
     add("--plot", type=output_path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
+    add("--overlay", type=output_path, metavar="DIR",
+        help="draw the images with most errors at IoU 0.5 (OKS 0.5 for keypoints) as pictures in this folder, which is"
+        " made where it is not there: what is correct, wrong and missed; not with lvis")  # fmt: skip
+    add("--overlay-count", type=count, metavar="N", help="how many of these images at most: default 10")
+    add("--overlay-score", type=score, metavar="S",
+        help="leave detections below this score out of the pictures: default, none")  # fmt: skip
+    add("--images", type=input_path, metavar="DIR",
+        help="folder of the photos to draw on, by the file_name of the images in --gt; an image whose photo is not"
+        " there is drawn on a plain canvas, with a warning")  # fmt: skip
     add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     add("--quiet", action="store_true", help=QUIET_HELP)
     detect.set_defaults(run=run)
@@ -77,15 +86,17 @@ def run(options: argparse.Namespace) -> None:
     _check_choices(options)
     pictures = [] if options.plot is None else [options.plot]
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
+    _check_overlay(options)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
     try:
-        with Progress(5, sys.stderr, enabled=not options.quiet) as progress:
+        with Progress(5 + (options.overlay is not None), sys.stderr, enabled=not options.quiet) as progress:
             evaluated = _evaluate(options, progress)
+            notes = _draw(options, evaluated, progress)
             progress.step("writing")
             wanted = options.per_class or options.json is not None or options.plot is not None
             result = evaluated.result(with_values=wanted)
-            written = _write(options, evaluated, result, inputs)
-        report = _report(options, evaluated, result, written) if reports(options) else ""
+            notes = _write(options, evaluated, result, inputs) + notes
+        report = _report(options, evaluated, result, notes) if reports(options) else ""
     except InputError as error:
         raise _explained(options, error) from None
     _warn(options, evaluated, result)
@@ -103,6 +114,14 @@ def _check_choices(options: argparse.Namespace) -> None:
         )
     if options.protocol == "lvis" and options.convention != "strict":
         raise InputError(f"--convention must be strict with --protocol lvis but got {options.convention}")
+
+
+def _check_overlay(options: argparse.Namespace) -> None:
+    asked = (options.overlay, options.overlay_count, options.overlay_score, options.images)
+    if asked != (None,) * len(asked):
+        from valor_gpu.cli.overlay import check_overlay
+
+        check_overlay(options)
 
 
 def _explained(options: argparse.Namespace, error: InputError) -> InputError:
@@ -204,7 +223,7 @@ class _Lvis:
         return dict(zip(lvis_names(self.evaluation), self.evaluation.params.cat_ids))
 
 
-def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, inputs: Inputs | None) -> list[Path]:
+def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, inputs: Inputs | None) -> list[str]:
     if inputs is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
@@ -215,7 +234,16 @@ def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result
         from valor_gpu.report.files import draw_picture
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
-    return [path for path in (options.json, options.plot) if path is not None]
+    return [f"wrote {path}" for path in (options.json, options.plot) if path is not None]
+
+
+def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:
+    if options.overlay is None or isinstance(evaluated, _Lvis):
+        return []
+    from valor_gpu.cli.overlay import draw_overlay
+
+    progress.step("drawing the worst images")
+    return draw_overlay(options, evaluated.evaluation)
 
 
 def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result) -> None:
@@ -225,12 +253,12 @@ def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result)
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, written: list[Path]) -> str:
+def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, notes: list[str]) -> str:
     """The numbers of the protocol, the classes if asked for, counts and choices."""
     from valor_gpu.report.detection import class_table, count_line
 
     parts = [evaluated.summary()]
     if options.per_class:
         parts.append(class_table(result))
-    parts.append("\n".join([count_line(result), str(result.signature), *(f"wrote {path}" for path in written)]))
+    parts.append("\n".join([count_line(result), str(result.signature), *notes]))
     return "\n\n".join(parts)

@@ -60,6 +60,24 @@ def thresholds(text: str) -> int:
     return int(text)
 
 
+def count(text: str) -> int:
+    """How many of something, at least one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1 but got {text!r}")
+    return int(text)
+
+
+def score(text: str) -> float:
+    """A finite number."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a finite number but got {text!r}")
+    return number
+
+
 def input_files(options: argparse.Namespace, **files: str) -> Inputs | None:
     """The input files, whose hashes ``--json`` needs."""
     if options.json is None:

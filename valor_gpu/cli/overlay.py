@@ -1,0 +1,72 @@
+"""``--overlay`` of ``valor-gpu detect``: its checks before any work, and the pictures."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from valor_gpu.errors import InputError
+from valor_gpu.report.text import plural
+
+if TYPE_CHECKING:
+    from valor_gpu.coco import COCOeval
+
+COUNT = 10
+IOU_THRESHOLD = 0.5
+
+
+def check_overlay(options: argparse.Namespace) -> None:
+    """Raises for what cannot work: other options, folders, no matplotlib."""
+    if options.overlay is None:
+        for name in ("images", "overlay_count", "overlay_score"):
+            if getattr(options, name) is not None:
+                raise InputError(f"--overlay must be given with --{name.replace('_', '-')} but is not")
+        return
+    if options.protocol == "lvis":
+        raise InputError("--overlay must go with --protocol coco or crowdpose but got lvis")
+    _check_folder(options.overlay)
+    if options.images is not None:
+        if not os.path.isdir(options.images):
+            got = "is a file" if os.path.exists(options.images) else "does not exist"
+            raise InputError(f"--images must be a folder but {options.images} {got}")
+        if os.path.realpath(options.images) == os.path.realpath(options.overlay):
+            raise InputError(f"--overlay must be another folder than --images but both are {options.images}")
+    from valor_gpu.result import require_matplotlib
+
+    require_matplotlib("--overlay")
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises unless files can be written into the folder, which may have to be made."""
+    there = Path(os.path.abspath(folder))
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise InputError(f"--overlay must be a folder but {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--overlay must be a writable folder but {there} is not writable")
+
+
+def draw_overlay(options: argparse.Namespace, evaluation: COCOeval) -> list[str]:
+    """Draws the worst images, warns of photos that are not there, and returns what to say of the files."""
+    from valor_gpu.report.overlay import draw_worst_images
+
+    missing: list[Path] = []
+    photos = None if options.images is None else Path(options.images)
+    count = COUNT if options.overlay_count is None else options.overlay_count
+    lowest = -math.inf if options.overlay_score is None else options.overlay_score
+    drawn = draw_worst_images(
+        evaluation, options.overlay, count, photos, IOU_THRESHOLD, lowest, on_missing=missing.append
+    )
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        print(
+            f"valor-gpu {options.command}: warning: {plural(len(missing), 'photo')} {are} not there, drawn on a plain"
+            f" canvas instead: {missing[0]}{' and others' if len(missing) > 1 else ''}",
+            file=sys.stderr,
+        )
+    return [f"wrote {path}" for path in drawn] or [f"no picture in {options.overlay}: no image has an error"]
