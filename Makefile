@@ -1,6 +1,6 @@
 # Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
 #
-#   make demo     detection and classification of bundled real data: numbers, classes, pictures
+#   make demo     boxes, masks and classification of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
@@ -26,6 +26,8 @@ BUILD = VALOR_GPU_CPU=$${VALOR_GPU_CPU:-$$(command -v $${CXX:-c++} >/dev/null &&
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
+MASKS := --iou-type segm --gt examples/data/instances_val2014_100_masks.json.gz \
+  --dt examples/data/instances_val2014_fakesegm100_results.json.gz
 DIGITS := examples/data/digits_predictions.csv
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
@@ -59,17 +61,23 @@ demo: setup
 	@echo
 	@$(PY) examples/training_loop.py
 	@echo
+	@echo "Masks of the same images, and pictures of those with most errors:"
+	@echo
+	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/worst --overlay-count 5 --json demo_out/masks.json
+	@echo
 	@echo "A classifier of handwritten digits, from a table of its probabilities:"
 	@echo
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --per-class \
 	  --plot $(DIGITS_PICTURES) --json demo_out/digits.json
 	@echo
-	@echo "pictures: demo_out/*.png   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
+	@echo "pictures: demo_out/*.png, demo_out/worst   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
 # The pictures of the README; the numbers in it are compared with the code by tests/test_readme.py.
 pictures: setup
 	@$(VENV)/bin/valor-gpu detect --gt $(DATA) --dt $(FOUND) --plot docs/images/precision_recall.png --quiet
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --plot docs/images/digits_confusion.png --quiet
+	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/pictures --overlay-count 2 --quiet
+	@cp demo_out/pictures/002_761.png docs/images/instance_masks.png
 
 test: setup
 	@$(PY) -m pytest -q $(ARGS)
