@@ -50,7 +50,7 @@ struct MaskSide {
 struct MaskRows {
   MaskSide side;
   int64_t firsts, counts, images, target;  // int64 [I + 1]; 0 or int64 [I]; target: these are ground truths
-  int64_t areas, hashes;                   // float64 [N], int64 [N]; 0 for boundaries
+  int64_t areas, hashes;                   // float64 [N], int64 [N]; 0: not wanted
 
   VALOR_HD const int64_t* first() const { return reinterpret_cast<const int64_t*>(firsts); }
   VALOR_HD bool is_padding(int64_t image, int64_t mask) const {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kRunsPerChunk = 1 << 16;
 
-// Area, hash, and bounds by the first and last run; false where the runs are none of a mask.
+// Area, hash if asked for, and bounds by the first and last run; false where the runs are none of a mask.
+template <bool kHashed>
 bool load_mask(const MaskRows& task, int64_t mask) {
   const MaskSide& side = task.side;
   if (!side.find_runs(mask)) return false;
@@ -29,14 +30,14 @@ bool load_mask(const MaskRows& task, int64_t mask) {
   uint64_t hash = 0;
   for (int64_t k = 0; k < pairs; ++k) {
     const int32_t zeros = counts[2 * k], ones = counts[2 * k + 1];
-    hash += mix_runs(k, static_cast<uint32_t>(zeros), static_cast<uint32_t>(ones));
+    if (kHashed) hash += mix_runs(k, static_cast<uint32_t>(zeros), static_cast<uint32_t>(ones));
     sum += static_cast<int64_t>(zeros) + ones;
     area += ones;
     signs |= zeros | ones;
   }
   if (row.runs % 2) {
     const int32_t zeros = counts[row.runs - 1];
-    hash += mix_runs(pairs, static_cast<uint32_t>(zeros), 0);
+    if (kHashed) hash += mix_runs(pairs, static_cast<uint32_t>(zeros), 0);
     sum += zeros;
     signs |= zeros;
   }
@@ -178,6 +179,7 @@ VALOR_API int32_t valor_load_runs_cpu(const void* row_words, int64_t* error, int
     const MaskRows& task = *static_cast<const MaskRows*>(row_words);
     if (task.images == 0) return;
     const int64_t masks = task.first()[task.images];
+    const auto load = task.hashes ? load_mask<true> : load_mask<false>;
     FirstError first(*error);
     auto body = [&](int64_t begin, int64_t end) {
       if (begin == end) return;
@@ -185,7 +187,7 @@ VALOR_API int32_t valor_load_runs_cpu(const void* row_words, int64_t* error, int
         for (; begin < std::min(end, task.first()[image + 1]); ++begin) {
           task.side.row(begin) = MaskRow{0, 0, 0, {0, 0, 0, 0}, 0, 1};
           task.store(begin, 0, 0);
-          if (!task.is_padding(image, begin) && !load_mask(task, begin)) first.note(task.error(image, begin));
+          if (!task.is_padding(image, begin) && !load(task, begin)) first.note(task.error(image, begin));
         }
     };
     const int64_t grain = std::max<int64_t>(16, kRunsPerChunk * masks / (task.side.values + masks + 1));

@@ -96,7 +96,7 @@ class NumpyEngine:
         """See :class:`Engine`."""
         from valor_gpu.ops._run_pairs_cpu import run_pairs
 
-        return run_pairs(batch, masks, gt_masks, lowest, boundaries=boundaries)
+        return run_pairs(batch, masks, gt_masks, lowest, boundaries=boundaries, hashed=False)
 
     @staticmethod
     def keypoint_pairs(batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:

@@ -120,13 +120,14 @@ def _part(batch: MatchBatch, images: slice, rows: Sequence[slice]) -> MatchBatch
 
 
 def _joined(batch: MatchBatch, parts: Sequence[MatchBatch]) -> MatchBatch:
-    """``batch`` with what was found in its parts."""
+    """``batch`` with what was found in its parts; hashes, which some engines make, are for images without ids."""
     pairs = [part.pairs for part in parts if part.pairs is not None]
     whole = {name: np.concatenate([getattr(p, name) for p in pairs]) for name in _PAIR_COLUMNS}
     ends = np.cumsum([0, *(len(p.similarities) for p in pairs)])
     offsets = [p.offsets[:-1] + end for p, end in zip(pairs, ends)]
-    names = ("areas", "gt_own_areas", "hashes", "gt_hashes")
-    columns: dict[str, Any] = {name: [np.concatenate([getattr(p, name)[0] for p in parts])] for name in names}
+    columns: dict[str, Any] = {
+        name: [np.concatenate([getattr(p, name)[0] for p in parts])] for name in ("areas", "gt_own_areas")
+    }
     return replace(batch, pairs=Pairs(offsets=np.concatenate([*offsets, ends[-1:]]), **whole), **columns)
 
 

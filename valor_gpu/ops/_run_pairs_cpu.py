@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ MaskSideWords = words(
 
 def run_pairs(
     batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, agnostic: bool = False,
-    boundaries: Boundaries | None = None,
+    boundaries: Boundaries | None = None, hashed: bool = True,
 ) -> MatchBatch:  # fmt: skip
     """Returns a batch of stored pairs; see :func:`valor_gpu.ops.run_pairs.run_pairs`.
 
@@ -51,6 +52,7 @@ def run_pairs(
         lowest: the lowest threshold.
         agnostic: pair detections with ground truths of every class.
         boundaries: of ``masks`` and ``gt_masks``.
+        hashed: whether the batch gets hashes, which name images without ids.
 
     Raises:
         InputError: for the first mask whose runs are none, or arrays that do not fit the batch.
@@ -63,9 +65,10 @@ def run_pairs(
         >>> run_pairs(batch, mask, gt_mask, 0.5).pairs.similarities.tolist()
         [0.75]
     """
-    found = run(batch, (masks, gt_masks), lowest, agnostic, boundaries, NUMPY)
+    found = run(batch, (masks, gt_masks), lowest, agnostic, boundaries, NUMPY, hashed)
     raise_error(found.error, describe_box)
-    return stored(batch, found)
+    made = stored(batch, found)
+    return made if hashed else replace(made, hashes=[], gt_hashes=[])
 
 
 def check_masks(
@@ -119,7 +122,7 @@ class Side:
             counts: 0, or the address of int64 ``[I]``.
             images: I.
             target: whether these are ground truths.
-            areas: address of float64 ``[N]``; 0 for boundaries, likewise ``hashes``, int64 ``[N]``.
+            areas: address of float64 ``[N]``; 0 where they are not wanted, likewise ``hashes``, int64 ``[N]``.
             hashes: see ``areas``.
         """
         return bytes(MaskRowWords(*self.words, table, counts, images, target, areas, hashes))
@@ -132,8 +135,9 @@ def geometry(sides: Sequence[Side | None], lowest: float) -> ctypes.Structure:
 
 
 def run(
-    batch: MatchBatch, sides: Boundaries, lowest: float, agnostic: bool, boundaries: Boundaries | None, access: Access
-) -> Found:
+    batch: MatchBatch, sides: Boundaries, lowest: float, agnostic: bool, boundaries: Boundaries | None, access: Access,
+    hashed: bool = True,
+) -> Found:  # fmt: skip
     """Finds the pairs, and leaves the error code in the result, an int."""
     firsts = first_rows(batch.lengths)
     rows = [int(n) for n in firsts[:2, -1]]
@@ -146,7 +150,7 @@ def run(
     tables = [firsts[side].ctypes.data for side in range(2)]
     loaded, made = load_sides(
         checked, rows, given, tables, firsts.shape[1] - 1, access,
-        lambda task, masks: load_runs(task, error.ctypes.data, threads),
+        lambda task, masks: load_runs(task, error.ctypes.data, threads), hashed,
     )  # fmt: skip
     size_rooms = native.function("valor_cpu", "valor_run_rooms_cpu", "pq")
     fill_rooms = native.function("valor_cpu", "valor_run_pairs_cpu", "pq")
@@ -158,7 +162,7 @@ def run(
 
 def load_sides(
     checked: Sequence[tuple[Runs, Runs | None]], rows: Sequence[int], given: Columns, tables: Sequence[int],
-    images: int, access: Access, load: Callable[[bytes, int], object],
+    images: int, access: Access, load: Callable[[bytes, int], object], hashed: bool = True,
 ) -> tuple[list[Side | None], list[tuple[Any, Any]]]:  # fmt: skip
     """Loads masks and boundaries of both sides.
 
@@ -170,17 +174,19 @@ def load_sides(
         images: I.
         access: how arrays are read.
         load: calls C++ with the words of a side and its number of masks.
+        hashed: whether hashes are made.
 
     Returns:
         Masks of both sides, then boundaries or None; areas and hashes of the masks of each side.
     """
     loaded: list[Side | None] = [None] * 4
-    made = [(access.empty((n,), "float64"), access.empty((n,), "int64")) for n in rows]
+    made = [(access.empty((n,), "float64"), access.empty((n if hashed else 0,), "int64")) for n in rows]
     for side, kinds in enumerate(checked):
         counts = given.addresses[("counts", "gt_counts")[side]]
         for kind, runs in enumerate(kinds):
             if runs is not None:
                 areas, hashes = map(access.address, made[side]) if kind == 0 else (0, 0)
+                hashes = hashes if hashed else 0
                 masks = loaded[2 * kind + side] = Side(runs, access)
                 load(masks.loading(tables[side], counts, images, bool(side), areas, hashes), rows[side])
     return loaded, made
