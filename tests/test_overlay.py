@@ -14,7 +14,8 @@ from tests.fuzz import seeds
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
 from valor_gpu.errors import InputError
-from valor_gpu.report.overlay import Shape, _place, draw_overlay, draw_worst_images, shapes_of_image
+from valor_gpu.report.labels import free_place
+from valor_gpu.report.overlay import Shape, _anchors, draw_overlay, draw_worst_images, shapes_of_image
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -205,13 +206,25 @@ def test_labels_lie_apart_and_inside() -> None:
     rng = np.random.default_rng(6)
     for _ in range(40):
         x, y = rng.uniform(0, 350), rng.uniform(0, 250)
-        place = _place(np.array([[x, y + 40], [x + 30, y], [x + 15, y + 40]]), 50, 12, frame, taken)
+        place = free_place(np.array([[x, y + 40], [x + 30, y], [x + 15, y + 40]]), 50, 12, frame, taken)
         if place is not None:
             taken.append(Bbox.from_bounds(*place, 50, 12))
     assert len(taken) > 30
     for i, a in enumerate(taken):
         assert 0 <= a.x0 <= a.x1 <= 400 and 0 <= a.y0 <= a.y1 <= 300
         assert not any(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1 for b in taken[:i])
+
+
+def test_the_label_of_a_mask_lies_on_it_where_the_top_is_taken() -> None:
+    mask = np.zeros((100, 300), bool)
+    mask[np.arange(300) // 3, np.arange(300)] = True  # a diagonal, whose box is mostly empty
+    top, *inside = _anchors(Shape("FP", "a", (0, 0, 300, 100), 0.5, mask))[2:]
+    assert top[1] == 0 and all(mask[int(y), int(x)] for x, y in inside)
+    anchors = np.array([[0, 100], [300, 0], [1.5, 100], *([x, 100 - y] for x, y in inside)])
+    frame = Bbox.from_bounds(0, 0, 300, 140)
+    taken = [Bbox.from_bounds(0, 95, 60, 30)]
+    x, y = inside[0]
+    assert free_place(anchors, 40, 12, frame, taken) == (x - 20, 100 - y - 6)
 
 
 def test_odd_names_and_many_objects(tmp_path: Path) -> None:

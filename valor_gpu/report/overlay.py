@@ -7,7 +7,7 @@ draw.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.drawing import Texts
 from valor_gpu.errors import InputError
 from valor_gpu.report.files import write_file
+from valor_gpu.report.labels import free_place
 from valor_gpu.report.text import plural
 from valor_gpu.result import require_matplotlib
 
@@ -334,7 +335,7 @@ def _draw_labels(figure: Any, axes: Any, shapes: Sequence[Shape]) -> int:
         pad = 1.2 * _DPI / 72 + 1
         wide, high = extent.width + 2 * pad, extent.height + 2 * pad
         corners = axes.transData.transform(_anchors(shape))
-        place = _place(corners, wide, high, frame, taken)
+        place = free_place(corners, wide, high, frame, taken)
         if place is None:
             label.remove()
             left_out += 1
@@ -345,34 +346,14 @@ def _draw_labels(figure: Any, axes: Any, shapes: Sequence[Shape]) -> int:
 
 
 def _anchors(shape: Shape) -> Pixels:
-    """Two corners of the box, and the middle of the top of what is drawn, ``[3, 2]``."""
+    """Two corners of the box, the middle of the top of what is drawn, and points inside a mask, ``[3 + P, 2]``."""
     x, y, w, h = shape.box
-    middle, top = x + w / 2, y
-    if shape.mask is not None and shape.mask.any():
-        top = int(shape.mask.any(1).argmax())
-        middle = float(np.median(np.flatnonzero(shape.mask[int(top)]))) + 0.5
-    return np.array([[x, y], [x + w, y + h], [middle, top]])
-
-
-def _place(anchors: Pixels, wide: float, high: float, frame: Any, taken: Sequence[Any]) -> tuple[float, float] | None:
-    """Lower left corner of a free place for a label: above, inside or below its box, or else further inside."""
-    for column, row in _candidates(anchors, wide, high):
-        x, y = min(max(column, frame.x0), frame.x1 - wide), min(max(row, frame.y0), frame.y1 - high)
-        if not any(x < t.x1 and t.x0 < x + wide and y < t.y1 and t.y0 < y + high for t in taken):
-            return x, y
-    return None
-
-
-def _candidates(anchors: Pixels, wide: float, high: float) -> Iterator[tuple[float, float]]:
-    (x0, y1), (x1, y0), (middle, top) = anchors
-    columns = (x0, x1 - wide, (x0 + x1 - wide) / 2)
-    yield (x0 if middle == (x0 + x1) / 2 else middle - wide / 2), top
-    inside = [(x, y) for y in (y1 - high, *np.arange(y1 - 2 * high, y0, -high)[:12]) for x in columns]
-    outside = [(x, y) for y in (y1, y0 - high) for x in columns]
-    outside += [(x, y1 - high) for x in (x1, x0 - wide)]
-    small = x1 - x0 < wide + high or y1 - y0 < 3 * high  # a label inside would hide it
-    yield from outside + inside if small else inside[:3] + outside + inside[3:]
-    yield from ((x, y) for y in (y1 + high, y0 - 2 * high, y0, top - high) for x in columns)
+    if shape.mask is None or not shape.mask.any():
+        return np.array([[x, y], [x + w, y + h], [x + w / 2, y]])
+    rows = np.flatnonzero(shape.mask.any(1))
+    chosen = [int(rows[0]), *(int(rows[len(rows) * part // 8]) for part in (2, 4, 6, 1, 3, 5, 7))]
+    middles = [[float(np.median(np.flatnonzero(shape.mask[row]))) + 0.5, row] for row in chosen]
+    return np.array([[x, y], [x + w, y + h], *middles])
 
 
 def _draw_frame(figure: Any, shapes: Sequence[Shape], headline: str, left_out: int) -> None:
