@@ -29,9 +29,10 @@ VALOR_HD double precision_at(int64_t tp, int64_t fp) {
 
 // Index of the true positive that reaches `recall`: numpy.searchsorted(arange(1, most + 1) / positives,
 // recall). `most` exceeds the positives only where a ground truth may be matched twice (DetectionFlag kFree).
+// Nothing reaches NaN, which numpy sorts last.
 VALOR_HD int64_t reaching_index(int64_t positives, int64_t most, double recall) {
   return partition_point(most, [=](int64_t index) {
-    return static_cast<double>(index + 1) / static_cast<double>(positives) < recall;
+    return !(static_cast<double>(index + 1) / static_cast<double>(positives) >= recall);
   });
 }
 

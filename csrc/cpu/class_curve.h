@@ -75,10 +75,10 @@ class ClassCurve {
   // What reaching_index gives: the quotient is right but for rounding, so that few steps remain.
   static int64_t reaching_near(int64_t positives, int64_t most, double recall) {
     const auto below = [=](int64_t index) {
-      return static_cast<double>(index + 1) / static_cast<double>(positives) < recall;
+      return !(static_cast<double>(index + 1) / static_cast<double>(positives) >= recall);
     };
-    const double near = recall * static_cast<double>(positives);  // NaN where nothing is below
-    int64_t index = !(near > 0) ? 0 : near < static_cast<double>(most) ? static_cast<int64_t>(near) : most;
+    const double near = recall * static_cast<double>(positives);  // NaN where all are below
+    int64_t index = near <= 0 ? 0 : near < static_cast<double>(most) ? static_cast<int64_t>(near) : most;
     while (index > 0 && !below(index - 1)) --index;
     while (index < most && below(index)) ++index;
     return index;

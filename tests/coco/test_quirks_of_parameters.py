@@ -151,6 +151,11 @@ def test_recall_grid_out_of_order():
     assert (mended["precision"] > ours["precision"]).any()
 
 
+@pytest.mark.parametrize("grid", [[0.0, 0.5, np.nan], [np.nan, 0.0, 0.1], [0.0, np.nan, 0.1]])
+def test_nothing_reaches_a_recall_that_is_nan(grid):
+    same_runs(*both(random_objects(6), recThrs=np.array(grid)))
+
+
 def test_nothing_to_evaluate_prints_the_reminder():
     theirs, ours = both(random_objects(1), imgIds=[])
     same_runs(theirs, ours)

@@ -292,7 +292,7 @@ def test_wanted_images(accumulate: Accumulate, images: list[int]) -> None:
     check(accumulate, tables, replace(CHOICES, images=np.array(images, np.int64)))
 
 
-@pytest.mark.parametrize("grid", [[], [0.0], [0.3, -1.0, 0.0, 0.9, 0.1]])
+@pytest.mark.parametrize("grid", [[], [0.0], [0.3, -1.0, 0.0, 0.9, 0.1], [np.nan, 0.0, 0.1, np.nan]])
 def test_recall_grids(accumulate: Accumulate, grid: list[float]) -> None:
     check(accumulate, tables_of(9, [1, 2], 1), replace(CHOICES, recall_thresholds=np.array(grid), full=True))
 

@@ -134,7 +134,9 @@ def test_scores_that_are_not_finite(op: Op) -> None:
         check(op, records, *ordered, positives, GRID, [3, 1, 2], True, ties)
 
 
-@pytest.mark.parametrize("grid", [[], [0.0], [0.0, 0.0], [0.3, -1.0, 0.0, 0.9, 0.1], [2.0], [1.0]])
+@pytest.mark.parametrize(
+    "grid", [[], [0.0], [0.0, 0.0], [0.3, -1.0, 0.0, 0.9, 0.1], [np.nan, 0.0, 0.1, np.nan], [2.0], [1.0]]
+)
 def test_recall_grids(op: Op, grid: list[float]) -> None:
     shape = RecordShape(4, 2, 2)
     records, ordered, positives = random_records(shape, [300, 0, 7], 2)
