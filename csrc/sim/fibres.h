@@ -52,7 +52,7 @@ class Fibre {
   }
 
  private:
-  static constexpr size_t kStackBytes = 1 << 17;
+  static constexpr size_t kStackBytes = VALOR_SIM_ASAN ? 1 << 18 : 1 << 17;  // red zones widen frames
 
   // AddressSanitizer has to know which stack is in use.
 #if VALOR_SIM_ASAN

@@ -137,14 +137,13 @@ def with_scores(tables: Tables, scores: NDArray[np.float64]) -> Tables:
 HUGE = [-(2**31), -7, -1, 0, 3, 65535, 65536, 2**31 - 1]
 
 
-@pytest.mark.smoke
+@pytest.mark.parametrize("images", [1, pytest.param(3, marks=pytest.mark.smoke), 40])
 @pytest.mark.parametrize("by_key", [True, False])
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("agnostic", [True, False])
-def test_equals_the_cpu(accumulate: Accumulate, agnostic: bool, full: bool, by_key: bool) -> None:
+def test_equals_the_cpu(accumulate: Accumulate, agnostic: bool, full: bool, by_key: bool, images: int) -> None:
     choices = replace(CHOICES, agnostic=agnostic, full=full, by_key=by_key)
-    for images in (1, 3, 40):
-        check(accumulate, tables_of(images, HUGE, images), choices)
+    check(accumulate, tables_of(images, HUGE, images), choices)
 
 
 @pytest.mark.parametrize("seed", seeds(4))
