@@ -39,9 +39,15 @@ class BoundaryMaker {
     distance_ = static_cast<uint32_t>(distance);
     changes_.clear();
     if (masks.pixels(mask)) {
-      load(masks.begin(mask), masks.size(mask));
-      erode();
-      for (int64_t c = 0; c < columns_; ++c) find_changes(c);
+      list_intervals(masks.begin(mask), masks.size(mask));
+      if (is_thin()) {
+        for (const Interval& run : intervals_) changes_.insert(changes_.end(), {run.begin, run.end});
+      } else {
+        load();
+        erode();
+        for (int64_t c = 0; c < columns_; ++c) find_changes(c);
+        forget_large();
+      }
     }
     const uint32_t pixels = static_cast<uint32_t>(masks.pixels(mask));
     if (!changes_.empty() && changes_.back() == pixels) changes_.pop_back();
@@ -54,9 +60,9 @@ class BoundaryMaker {
   }
 
  private:
-  // Fills the columns from the first to the last with a pixel: all pixels, and those that are left when every
-  // column is eroded.
-  void load(const int32_t* counts, int64_t runs) {
+  static constexpr size_t kKeptWords = 1 << 17;  // a megabyte, 8 million pixels
+
+  void list_intervals(const int32_t* counts, int64_t runs) {
     intervals_.clear();
     for_each_run(counts, runs, [&](uint32_t begin, uint32_t end) {
       if (!intervals_.empty() && intervals_.back().end == begin)
@@ -64,9 +70,20 @@ class BoundaryMaker {
       else
         intervals_.push_back(Interval{begin, end});
     });
-    words_ = (height_ + 63) / 64;
     first_ = intervals_.empty() ? 0 : intervals_.front().begin / height_;
     columns_ = intervals_.empty() ? 0 : (intervals_.back().end - 1) / height_ + 1 - first_;
+  }
+
+  // Whether no pixel is so far inside that it is eroded. Its columns of bits may take 16 bytes a pixel.
+  bool is_thin() const {
+    const int64_t window = 2 * static_cast<int64_t>(distance_) + 1;
+    return height_ < window || columns_ < window;
+  }
+
+  // Fills the columns from the first to the last with a pixel: all pixels, and those that are left when every
+  // column is eroded.
+  void load() {
+    words_ = (height_ + 63) / 64;
     mask_.assign(columns_ * words_, 0);
     eroded_.assign(columns_ * words_, 0);
     for (const Interval& run : intervals_) {
@@ -85,9 +102,14 @@ class BoundaryMaker {
   // Leaves the boundary in mask_.
   void erode() {
     const int64_t window = 2 * static_cast<int64_t>(distance_) + 1;
-    if (columns_ < window) return;  // nothing is so far inside
     and_windows(eroded_.data(), columns_ * words_, words_, window);
     remove_bits(mask_.data() + distance_ * words_, eroded_.data(), (columns_ - window + 1) * words_);
+  }
+
+  void forget_large() {
+    if (mask_.capacity() <= kKeptWords) return;
+    std::vector<uint64_t>().swap(mask_);
+    std::vector<uint64_t>().swap(eroded_);
   }
 
   // Where pixels begin and end; a run that goes on in the next column does not end.

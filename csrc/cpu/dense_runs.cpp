@@ -112,6 +112,7 @@ class MaskRuns {
     const int64_t pixels = mask.height * mask.width;
     changes_.clear();
     if (pixels > 0) {
+      if (mask.height == 1) mask.by_row = 1;  // pixels of a column lie side by side, as there are no others
       if (mask.by_row != 1 && mask.by_column != 1) mask = copied(mask);
       if (mask.by_row == 1)
         by_columns(mask);
@@ -124,10 +125,12 @@ class MaskRuns {
       before = change;
     }
     runs.push_back(static_cast<int32_t>(pixels - before));
+    if (copy_.capacity() > kKeptBytes) std::vector<uint8_t>().swap(copy_);
   }
 
  private:
   static constexpr int64_t kPiece = 4096;
+  static constexpr size_t kKeptBytes = 1 << 23;
 
   // The same mask with rows side by side.
   Pixels copied(const Pixels& mask) {

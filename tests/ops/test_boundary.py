@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,20 @@ def test_sizes_may_differ_and_runs_may_be_empty() -> None:
     # runs of length 0 between, and none at all
     odd = Runs(np.array([6, 1, 0, 2, 2, 3, 2, 3, 6], np.int32), np.array([0, 9, 9]), np.full((2, 2), 5, np.int32))
     assert boundary_runs(odd).counts.tolist() == [6, 3, 2, 1, 1, 1, 2, 3, 6, 25]
+
+
+@pytest.mark.parametrize("size", [(1, 2**31 - 1), (2**31 - 1, 1), (20, 10**8)])
+def test_thin_masks_of_many_pixels_cost_no_memory(size: tuple[int, int]) -> None:
+    pixels = size[0] * size[1]
+    counts = np.array([5, 3, 7, pixels - 15], np.int32)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29), limits[1]))  # bits of them take 4 GB and more
+    try:
+        found = boundary_runs(Runs(counts, np.array([0, 4]), np.array([size], np.int32)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert found.counts.tolist() == counts.tolist()
 
 
 def test_equal_to_cv2() -> None:
