@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,31 @@ def test_the_first_of_many_wrong_ones_is_named():
     read = coco.columns_from_dataset(of(bad))
     with pytest.raises(InputError, match=r"annotations\[1000\]"):
         read_masks(read.annotations, np.arange(len(bad)))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("[" * 100000 + "]" * 100000, r"\.segmentation \(id 100\) must be a list of polygons, .* but got '\[\[\["),
+        (f"[[1, 1, 5, 1, 5, {'9' * 5000}]]", r"must be polygons of finite coordinates up to 2e8 but got '\[\[1, 1"),
+        (f'{{"x": {"9" * 5000}, "size": [2, 2], "counts": "P"}}', r"must be an object whose counts are run lengths as"),
+        ('{"size": [9, 3], "counts": "5\\u00e9"}', r"\.counts must hold characters .* but has b'\\x00' at position 1"),
+        ('{"size": [9, 3], "counts": "5é"}', r"\.counts must hold characters .* but has b'\\x00' at position 1"),
+    ],
+)
+def test_wrong_values_that_python_cannot_read_or_write(tmp_path, value, said):
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(of(["here"])).replace('"here"', value))
+    with pytest.raises(InputError, match=said):
+        read_masks(coco.read_ground_truth(path).annotations, np.array([0]))
+
+
+@pytest.mark.parametrize("change", [os.remove, lambda path: (os.remove(path), os.mkfifo(path))])
+def test_files_that_are_gone(tmp_path, change):
+    read, _ = both(tmp_path, of([[[1, 1, 5, 1, 5, 5]]]))
+    change(tmp_path / "set.json")
+    with pytest.raises(InputError, match="must stay as it is while it is read but has changed"):
+        read_masks(read.annotations, np.array([0]))
 
 
 def test_objects_that_json_does_not_know():

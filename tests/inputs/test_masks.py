@@ -151,6 +151,8 @@ def test_logits_take_the_first_largest_and_nan_wins(as_tensor: bool) -> None:
 # ----------------------------------------------------------------------------------------------------------- bad forms
 
 SQUARE = [[0, 0, 4, 0, 4, 4]]
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,8 @@ SQUARE = [[0, 0, 4, 0, 4, 4]]
             "ring 0 of mask 1 must have an even number",
         ),
         (lambda: Masks.of([SQUARE, [[0, 0, 4, 0, np.nan, 4]]], (9, 9)), "ring 0 of mask 1 must have coordinates"),
+        (lambda: Masks.of([SQUARE], ((9,), (9, 9))), r"size must be \[height, width\], or one of each of 1 masks"),
+        (lambda: Masks.of([ENDLESS], (9, 9)), r"masks\[0\] must hold rings \[x0, y0, x1, y1, ...\]"),
         (lambda: Masks.of([[3]], (9, 9)), r"masks\[0\] must hold rings \[x0, y0, x1, y1, ...\]"),
         (
             lambda: Masks.from_words(words()[:, :1], SIZE),

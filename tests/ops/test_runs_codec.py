@@ -297,6 +297,8 @@ def test_other_arguments_that_are_none() -> None:
         native.merge(two, [0, 2])
     with pytest.raises(InputError, match="group 1 is empty"):
         native.merge(two, [0, 1, 1])
+    with pytest.raises(InputError, match=r"groups must have shape \[1\] but got \[0\]"):
+        native.merge(two, [])
     with pytest.raises(InputError, match="groups must ascend from 0 to 2"):
         native.merge(two, [0, 3])
     with pytest.raises(InputError, match=r"masks must be bool or uint8 \[N, H, W\] but got float64 \[1, 2, 2\]"):

@@ -108,7 +108,10 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     Raises:
         InputError: for flags of another length, masks beside boxes, or naming the first that is no mask.
     """
-    crowd = np.asarray(pyiscrowd, np.uint8).astype(bool)
+    try:
+        crowd = np.asarray(pyiscrowd, np.uint8).astype(bool)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"iscrowd must be flags but got {pyiscrowd!r:.40}: {error}") from None
     if crowd.shape != (len(gt),):
         raise InputError(f"iscrowd must have the length of gt, {len(gt)}, but got shape {list(crowd.shape)}")
     if not len(dt) or not len(gt):
@@ -141,7 +144,7 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
     """
     if isinstance(pyobj, dict):
         return to_dicts(from_dicts(pyobj, "pyobj")[0])[0]
-    if not isinstance(pyobj, (list, tuple, np.ndarray)) or not len(pyobj):
+    if not isinstance(pyobj, (list, tuple, np.ndarray)) or not getattr(pyobj, "ndim", 1) or not len(pyobj):
         raise InputTypeError(f"pyobj must be polygons, boxes or dicts but got {type(pyobj).__name__} {pyobj!r:.40}")
     if isinstance(pyobj[0], dict):
         return to_dicts(from_dicts(list(pyobj), "pyobj")[0])
@@ -172,7 +175,7 @@ def _is_boxes(name: str, objects: Any) -> bool:
 def _boxes(name: str, objects: Any) -> NDArray[np.float64]:
     try:
         boxes = np.asarray(objects, np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         boxes = np.empty(0)
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise InputError(f"{name} must be boxes [x, y, width, height], shape [N, 4], but got {objects!r:.60}")

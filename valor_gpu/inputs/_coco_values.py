@@ -45,7 +45,7 @@ class Values(Protocol):
         ...
 
     def value(self, name: str, row: int) -> Any:
-        """One value as Python objects, for a message."""
+        """One value as Python objects, for a message; text where Python's ``json`` cannot read it."""
         ...
 
     def take(self, rows: NDArray[Any]) -> Values:
@@ -109,7 +109,11 @@ class FileValues:
         """See :class:`Values`."""
         with self.texts(name, np.array([row])) as (text, places):
             begin, size = places[0].tolist()
-            return json.loads(bytes(text[begin : begin + size])) if size else None
+            given = bytes(text[begin : begin + size])
+        try:
+            return json.loads(given) if size else None
+        except (ValueError, RecursionError):  # integers of thousands of digits, thousands of brackets
+            return given.decode("utf-8", "replace")
 
     def take(self, rows: NDArray[Any]) -> FileValues:
         """See :class:`Values`."""

@@ -78,9 +78,9 @@ def _rings(name: str, entry: Any) -> list[Any]:
 
 
 def _depth(value: Any) -> int:
-    """How deep lists are nested, by their first entries."""
+    """How deep lists are nested, by their first entries, up to 4."""
     depth = 0
-    while isinstance(value, (list, tuple, np.ndarray)) and len(value):
+    while depth < 4 and isinstance(value, (list, tuple, np.ndarray)) and len(value):
         depth += 1
         value = value[0]
     return depth
@@ -88,7 +88,10 @@ def _depth(value: Any) -> int:
 
 def sizes_of(size: Any, count: int) -> NDArray[np.int32]:
     """Heights and widths int32 ``[N, 2]`` of one size for all, or one each."""
-    given = np.asarray(size)
+    try:
+        given = np.asarray(size)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
     if given.shape not in ((2,), (count, 2)) or given.dtype.kind not in "iu":
         raise InputError(f"size must be [height, width], or one of each of {count} masks, but got {size!r:.60}")
     checked: NDArray[np.int32] = check_sizes(np.broadcast_to(given, (count, 2)))

@@ -6,6 +6,7 @@ The texts of chosen rows are parsed, decoded and rasterised natively (``csrc/cpu
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +34,10 @@ _NEEDS = (
     "an object with size [height, width], integers from 0 on with a product below 2**31",
     "an object whose counts are text or a list of integers",
     "an object whose counts are from 0 on and add up to height x width",
-    "",
+    "an object whose counts are run lengths as text",
 )
 """What a MaskProblem of csrc/cpu/coco_masks.cpp asks for."""
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Measures(NamedTuple):
@@ -106,8 +108,13 @@ def _read(annotations: Annotations, rows: Rows, measures: Measures | None) -> tu
         text, places = np.zeros(0, np.uint8), np.zeros((count, 2), np.int64)
         _call(text, places, sizes, boxes, lengths, mask_sizes, measures, out)
     else:
-        with values.texts("segmentation", rows) as (text, places):
-            _call(text, places, sizes, boxes, lengths, mask_sizes, measures, out)
+        try:
+            with values.texts("segmentation", rows) as (text, places):
+                _call(text, places, sizes, boxes, lengths, mask_sizes, measures, out)
+        except BaseException:
+            if out[0]:  # the runs of a file that has changed
+                native.function("valor_cpu", "valor_coco_runs_cpu", "qp")(int(out[0]), None)
+            raise
     handle, bad, problem = out.tolist()
     if problem:
         _raise(annotations, int(rows[bad]), problem)
@@ -137,7 +144,7 @@ def _raise(annotations: Annotations, row: int, problem: int) -> None:
         from valor_gpu.ops._runs_cpu import explain_string
 
         counts = value["counts"]
-        text = counts if isinstance(counts, bytes) else str(counts).encode("ascii", "replace")
+        text = counts if isinstance(counts, bytes) else _BEYOND_ASCII.sub("\0", str(counts)).encode()
         raise InputError(f"{place}.counts {explain_string(text, *map(int, value['size']))}")
     got = f"box {annotations.bbox[row].tolist()}" if value is None and annotations.corners else shown(value)
     raise InputError(f"{place} must be {_NEEDS[problem]} but got {got}")

@@ -92,6 +92,7 @@ class InputFile:
         Raises:
             InputError: as :meth:`open`.
         """
+        self._check_unchanged()  # before a file is opened that may be a pipe by now
         if self.is_stream or self.path.lower().endswith(".gz") or self._begins_as_gzip():
             yield self.read()
             return

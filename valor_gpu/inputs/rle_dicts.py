@@ -66,16 +66,16 @@ def _size(place: str, rle: Any) -> tuple[int, int]:
 def _text(place: str, rle: Rle) -> bytes:
     """The string of a mask; runs that are a list become one."""
     counts = rle["counts"]
-    if isinstance(counts, bytes):
-        return counts
+    if isinstance(counts, (bytes, bytearray, memoryview)):
+        return bytes(counts)
     if isinstance(counts, str):
-        return counts.encode()
+        return counts.encode("utf-8", "surrogatepass")
     height, width = _size(place, rle)
     try:
         whole = np.asarray(counts)
         if whole.ndim != 1 or (whole.dtype.kind not in "iu" and whole.size):
             raise ValueError
-    except ValueError:
+    except (TypeError, ValueError):
         raise InputTypeError(
             f"{place}['counts'] must be str, bytes or a list of integers but got {counts!r:.40}"
         ) from None

@@ -64,7 +64,7 @@ def _ring(ring: Any, mask: int, position: int) -> NDArray[np.float64]:
     place = f"ring {position} of mask {mask}"
     try:
         numbers = np.asarray(ring, np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{place} must be a list of numbers: {error}") from None
     if numbers.ndim not in (1, 2) or (numbers.ndim == 2 and numbers.shape[1] != 2):
         raise InputError(f"{place} must be [x0, y0, x1, y1, ...] or [n, 2] but has shape {list(numbers.shape)}")

@@ -298,7 +298,7 @@ def merge(runs: Runs, groups: Any, intersect: bool = False) -> Runs:
     """
     words, kept = run_words(runs)
     starts = np.ascontiguousarray(groups, np.int64)
-    check_offsets("groups", starts, starts.size - 1, len(kept))
+    check_offsets("groups", starts, max(starts.size - 1, 0), len(kept))
     lengths = np.diff(starts)
     if not lengths.all():
         raise InputError(f"groups must hold at least one mask but group {lengths.argmin()} is empty")
