@@ -105,6 +105,8 @@ def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
             continue
         if isinstance(value, property):
             yield name, None, value.__doc__ or ""
+        elif isinstance(value, classmethod):
+            yield name, signature(f"{kind.__name__}.{name}", getattr(kind, name)), value.__doc__ or ""
         elif inspect.isfunction(value):
             yield name, signature(name, value), value.__doc__ or ""
 
@@ -121,9 +123,9 @@ def class_page(kind: type, home: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def functions_page(title: str, home: str, functions: list[Callable[..., Any]]) -> str:
-    """The page of functions, which users import from module ``home``."""
-    parts = [NOTE.format(source=f"the docstrings of {home}"), f"# {title}"]
+def functions_page(title: str, home: str, functions: list[Callable[..., Any]], intro: str = "") -> str:
+    """The page of functions, which users import from module ``home``; the docstring ``intro`` comes first."""
+    parts = [NOTE.format(source=f"the docstrings of {home}"), f"# {title}", *([markdown(intro)] if intro else [])]
     for function in functions:
         name = function.__name__
         parts += [f"## {name}", f"`from {home} import {name}`", f"```python\n{signature(name, function)}\n```"]
@@ -162,6 +164,10 @@ CLASSIFICATION = {
 """Heading to modules of ``valor_gpu.classification``."""
 
 
+MASK_FUNCTIONS = ("encode", "decode", "area", "toBbox", "merge", "iou", "frPyObjects")
+"""Those of ``valor_gpu.coco.mask``."""
+
+
 def metrics_of(package: Any) -> list[type]:
     """The public metrics of a package, each once."""
     import valor_gpu
@@ -175,6 +181,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
     from valor_gpu import classification, coco, detection, text
+    from valor_gpu.inputs import masks
 
     listed = {"Object detection": [(kind, detection.__name__) for kind in metrics_of(detection)]}
     for heading, modules in CLASSIFICATION.items():
@@ -186,6 +193,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     listed["API compatible with lvis-api"] = [
         (kind, coco.__name__) for kind in (coco.LVIS, coco.LVISResults, coco.LVISEval)
     ]
+    listed["Masks"] = [(masks.Masks, masks.__name__)]
     listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
     return listed
 
@@ -205,6 +213,8 @@ def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
         if heading.startswith("Texts"):
             rows.append("- [Functions](text.md): the same comparisons of single rows, METEOR and the similarity of"
                         " embeddings, without torch.")  # fmt: skip
+        if heading.startswith("pycocotools"):
+            rows.append("- [mask](mask.md): Run lengths: drop-in for `pycocotools.mask`, byte for byte.")
         parts += [f"## {heading}", "\n".join(rows)]
         if heading.startswith("Texts"):
             rows = [f"- [{kind.__name__}](../judged.md): {summary(kind)}" for kind in judged.METRICS.values()]
@@ -216,12 +226,17 @@ def pages() -> dict[str, str]:
     """Path below the checkout to content, for every page that is made."""
     from tools import protocols_page
     from valor_gpu import text
+    from valor_gpu.coco import mask
 
     documented = groups()
     made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home)
             for kinds in documented.values() for kind, home in kinds}  # fmt: skip
     functions = [getattr(text, name) for name in text.__all__ if inspect.isfunction(getattr(text, name))]
     made["docs/metrics/text.md"] = functions_page("Functions of text comparison", "valor_gpu.text", functions)
+    functions = [getattr(mask, name) for name in MASK_FUNCTIONS]
+    made["docs/metrics/mask.md"] = functions_page(
+        "Run lengths of masks", "valor_gpu.coco.mask", functions, mask.__doc__ or ""
+    )
     made["docs/metrics/README.md"] = index(documented)
     made["docs/cli.md"] = cli_page()
     made["docs/protocols.md"] = protocols_page.page()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import subprocess
 import sys
 
@@ -162,6 +163,13 @@ def test_files_and_objects_agree(tmp_path):
         annotation["category_id"] = dataset["categories"][0]["id"]
     from_objects.run()
     assert from_objects.eval["recall"].tobytes() != from_files.eval["recall"].tobytes()  # objects count
+
+
+def test_evaluations_are_pickled(tmp_path):
+    e = evaluated(tmp_path, *random_lvis(1))
+    again = pickle.loads(pickle.dumps(e))
+    assert again.get_results() == e.get_results()
+    assert again.lvis_dt.dataset == e.lvis_dt.dataset
 
 
 def test_queries(tmp_path):

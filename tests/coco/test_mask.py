@@ -123,6 +123,16 @@ def test_dense_masks_need_no_special_order() -> None:
     assert mask.encode(masks[:, :, 1]) == expected[1]
 
 
+def test_sizes_of_images_may_be_floats() -> None:
+    """Some files have 480.0; pycocotools cuts fractions off, which are an error here."""
+    rings = [[0, 0, 3, 0, 3, 3]]
+    for height, width in ((4.0, 5), (np.float32(4), np.int32(5)), (4, np.float64(5))):
+        same(mask.frPyObjects(rings, height, width), oracle.frPyObjects(rings, height, width))
+    for height in (4.5, np.inf, np.nan, np.float32(4.5), "4"):
+        with pytest.raises(InputError, match="h must be an integer but got"):
+            mask.frPyObjects(rings, height, 5)
+
+
 BAD: list[tuple[Any, str]] = [
     ({"size": [3, 3], "counts": b"5?O"}, r"rleObjs\['counts'\] must be runs of at least 0 but run 2 is -1"),
     ([{"size": [1, 1], "counts": b"1"}, {"size": [3, 3], "counts": "5"}],

@@ -164,7 +164,7 @@ ENDLESS.append(ENDLESS)
         ),
         (
             lambda: Masks.of(torch.from_numpy(DENSE[0])),
-            r"masks must be bool or uint8 \[N, H, W\] but got uint8 \[9, 13\]",
+            r"masks must be bool or uint8 \[N, H, W\] but got uint8 \[9, 13\]: label maps and logits have methods",
         ),
         (lambda: Masks.of(5), "masks must be an array, a tensor, dicts or polygons but got int"),
         (lambda: Masks.of("abc"), "masks must be an array, a tensor, dicts or polygons but got str"),
@@ -215,7 +215,10 @@ ENDLESS.append(ENDLESS)
             lambda: Masks.from_label_map(DENSE.astype(float)),
             r"label_map must be integers \[H, W\] or \[B, H, W\] but got float64",
         ),
-        (lambda: Masks.from_label_map([[1]]), r"label_map must be integers .* but got list"),
+        (lambda: Masks.from_label_map([[1]]), "label_map must be an array or a tensor but got list"),
+        (lambda: Masks.from_dense([DENSE[0]]), "masks must be an array or a tensor but got list"),
+        (lambda: Masks.from_words(words().tolist(), SIZE), "words must be an array or a tensor but got list"),
+        (lambda: Masks.from_logits(None), "logits must be an array or a tensor but got NoneType"),
         (lambda: Masks.from_label_map(np.array([[1, -2]])), "label_map must be at least 0 but has -2"),
         (lambda: Masks.from_label_map(DENSE, classes=[0.5]), "classes must be a list of integers but got"),
         (

@@ -46,7 +46,7 @@ class COCOeval:
         cocoGt: ground truths: a :class:`valor_gpu.coco.COCO`, or any object with pycocotools' ``dataset``.
         cocoDt: detections, mostly ``cocoGt.loadRes(...)``.
         iouType: ``segm`` (masks), ``bbox``, ``boundary`` (the smaller of the IoU of masks and of their boundaries) or
-            ``keypoints``.
+            ``keypoints``; ``keypoints_crowd`` is CrowdPose.
         device: where to match and accumulate, for example ``cuda``; default: the CPU.
         convention: ``strict`` gives pycocotools' numbers to the last bit; ``corrected`` mends its quirks, which
             docs/quirks.md lists.
@@ -57,7 +57,7 @@ class COCOeval:
         ious: (image id, category id) to float64 ``[D, G]``; made when first looked at.
         eval: ``params``, ``counts`` [T, R, K, A, M], ``date``, ``precision [T, R, K, A, M]``, ``recall [T, K, A, M]``,
             ``scores`` like precision, all float64 with -1 where nothing counts.
-        stats: float64 ``[12]``, the numbers of ``summarize``.
+        stats: float64 ``[12]``, the numbers of ``summarize``; 10 of keypoints, 9 of CrowdPose, see docs/protocols.md.
 
     Example:
         >>> from valor_gpu.coco import COCO, COCOeval
@@ -345,7 +345,7 @@ class COCOeval:
         return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
 
     def summarize(self) -> None:
-        """Prints the twelve numbers of COCO, and keeps them in ``stats``.
+        """Prints the numbers of the protocol, twelve for COCO's boxes and masks, and keeps them in ``stats``.
 
         Raises:
             InputError: nothing was accumulated, or (strict) there are fewer than three limits.

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,7 @@ class LVISResults(LVIS):
         where = rows.where.rstrip(": ")
         self._columns = replace(truth.columns, annotations=annotations, where=where)
         self._dataset = None
-        self._load = lambda: _dataset_of(truth, source, annotations, kept, len(rows))
+        self._load = partial(_dataset_of, truth, source, annotations, kept, len(rows))
 
     def get_top_results(self, img_id: int, score_thrs: float) -> list[Object]:
         """The detections of an image with a score above ``score_thrs``."""

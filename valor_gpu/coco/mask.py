@@ -132,8 +132,8 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
     Args:
         pyobj: a list of polygons ``[x0, y0, x1, y1, ...]``, boxes ``[N, 4]`` (an array or a list of ``[x, y, width,
             height]``), or a list of dicts whose counts are lists of runs; or one polygon, box or dict.
-        h: height of the image; dicts have sizes of their own.
-        w: width.
+        h: height of the image, an integer or a float without a fraction; dicts have sizes of their own.
+        w: width, likewise.
 
     Returns:
         A list of dicts, or one dict where one object is given. Polygons are not merged.
@@ -190,6 +190,8 @@ def _corners(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _integer(name: str, value: Any) -> int:
+    if isinstance(value, (float, np.floating)) and value.is_integer():  # as some files have the sizes of images
+        return int(value)
     try:
         return operator.index(value)
     except TypeError:

@@ -55,8 +55,8 @@ class Masks:
         Args:
             masks: :class:`Masks`; an array or tensor as :meth:`from_dense` takes it; run lengths
                 ``{"size": [height, width], "counts": ...}`` with counts as compressed str or bytes or as a list, one
-                or a list of them; or a list of polygons, COCO's ``[[x0, y0, x1, y1, ...], ...]`` for each mask, rings
-                ``[[x, y], ...]``, or multipolygons ``[[ring, ...], ...]``. A list may mix dicts and polygons.
+                or a list of them; or polygons, for each mask a list of rings ``[x0, y0, x1, y1, ...]`` or
+                ``[[x, y], ...]``, or a multipolygon ``[[ring, ...], ...]``. A list may mix dicts and polygons.
             size: height and width for polygons, ``[2]`` or ``[N, 2]``; where given, dicts must have it as well.
             rule: of polygons: ``coco``, rings are united as pycocotools does; ``centre``, pixel centres by even-odd
                 over all rings, so that rings inside others are holes.
@@ -98,9 +98,12 @@ class Masks:
         Raises:
             InputError: on another shape or dtype, or more than 2**31 - 1 pixels in a mask.
         """
-        dtype = str(masks.dtype).removeprefix("torch.")
+        dtype = _dtype_of("masks", masks)
         if dtype not in ("bool", "uint8") or len(masks.shape) != 3:
-            raise InputError(f"masks must be bool or uint8 [N, H, W] but got {dtype} {list(masks.shape)}")
+            raise InputError(
+                f"masks must be bool or uint8 [N, H, W] but got {dtype} {list(masks.shape)}: label maps and logits have"
+                " methods of their own"
+            )
         count, height, width = (int(n) for n in masks.shape)
         return cls(_equal_sizes(count, height, width), "dense", masks)
 
@@ -119,7 +122,7 @@ class Masks:
         """
         ((height, width),) = sizes_of(size, 1).tolist()
         need = (height * width + WORD_BITS - 1) // WORD_BITS
-        dtype = str(words.dtype).removeprefix("torch.")
+        dtype = _dtype_of("words", words)
         if dtype != "int64" or len(words.shape) != 2 or int(words.shape[1]) != need:
             raise InputError(
                 f"words must be int64 [N, {need}] for {height} x {width} pixels but got {dtype} {list(words.shape)}"
@@ -152,11 +155,9 @@ class Masks:
             >>> masks.labels.tolist(), masks.areas().tolist()
             ([7, 3], [2, 0])
         """
-        name = str(getattr(label_map, "dtype", type(label_map).__name__)).removeprefix("torch.")
+        name = _dtype_of("label_map", label_map)
         if name not in _INTEGERS or len(label_map.shape) not in (2, 3):
-            raise InputError(
-                f"label_map must be integers [H, W] or [B, H, W] but got {name} {list(getattr(label_map, 'shape', []))}"
-            )
+            raise InputError(f"label_map must be integers [H, W] or [B, H, W] but got {name} {list(label_map.shape)}")
         maps = label_map if len(label_map.shape) == 3 else label_map[None]
         if _is_tensor(maps) and name in ("uint16", "uint32"):  # of which torch finds no minimum
             maps = maps.long()
@@ -186,7 +187,7 @@ class Masks:
         Raises:
             InputError: on another shape or dtype, or without classes.
         """
-        name = str(logits.dtype).removeprefix("torch.")
+        name = _dtype_of("logits", logits)
         if name not in ("float16", "bfloat16", "float32", "float64") or len(logits.shape) != 4 or not logits.shape[1]:
             raise InputError(
                 f"logits must be floating [B, C, H, W] with at least one class but got {name} {list(logits.shape)}"
@@ -270,6 +271,13 @@ _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 def _is_tensor(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _dtype_of(name: str, value: Any) -> str:
+    """The name of the dtype of an array or tensor."""
+    if not isinstance(value, np.ndarray) and not _is_tensor(value):
+        raise InputTypeError(f"{name} must be an array or a tensor but got {type(value).__name__}")
+    return str(value.dtype).removeprefix("torch.")
 
 
 def _numpy(value: Any) -> Any:
