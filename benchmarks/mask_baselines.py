@@ -243,18 +243,24 @@ def _bytes(rle: Any) -> Any:
     return {"size": list(rle["size"]), "counts": counts.encode() if isinstance(counts, str) else counts}
 
 
-TOOLS: dict[str, tuple[Tool, ...]] = {
-    "segm files": (
-        Tool(OURS, OURS, "bits", drop_in(load_ours, "segm")),
-        Tool(_ULTRAFAST, _ULTRAFAST, "bits", drop_in(classes("ultrafast_pycocotools"), "segm")),
-        Tool(_HOTCOCO, _HOTCOCO, "bits", drop_in(classes("hotcoco"), "segm")),
+def _files(iou_type: str) -> tuple[Tool, ...]:
+    """Engines from JSON files to AP."""
+    return (
+        Tool(OURS, OURS, "bits", drop_in(load_ours, iou_type)),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", drop_in(classes("ultrafast_pycocotools"), iou_type)),
+        Tool(_HOTCOCO, _HOTCOCO, "bits", drop_in(classes("hotcoco"), iou_type)),
         Tool(
             *("faster-coco-eval", "faster-coco-eval", "rounding"),
-            start=drop_in(classes("faster_coco_eval", "COCOeval_faster"), "segm"),
+            start=drop_in(classes("faster_coco_eval", "COCOeval_faster"), iou_type),
             slow=True,
         ),
-        Tool(REFERENCE, REFERENCE, "bits", drop_in(load_pycocotools, "segm"), slow=True),
-    ),
+        Tool(REFERENCE, REFERENCE, "bits", drop_in(load_pycocotools, iou_type), slow=True),
+    )
+
+
+TOOLS: dict[str, tuple[Tool, ...]] = {
+    "segm files": _files("segm"),
+    "keypoints files": _files("keypoints"),
     "dense masks": (
         Tool(OURS, OURS, "rounding", _start_metric),
         Tool("torchmetrics + faster-coco-eval", "torchmetrics", "float32 grids", _start_torchmetrics, slow=True),

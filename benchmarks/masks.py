@@ -16,6 +16,7 @@ from benchmarks.verify import REFERENCE
 WORKS = {
     "segm files": "JSON files with masks to AP",
     "dense masks": "dense masks in batches of 16 images to AP",
+    "keypoints files": "JSON files with keypoints to AP",
     "mask IoU": "IoU of run lengths, pairs of an image and class",
 }
 

@@ -112,7 +112,7 @@ def make_masks(case: Case, images: int | None = None, seed: int = 0) -> MaskData
     sizes = scene.sizes[:, ::-1].astype(np.int32)  # height, width
     chosen = _choose(rng, scene.category_ids[scene.gt_category], scene.gt_box)
     outlines = _crowded(rng, scene, _placed(scene.gt_box, chosen, scene.sizes[scene.gt_image]), chosen)
-    owner = _owners(scene)
+    owner = owners(scene)
     found = np.where(owner >= 0, chosen[owner], _choose(rng, scene.category_ids[scene.dt_category], scene.dt_box))
     drawn = _wavy(rng, _placed(scene.dt_box, found, None), scene.dt_box, scene.sizes[scene.dt_image])
     gt_runs = rasterise(*outlines, sizes[scene.gt_image])
@@ -173,7 +173,7 @@ def _crowded(rng: Random, scene: BoxDataset, outlines: Outlines, chosen: Array) 
     return Outlines(vertices, rings, np.concatenate(([0], np.cumsum(masks))))
 
 
-def _owners(scene: BoxDataset) -> Array:
+def owners(scene: BoxDataset) -> Array:
     """int64 ``[D]``: the ground truth, of any class and no crowd, that a detection overlaps most; or -1."""
     places = np.arange(len(scene.image_ids) + 1)
     firsts, ends = np.searchsorted(scene.gt_image, places), np.searchsorted(scene.dt_image, places)

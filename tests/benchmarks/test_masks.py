@@ -16,7 +16,7 @@ from benchmarks import mask_baselines, mask_cases, masks, report
 from benchmarks.baselines import Clock
 from benchmarks.mask_baselines import SUM, TOOLS
 from benchmarks.verify import RULES, verdict
-from testing import mask_datasets
+from testing import keypoint_datasets, mask_datasets
 from valor_gpu.ops import _runs_cpu
 
 VAL = mask_datasets.MASK_CASES["val2017"]
@@ -55,6 +55,8 @@ def test_engines_agree_with_the_reference(
 ) -> None:
     """Those that are installed here; benchmarks install the others."""
     monkeypatch.setattr(mask_baselines, "DENSE_ROUNDS", 1)
+    if work == "keypoints files":
+        files = keypoint_datasets.cached(12, folder=files.gt.parent)
     outcomes: dict[str, Any] = {}
     for tool in TOOLS[work]:
         with contextlib.suppress(ImportError), contextlib.redirect_stdout(io.StringIO()):
