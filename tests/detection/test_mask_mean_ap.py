@@ -152,6 +152,16 @@ def test_a_metric_of_two_types_is_two_metrics() -> None:
     assert values["segm_map"] == pytest.approx(float(both["segm_map"])) and "bbox_map" in values
 
 
+def test_the_area_of_an_empty_mask_is_0_for_its_box_too() -> None:
+    row = {"masks": torch.zeros(1, 50, 50, dtype=torch.bool), "boxes": torch.tensor([[0.0, 0.0, 40.0, 40.0]]),
+           "labels": torch.tensor([1]), "scores": torch.ones(1)}  # fmt: skip
+    theirs = TorchmetricsMAP("xywh", iou_type=BOTH, **GRIDS)
+    theirs.update([row], [row])
+    mine = evaluate(([row], [row]), iou_type=BOTH)
+    assert float(mine["bbox_map_small"]) > 0.9 and float(mine["bbox_map_medium"]) == -1
+    assert_same(mine, theirs.compute())
+
+
 def test_order_and_batches_change_no_bit() -> None:
     preds, target = scene(6, images=9)
     first = evaluate((preds, target), iou_type="segm", size=9)

@@ -114,6 +114,7 @@ def with_mask_areas(batch: MatchBatch, areas: Tensor) -> MatchBatch:
         batch: ``gt_areas`` that are not positive stand for others.
         areas: float64 ``[G]``, of the masks.
     """
+    areas = areas.clamp(min=torch.finfo(torch.float64).tiny)  # 0, of an empty mask, would stand for that of the box
     if not batch.gt_areas:
         return replace(batch, gt_areas=[areas])
     given = torch.cat([t.reshape(-1).double() for t in batch.gt_areas])
