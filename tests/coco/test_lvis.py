@@ -257,3 +257,23 @@ def test_torch_is_not_imported(tmp_path):
     )
     paths = saved(tmp_path, cases()), saved(tmp_path, [true(1)], "results.json")
     subprocess.run([sys.executable, "-c", code, *paths], check=True)
+
+
+def test_parameters_changed_after_evaluate(tmp_path):
+    dataset, results = random_lvis(11)
+    e = evaluated(tmp_path, dataset, results)
+    e.params.rec_thrs = np.array([0.0, 0.5])
+    e.accumulate()
+    e.summarize()
+    again = evaluated(tmp_path, dataset, results, rec_thrs=np.array([0.0, 0.5]))
+    assert e.eval["precision"].shape[1] == 2 and e.results == again.results != {}
+    assert e.eval["precision"].tobytes() == again.eval["precision"].tobytes()
+    changes = {"iou_thrs": np.array([0.5, 0.75]), "img_ids": [], "cat_ids": [], "area_rng": [[0, 1]], "use_cats": 0}
+    for name, value in changes.items():
+        before = getattr(e.params, name)
+        setattr(e.params, name, value)
+        for step in (e.accumulate, e.summarize):
+            with pytest.raises(InputError, match=rf"params\.{name} must be .*, as evaluate\(\) had it, but is"):
+                step()
+        setattr(e.params, name, before)
+    e.summarize()

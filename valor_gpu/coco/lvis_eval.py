@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 IOU_TYPES = ("bbox", "segm")
 
+_EVALUATED = ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats")
+"""Parameters that must not change after ``evaluate``."""
+
 _LOGGER = logging.getLogger(__name__)
 _PROTOCOL = PROTOCOLS["lvis"]
 
@@ -163,10 +166,15 @@ class LVISEval:
         return list(groups.values())
 
     def accumulate(self) -> None:
-        """Turns the results of all images into the arrays of ``eval``."""
+        """Turns the results of all images into the arrays of ``eval``.
+
+        Raises:
+            InputError: nothing was evaluated, or parameters other than ``rec_thrs`` are not those of ``evaluate``.
+        """
         if self._records is None:
             raise InputError("accumulate() needs evaluate(), which has not been run")
-        precision, recall = self._records.arrays()
+        self._check_evaluated(self._records.params)
+        precision, recall = self._records.arrays(self.params.rec_thrs)
         self.eval = {
             "params": self.params,
             "counts": list(precision.shape),
@@ -176,14 +184,21 @@ class LVISEval:
             "dt_pointers": _Pointers(self._records),
         }
 
+    def _check_evaluated(self, evaluated: LVISParams) -> None:
+        for name in _EVALUATED:
+            now, then = getattr(self.params, name), getattr(evaluated, name)
+            if not np.array_equal(now, then):
+                raise InputError(f"params.{name} must be {then!r:.60}, as evaluate() had it, but is {now!r:.60}")
+
     def summarize(self) -> None:
         """Computes ``results``.
 
         Raises:
-            InputError: nothing was accumulated.
+            InputError: nothing was accumulated, or parameters are not those of ``evaluate``.
         """
-        if not self.eval:
+        if not self.eval or self._records is None:
             raise InputError("Please run accumulate() first")
+        self._check_evaluated(self._records.params)
         for line in _PROTOCOL.lines:
             self.results[self._name(line)] = self._mean(line)
 

@@ -61,13 +61,13 @@ class FederatedRecords:
         """K of the arrays."""
         return len(self.params.cat_ids) if self.params.use_cats else 1
 
-    def arrays(self) -> tuple[Array, Array]:
-        """Precision ``[T, R, K, A]`` and recall ``[T, K, A]``."""
+    def arrays(self, recalls: Any) -> tuple[Array, Array]:
+        """Precision ``[T, R, K, A]`` at R ``recalls``, and recall ``[T, K, A]``."""
         p, shape = self.params, self.records.shape
         chosen = self._positions()
         selection = Selection(chosen, list(range(shape.areas)), None, [_NO_LIMIT], (shape.areas, len(p.img_ids)))
-        counts = [shape.thresholds, len(p.rec_thrs), len(chosen), shape.areas, 1]
-        source = source_of_records(self.records, selection, [0], p.rec_thrs, counts, True)
+        counts = [shape.thresholds, len(recalls), len(chosen), shape.areas, 1]
+        source = source_of_records(self.records, selection, [0], recalls, counts, True)
         recall, precision = source.recall()
         return precision[..., 0], recall[..., 0]
 
