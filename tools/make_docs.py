@@ -180,8 +180,7 @@ def metrics_of(package: Any) -> list[type]:
 def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
-    from valor_gpu import classification, coco, detection, text
-    from valor_gpu.inputs import masks
+    from valor_gpu import classification, coco, detection, inputs, text
 
     listed = {"Object detection": [(kind, detection.__name__) for kind in metrics_of(detection)]}
     for heading, modules in CLASSIFICATION.items():
@@ -193,7 +192,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     listed["API compatible with lvis-api"] = [
         (kind, coco.__name__) for kind in (coco.LVIS, coco.LVISResults, coco.LVISEval)
     ]
-    listed["Masks"] = [(masks.Masks, masks.__name__)]
+    listed["Masks"] = [(inputs.Masks, inputs.__name__)]
     listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
     return listed
 

@@ -2,7 +2,8 @@
 
 ``valor_gpu.detection``, ``valor_gpu.classification`` and ``valor_gpu.text`` have the metrics of their tasks,
 ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools, ``valor_gpu.valor`` those
-of valor_core, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` says which kernels serve here.
+of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` says which
+kernels serve here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, judge, ops, text, valor
+    from valor_gpu import classification, coco, detection, inputs, judge, ops, text, valor
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
@@ -36,6 +37,7 @@ __all__ = [
     "classification",
     "coco",
     "detection",
+    "inputs",
     "judge",
     "ops",
     "text",
@@ -53,7 +55,7 @@ _HOMES = {
     "State": "valor_gpu.state",
     **{
         package: f"valor_gpu.{package}"
-        for package in ("classification", "coco", "detection", "judge", "ops", "text", "valor")
+        for package in ("classification", "coco", "detection", "inputs", "judge", "ops", "text", "valor")
     },
 }
 

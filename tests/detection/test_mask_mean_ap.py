@@ -17,7 +17,9 @@ from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.masks import BoundaryRows
 from valor_gpu.errors import InputError, SyncError
+from valor_gpu.inputs import Masks
 from valor_gpu.ops.assign import assign
+from valor_gpu.ops.masks import pack_masks
 from valor_gpu.ops.match_batch import MatchRule
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -136,6 +138,115 @@ def test_run_lengths_give_what_dense_masks_give(form: str, choices: dict[str, An
     assert_same(evaluate(mixed, iou_type=BOTH, **choices), dense)
 
 
+def _words(masks: Tensor, as_tensor: bool) -> Masks:
+    words = pack_masks(masks).words
+    return Masks.from_words(words if as_tensor else words.numpy(), masks.shape[1:])
+
+
+def _read_only(masks: Tensor) -> Masks:
+    array = masks.numpy().copy()[:, ::-1]
+    array.flags.writeable = False
+    return Masks.of(array[:, ::-1])
+
+
+FORMS: dict[str, Any] = {
+    "dense": lambda masks: masks,
+    "bytes": lambda masks: [coco_mask.encode(np.asfortranarray(mask)) for mask in masks.numpy().astype(np.uint8)],
+    "Masks of a tensor": Masks.of,
+    "Masks of an array": lambda masks: Masks.of(masks.numpy().transpose(0, 2, 1).copy().transpose(0, 2, 1)),
+    "Masks of a read-only array": _read_only,
+    "Masks of run lengths": lambda masks: Masks.from_runs(Masks.of(masks).runs()),
+    "Masks of words": lambda masks: _words(masks, False),
+    "Masks of words of a tensor": lambda masks: _words(masks, True),
+}
+
+
+def reshaped(batch: Batch, forms: list[str], gt_forms: list[str]) -> Batch:
+    """The masks in other forms, which take turns from image to image."""
+    preds, target = (
+        [{**item, "masks": FORMS[names[i % len(names)]](item["masks"])} for i, item in enumerate(side)]
+        for side, names in zip(batch, (forms, gt_forms))
+    )
+    return preds, target
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name.startswith("Masks")])
+def test_masks_of_any_form_give_what_dense_masks_give(form: str) -> None:
+    choices: dict[str, Any] = dict(iou_type=("segm", "boundary"), average="micro", extended_summary=True)
+    dense = evaluate(scene(3), **choices)
+    for forms in (([form], [form]), (["dense"], [form]), ([form], ["bytes", "dense"])):
+        assert_same(evaluate(reshaped(scene(3), *forms), **choices), dense)
+
+
+def test_forms_may_differ_from_image_to_image() -> None:
+    dense = evaluate(scene(4, images=9), iou_type=BOTH, size=9)
+    names = list(FORMS)
+    assert_same(evaluate(reshaped(scene(4, images=9), names, names[::-1]), iou_type=BOTH, size=9), dense)
+
+
+def _polygons(rng: np.random.Generator, count: int, size: tuple[int, int]) -> list[list[list[float]]]:
+    """One or two rings for each mask, partly outside the image."""
+    scale = np.tile(np.array(size[::-1]) * 1.2, 5)
+    return [[(rng.random(10) * scale).tolist() for _ in range(rng.integers(1, 3))] for _ in range(count)]
+
+
+POLYGONS: dict[str, Any] = {
+    "list": lambda masks, size: {"masks": masks, "size": list(size)},
+    "list and size of a tensor": lambda masks, size: {"masks": masks, "size": torch.tensor(size)},
+    "corners": lambda masks, size: {"masks": [[np.reshape(r, (-1, 2)) for r in m] for m in masks], "size": size},
+    "multipolygons": lambda masks, size: {"masks": tuple([rings] for rings in masks), "size": np.array(size)},
+    "Masks": lambda masks, size: {"masks": Masks.of(masks, size)},
+    "beside run lengths": lambda masks, size: {
+        "masks": [coco_mask.merge(coco_mask.frPyObjects(m, *size)) if i % 2 else m for i, m in enumerate(masks)],
+        "size": size,
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("form", POLYGONS)
+def test_polygons_give_what_pycocotools_draws(form: str) -> None:
+    rng = np.random.default_rng(13)
+    sides: list[Batch] = [([], []), ([], [])]  # dense, polygons
+    for size in ((60, 70), (31, 90), (64, 20)):
+        gts = _polygons(rng, 5, size)
+        for side, masks in enumerate((_polygons(rng, 3, size) + gts[:4], gts)):
+            drawn = [coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(rings, *size))) for rings in masks]
+            labels = [0, 1, 0, 1, 0] if side else [0, 1, 0, 0, 1, 0, 1]
+            item = {"labels": torch.tensor(labels), "scores": torch.linspace(0.1, 0.9, len(masks))}
+            sides[0][side].append({**item, "masks": torch.from_numpy(np.stack(drawn))})
+            sides[1][side].append({**item, **POLYGONS[form](masks, size)})
+    dense = evaluate(sides[0], iou_type="segm")
+    assert 0 < float(dense["map"]) < 1
+    assert_same(evaluate(sides[1], iou_type="segm"), dense)
+    assert_same(evaluate((sides[1][0], sides[0][1]), iou_type="segm"), dense)
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_label_maps_and_logits(as_tensor: bool) -> None:
+    rng = np.random.default_rng(14)
+    logits = torch.from_numpy(rng.random((1, 4, 20, 30)))
+    truth = torch.where(torch.from_numpy(rng.random((20, 30)) < 0.2), torch.randint(4, (20, 30)), logits[0].argmax(0))
+    row = {"labels": torch.arange(4), "scores": torch.linspace(0.1, 0.9, 4)}
+    pair = [t if as_tensor else t.numpy() for t in (logits, truth)]
+    forms = Masks.from_logits(pair[0], classes=range(4)), Masks.from_label_map(pair[1], classes=range(4))
+    dense = [torch.stack([labels == c for c in range(4)]) for labels in (logits[0].argmax(0), truth)]
+    values = [
+        evaluate(([{**row, "masks": a}], [{**row, "masks": b}]), iou_type="segm") for a, b in (forms, tuple(dense))
+    ]
+    assert 0.3 < float(values[1]["map"]) < 1
+    assert_same(*values)
+
+
+def test_a_size_beside_run_lengths_is_none_of_theirs() -> None:
+    """Targets of DETR have a key of that name."""
+    batch = coded(scene(3), "str")
+    expected = evaluate(batch, iou_type="segm")
+    for item in batch[1]:
+        item["size"] = torch.tensor([800, 800])
+    assert_same(evaluate(batch, iou_type="segm"), expected)
+
+
 def test_a_metric_of_two_types_is_two_metrics() -> None:
     batch = scene(5, areas=True)
     for item in batch[1]:
@@ -224,6 +335,7 @@ def test_foreign_states_are_checked() -> None:
 
 _ONE = {"masks": torch.ones(1, 4, 6, dtype=torch.bool), "labels": torch.tensor([1]), "scores": torch.ones(1)}
 _RLE = {"size": [4, 6], "counts": [0, 24]}
+_SQUARE = [[0, 0, 4, 0, 4, 4, 0, 4]]
 
 
 @pytest.mark.parametrize(
@@ -233,22 +345,36 @@ _RLE = {"size": [4, 6], "counts": [0, 24]}
         ({"masks": torch.ones(2, 4, 6).bool()}, r"MASKS must have shape \[1, H, W\], .* got \[2, 4, 6\]"),
         ({"masks": torch.ones(1, 6, 4).bool()}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),
         ({"masks": torch.ones(4, 6).bool()}, r"MASKS must have shape"),
-        ({"masks": np.ones((1, 4, 6), bool)}, r"MASKS must be Tensor or list or tuple but got ndarray"),
+        ({"masks": np.ones((1, 4, 6), bool)}, r"MASKS must be Tensor or list or tuple or Masks but got ndarray"),
         ({"masks": [_RLE, _RLE]}, r"MASKS must have one mask for each of the 1 labels but has 2"),
-        ({"masks": [{"size": [4, 6]}]}, r"MASKS\[0\] must have keys 'size' and 'counts' but has \['size'\]"),
-        ({"masks": [{**_RLE, "size": [4]}]}, r"MASKS\[0\]\['size'\] must be two integers"),
-        ({"masks": [{**_RLE, "size": [4, -6]}]}, r"MASKS\[0\]\['size'\] must be two integers"),
-        ({"masks": [{**_RLE, "counts": [3, -1]}]}, r"MASKS\[0\]\['counts'\] must be integers of at least 0"),
+        ({"masks": [{"size": [4, 6]}]}, r"MASKS\[0\] must be a dict with .* but got a dict with 'size'"),
+        ({"masks": [{**_RLE, "size": [4]}]}, r"MASKS\[0\]\['size'\] must be \[height, width\], two integers"),
+        ({"masks": [{**_RLE, "size": [4, -6]}]}, r"MASKS\[0\]\['size'\] must be at least 0 x 0"),
+        ({"masks": [{**_RLE, "counts": [3, -1]}]}, r"MASKS\[0\]\['counts'\] must be runs from 0"),
         ({"masks": [{**_RLE, "counts": [3]}]}, r"\['counts'\] must add up to 4 x 6 pixels, 24, but add up to 3"),
         ({"masks": [{**_RLE, "counts": "~"}]}, r"MASKS\[0\]\['counts'\] must hold characters"),
-        ({"masks": [{**_RLE, "counts": 5}]}, r"\['counts'\] must be str or bytes or list or tuple but got int"),
-        ({"masks": [{"size": [1 << 20, 1 << 20], "counts": "0"}]}, "TARGET_MASKS must have the size of"),
+        ({"masks": [{**_RLE, "counts": 5}]}, r"\['counts'\] must be str, bytes or a list of integers but got 5"),
+        ({"masks": [{"size": [1 << 20, 1 << 20], "counts": "0"}]}, r"MASKS\[0\]\['size'\] must .* at most 2147483647"),
+        ({"masks": [torch.ones(4, 6).bool()]}, r"MASKS\[0\] must be a dict .* or a list of polygons but got Tensor"),
+        ({"masks": [_SQUARE]}, r"SIZE must be \[height, width\] of the image for MASKS\[0\], a polygon, but is None"),
+        ({"masks": [_SQUARE], "size": [4]}, r"SIZE must be \[height, width\], or one of each .* but got \[4\]"),
+        ({"masks": [_SQUARE], "size": [4, -6]}, r"SIZE: sizes\[0\] must be at least 0 x 0"),
+        ({"masks": [_SQUARE], "size": [5, 6]}, r"TARGET_MASKS must have the size of MASKS, \[5, 6\]"),
+        ({"masks": [[[0, 0, 4]]], "size": [4, 6]}, r"MASKS: ring 0 of mask 0 must have an even number"),
+        ({"masks": [[[0, 0, 4, 0, 4, float("nan")]]], "size": [4, 6]}, r"MASKS: ring 0 of mask 0 must have coord"),
+        ({"masks": [[3]], "size": [4, 6]}, r"MASKS\[0\] must hold rings"),
+        ({"masks": Masks.of([_RLE, _RLE])}, r"MASKS must have one mask for each of the 1 labels but has 2"),
+        ({"masks": Masks.of(np.ones((1, 6, 4), bool))}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),
         ({"masks": torch.ones(1, 4, 6, device="meta").bool()}, r"MASKS must be dense and on cpu"),
     ],
 )  # fmt: skip
 def test_bad_masks(change: dict[str, Any], message: str) -> None:
     metric = MeanAveragePrecision(iou_type="segm")
-    places = {"TARGET_MASKS": r"target\[1\]\['masks'\]", "MASKS": r"preds\[1\]\['masks'\]"}
+    places = {
+        "TARGET_MASKS": r"target\[1\]\['masks'\]",
+        "SIZE": r"preds\[1\]\['size'\]",
+        "MASKS": r"preds\[1\]\['masks'\]",
+    }
     for word, place in places.items():
         message = message.replace(word, place)
     with pytest.raises(InputError, match=message):
@@ -261,8 +387,12 @@ def test_bad_masks(change: dict[str, Any], message: str) -> None:
 
 def test_padded_dicts_have_no_masks() -> None:
     metric = MeanAveragePrecision(iou_type="segm")
-    with pytest.raises(InputError, match="preds must be a sequence of dicts but got dict"):
-        metric.update(_ONE, _ONE)
+    for both in (metric, MeanAveragePrecision(iou_type=BOTH)):
+        padded = {**_ONE, "boxes": torch.zeros(1, 1, 4), "counts": torch.ones(1, dtype=torch.int64)}
+        for key in ("labels", "scores"):
+            padded[key] = _ONE[key][None]
+        with pytest.raises(InputError, match=r"preds must be a sequence of dicts, .* got dict: masks .* come as lists"):
+            both.update(padded, padded)
 
 
 def boundary(mask: Any) -> Any:

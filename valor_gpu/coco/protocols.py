@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.ops._coco_sigmas import COCO_SIGMAS
+
 
 class Line(NamedTuple):
     """A line of a summary: a mean over what counts in precision or recall.
@@ -98,11 +100,6 @@ _KEYPOINT_LINES = tuple(
     for precision in (True, False)
     for iou, area in ((None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large"))
 )
-# Nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles.
-_COCO_SIGMAS = tuple(
-    s / 10.0
-    for s in (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
-)
 
 _CROWD_LINES = (
     *(Line(precision, iou, limit=20) for precision in (True, False) for iou in (None, 0.5, 0.75)),
@@ -127,7 +124,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "bbox": _DETECTION,
     "segm": _DETECTION,
     "boundary": _DETECTION,
-    "keypoints": Protocol((20,), (_EVERY, _MEDIUM, _LARGE), _KEYPOINT_LINES, _COCO_SIGMAS),
+    "keypoints": Protocol((20,), (_EVERY, _MEDIUM, _LARGE), _KEYPOINT_LINES, COCO_SIGMAS),
     "keypoints_crowd": Protocol(
         (20,),
         (_EVERY, _MEDIUM, _LARGE),

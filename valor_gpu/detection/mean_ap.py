@@ -200,13 +200,20 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         """Matches a batch of images and keeps its records.
 
         Args:
-            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), or ``masks`` (bool or
-                uint8 ``[D, H, W]``, or D run lengths ``{"size": [H, W], "counts": ...}``), or ``keypoints [D, K, 3]``
-                (x, y and a number that is not used), ``scores [D]`` (any floating dtype), ``labels [D]`` (integer); or,
-                of boxes, one dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), or ``masks`` (see
+                below), or ``keypoints [D, K, 3]`` (x, y and a number that is not used), ``scores [D]`` (any floating
+                dtype), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to ``[B, N, ...]`` with
+                ``counts [B]``.
             target: one dict per image: likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
                 [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict. Keypoints are x,
                 y and visibility, above 0 where visible: they need ``area``, and may have ``boxes`` ``[G, 4]``.
+
+        ``masks`` of an image are a bool or uint8 tensor ``[N, H, W]`` on the device of the labels; or a list of N,
+        each COCO's run lengths ``{"size": [H, W], "counts": ...}`` (str, bytes or a list) or polygons
+        ``[[x0, y0, x1, y1, ...], ...]``, which need the size of the image as key ``size`` of the same dict, ``[H, W]``;
+        or :class:`valor_gpu.inputs.Masks`, which takes label maps, logits and packed words too and can fill polygons
+        by pixel centres with holes. Forms may differ from image to image and from ``preds`` to ``target``. A batch
+        with dense masks alone stays where it is; any run lengths or polygons make run lengths of all, on the host.
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are

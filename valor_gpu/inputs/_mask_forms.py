@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,38 +17,61 @@ from valor_gpu.ops.runs import Runs, check_sizes
 RLE, POLYGONS = "run lengths", "polygons"
 
 
-def runs_of(entries: Sequence[Any], sizes: NDArray[np.int32] | None, rule: str) -> Runs:
+def runs_of(
+    entries: Sequence[Any], sizes: NDArray[np.int32] | None, rule: str, name: str = "masks", size_name: str = "size"
+) -> Runs:
     """The masks of a list.
 
     Args:
         entries: dicts of run lengths, or lists of polygons as COCO or GeoJSON nest them.
         sizes: int32 ``[N, 2]``: heights and widths for polygons; None: there are none.
         rule: of polygons, ``coco`` or ``centre``.
+        name: what messages call the list.
+        size_name: what they call ``sizes``.
 
     Raises:
         InputError: naming the first entry that is no mask.
     """
-    kinds = [_kind(f"masks[{i}]", entry) for i, entry in enumerate(entries)]
+    kinds = [_kind(f"{name}[{i}]", entry) for i, entry in enumerate(entries)]
     places = {kind: [i for i, k in enumerate(kinds) if k == kind] for kind in (RLE, POLYGONS)}
     parts = []
     if encoded := places[RLE]:
-        parts.append(from_dicts([entries[i] for i in encoded], "masks", encoded)[0])
+        parts.append(from_dicts([entries[i] for i in encoded], name, encoded)[0])
     if sizes is not None:
-        _check_given(places[RLE], parts, sizes)
+        _check_given(places[RLE], parts, sizes, name, size_name)
     if drawn := places[POLYGONS]:
         if sizes is None:
-            raise InputError(f"size must be [height, width] of the image for masks[{drawn[0]}], a polygon, but is None")
-        rings = [_rings(f"masks[{i}]", entry) if kinds[i] == POLYGONS else [] for i, entry in enumerate(entries)]
-        parts.append(polygons.rasterise(*polygons.join_rings(rings), sizes, rule).take(drawn))
+            raise InputError(
+                f"{size_name} must be [height, width] of the image for {name}[{drawn[0]}], a polygon, but is None"
+            )
+        rings = [_rings(f"{name}[{i}]", entry) if kinds[i] == POLYGONS else [] for i, entry in enumerate(entries)]
+        parts.append(_drawn(rings, sizes, rule, name).take(drawn))
     order = np.argsort([*places[RLE], *places[POLYGONS]], kind="stable")
     return parts[0] if len(parts) == 1 else Runs.join(parts).take(order)
 
 
-def _check_given(places: Sequence[int], parts: Sequence[Runs], sizes: NDArray[np.int32]) -> None:
+def _drawn(rings: Sequence[Any], sizes: NDArray[np.int32], rule: str, name: str) -> Runs:
+    """The pixels of polygons."""
+    with _named(name):
+        return polygons.rasterise(*polygons.join_rings(rings), sizes, rule)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Messages of what is done inside begin with the name of the argument."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _check_given(
+    places: Sequence[int], parts: Sequence[Runs], sizes: NDArray[np.int32], name: str, size_name: str
+) -> None:
     """Raises unless dicts have the size that was given."""
     for i, found in zip(places, parts[0].sizes.tolist() if places else []):
         if found != sizes[i].tolist():
-            raise InputError(f"masks[{i}]['size'] must be size, {sizes[i].tolist()}, but is {found}")
+            raise InputError(f"{name}[{i}]['size'] must be {size_name}, {sizes[i].tolist()}, but is {found}")
 
 
 def _kind(name: str, entry: Any) -> str:
@@ -86,13 +110,19 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def sizes_of(size: Any, count: int) -> NDArray[np.int32]:
+def has_polygons(entries: Sequence[Any]) -> bool:
+    """Whether an entry of a list of masks is no dict, so that :func:`runs_of` needs sizes."""
+    return not all(isinstance(entry, dict) for entry in entries)
+
+
+def sizes_of(size: Any, count: int, name: str = "size") -> NDArray[np.int32]:
     """Heights and widths int32 ``[N, 2]`` of one size for all, or one each."""
     try:
         given = np.asarray(size)
     except ValueError:  # rows of different lengths
         given = np.empty(0)
     if given.shape not in ((2,), (count, 2)) or given.dtype.kind not in "iu":
-        raise InputError(f"size must be [height, width], or one of each of {count} masks, but got {size!r:.60}")
-    checked: NDArray[np.int32] = check_sizes(np.broadcast_to(given, (count, 2)))
-    return checked
+        raise InputError(f"{name} must be [height, width], or one of each of {count} masks, but got {size!r:.60}")
+    with _named(name):
+        checked: NDArray[np.int32] = check_sizes(given.reshape(-1, 2))
+    return np.broadcast_to(checked, (count, 2))

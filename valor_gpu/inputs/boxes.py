@@ -61,8 +61,10 @@ def read_batch(preds: Any, target: Any, layout: BoxLayout | None, flag: str = FL
 def _from_lists(preds: Any, target: Any, layout: BoxLayout | None, flag: str) -> MatchBatch:
     for name, value in (("preds", preds), ("target", target)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            padded = "" if layout is None else ", or a dict of padded tensors like the other,"
-            raise InputError(f"{name} must be a sequence of dicts{padded} but got {type(value).__name__}")
+            needed, hint = "one per image,", ": masks and keypoints come as lists, only boxes may be padded"
+            if layout is not None:
+                needed, hint = "or a dict of padded tensors like the other,", ""
+            raise InputError(f"{name} must be a sequence of dicts, {needed} but got {type(value).__name__}{hint}")
     if len(preds) != len(target):
         raise InputError(f"target must have one dict per image like preds, {len(preds)} but has {len(target)}")
     columns: Columns = {}

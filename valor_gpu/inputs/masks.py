@@ -22,12 +22,21 @@ WORD_BITS = 64
 class Masks:
     """N masks in the form in which they came, which other forms are made of when somebody asks; each is made once.
 
-    Forms are dense masks, packed words and run lengths. Make one by :meth:`of` or by the methods named ``from_...``.
+    Make one by :meth:`of` or by the methods named ``from_...``, not by the constructor, which checks nothing.
+    ``MeanAveragePrecision`` takes one as the ``masks`` of an image.
     Arrays are numpy's but for dense masks and words that came as tensors; run lengths, areas and boxes of tensors on a
-    device are made on the host, which waits for it.
+    device are made on the host, which waits for it. Dense masks and words become each other where they are.
+
+    Args:
+        sizes: int32 ``[N, 2]``: heights and widths.
+        form: ``dense``, ``words`` or ``runs``.
+        value: the masks in that form.
+        labels: see below.
+        images: see below.
 
     Attributes:
-        sizes: int32 ``[N, 2]``: heights and widths.
+        sizes: as given.
+        form: as given: what other forms are made of.
         labels: int64 ``[N]``: the class of each mask of a label map or of logits; None of others.
         images: int64 ``[N]``: likewise its position in the batch.
 
@@ -38,6 +47,7 @@ class Masks:
     """
 
     def __init__(self, sizes: NDArray[np.int32], form: str, value: Any, labels: Any = None, images: Any = None) -> None:
+        self.form = form
         self.sizes = sizes
         self.labels = labels
         self.images = images
@@ -210,12 +220,17 @@ class Masks:
         return self._get("runs", make)  # type: ignore[no-any-return]
 
     def dense(self) -> Any:
-        """Returns bool or uint8 ``[N, H, W]``, what came where that was dense; raises where sizes differ."""
+        """Returns bool or uint8 ``[N, H, W]``, what came where that was dense; raises where sizes differ.
+
+        A tensor where dense masks or words came as one, on its device.
+        """
 
         def make() -> Any:
             if "words" in self._made:
                 height, width = self._size()
-                words = np.ascontiguousarray(_numpy(self._made["words"]))
+                if _is_tensor(self._made["words"]):
+                    return _unpacked(self._made["words"], height, width)
+                words = np.ascontiguousarray(self._made["words"])
                 bits = np.unpackbits(words.view(np.uint8), axis=1, count=height * width, bitorder="little")
                 return bits.reshape(len(self), height, width)
             return codec.to_masks(self._made["runs"])
@@ -263,6 +278,15 @@ class Masks:
     def _size(self) -> tuple[int, int]:
         height, width = self.sizes[0].tolist() if len(self) else (0, 0)
         return height, width
+
+
+def _unpacked(words: Any, height: int, width: int) -> Any:
+    """uint8 ``[N, H, W]`` of words that are a tensor; takes two bytes for each pixel."""
+    import torch
+
+    octets = words.contiguous().view(torch.uint8)[:, :, None]
+    bits = (octets >> torch.arange(8, dtype=torch.uint8, device=words.device)) & 1
+    return bits.flatten(1)[:, : height * width].reshape(-1, height, width)
 
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")

@@ -12,19 +12,13 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._assign_cpu import NUMPY, Access, check_dtype
+from valor_gpu.ops._coco_sigmas import COCO_SIGMAS as COCO_SIGMAS
 from valor_gpu.ops._pairs_cpu import Columns, Found, Search, columns, find, first_rows, stored, threads_for, words
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import FLOATS, MatchBatch
 
 MOST_KEYPOINTS = 240
 """Most keypoints of a row, kMostKeypoints of csrc/core/keypoints.h."""
-
-COCO_SIGMAS = tuple(
-    tenth / 10.0
-    for tenth in (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
-)
-"""Of COCO's 17 keypoints of a person, as pycocotools has them: nose, eyes, ears, shoulders, elbows, wrists, hips,
-knees, ankles."""
 
 RowWords = words(
     "RowWords",
