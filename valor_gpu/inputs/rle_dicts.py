@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops import _runs_cpu as codec
 from valor_gpu.ops.runs import MAX_PIXELS, Runs
 
 Rle = dict[str, Any]
+_TEXTS = (str, bytes, bytearray, memoryview)
 
 
 def to_dicts(runs: Runs) -> list[Rle]:
@@ -42,9 +44,12 @@ def from_dicts(objects: Any, name: str = "rleObjs", positions: Sequence[int] | N
     shown = range(len(dicts)) if positions is None else positions
     place: Callable[[int], str] = (lambda i: f"{name}[{shown[i]}]") if is_list else (lambda i: name)
     sizes = [_size(place(i), rle) for i, rle in enumerate(dicts)]
-    texts = [_text(place(i), rle) for i, rle in enumerate(dicts)]
-    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     checked = np.array(sizes, np.int32).reshape(-1, 2)
+    if dicts and not any(isinstance(rle["counts"], _TEXTS) for rle in dicts):
+        counts = [_listed(place(i), rle, *sizes[i]) for i, rle in enumerate(dicts)]
+        return Runs(np.concatenate(counts), np.cumsum([0, *map(len, counts)], dtype=np.int64), checked), is_list
+    texts = [_text(place(i), rle, *sizes[i]) for i, rle in enumerate(dicts)]
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return codec.decode_strings(b"".join(texts), offsets, checked, lambda i: f"{place(i)}['counts']"), is_list
 
 
@@ -63,14 +68,21 @@ def _size(place: str, rle: Any) -> tuple[int, int]:
     return height, width
 
 
-def _text(place: str, rle: Rle) -> bytes:
+def _text(place: str, rle: Rle, height: int, width: int) -> bytes:
     """The string of a mask; runs that are a list become one."""
     counts = rle["counts"]
-    if isinstance(counts, (bytes, bytearray, memoryview)):
-        return bytes(counts)
     if isinstance(counts, str):
         return counts.encode("utf-8", "surrogatepass")
-    height, width = _size(place, rle)
+    if isinstance(counts, (bytes, bytearray, memoryview)):
+        return bytes(counts)
+    listed = _listed(place, rle, height, width)
+    runs = Runs(listed, np.array([0, listed.size]), np.array([[height, width]], np.int32))
+    return codec.encode_strings(runs)[0].tobytes()
+
+
+def _listed(place: str, rle: Rle, height: int, width: int) -> NDArray[np.int32]:
+    """The runs of a mask, which are a list."""
+    counts = rle["counts"]
     try:
         whole = np.asarray(counts)
         if whole.ndim != 1 or (whole.dtype.kind not in "iu" and whole.size):
@@ -87,5 +99,4 @@ def _text(place: str, rle: Rle) -> bytes:
         raise InputError(
             f"{place}['counts'] must add up to {height} x {width} pixels, {height * width}, but add up to {total}"
         )
-    runs = Runs(whole.astype(np.int32), np.array([0, whole.size]), np.array([[height, width]], np.int32))
-    return codec.encode_strings(runs)[0].tobytes()
+    return whole.astype(np.int32)
