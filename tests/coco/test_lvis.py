@@ -277,3 +277,16 @@ def test_parameters_changed_after_evaluate(tmp_path):
                 step()
         setattr(e.params, name, before)
     e.summarize()
+
+
+def test_the_last_of_an_id_stands_for_all_of_it_whatever_its_area(tmp_path):
+    """lvis-api leaves out the id of the first alone, and looks up the last."""
+    truth = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 10, 10], "segmentation": [[0, 0, 9, 0, 9, 9]]}
+    dataset = {
+        "images": [{"id": 1, "neg_category_ids": [], "not_exhaustive_category_ids": []}],
+        "categories": [{"id": 1, "frequency": "f"}],
+        "annotations": [{**truth, "id": 1, "area": 5000.0}, {**truth, "id": 1, "area": 0.0, "bbox": [50, 0, 10, 10]}],
+    }
+    result = {"image_id": 1, "category_id": 1, "score": 0.5, "bbox": [50, 0, 10, 10]}
+    e = evaluated(tmp_path, dataset, [result])
+    assert e.results["AP"] > 0.99 and e.results["APs"] > 0.99 and e.results["APm"] == -1

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
-from valor_gpu.coco.layout import Layout, Side, chosen_rows, lay_out
+from valor_gpu.coco.layout import Eligible, Layout, Side, chosen_rows, lay_out
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT
 from valor_gpu.inputs.coco import Annotations, Dataset
@@ -85,13 +85,13 @@ def federated_rows(
         InputError: an image is not there, or lacks one of its lists of categories.
     """
     lists = _lists_of_images(ground_truths, images)
-    sides = [ground_truths.annotations, detections]
+    rows = ground_truths.annotations
+    eligible: Eligible = (None, None)
     if len(categories):  # lvis-api asks for areas between 0 and infinity, both left out, when it asks for categories
-        sides = [_with_area(side) for side in sides]
+        eligible = _with_area(rows), _with_area(detections)
     # Nothing is a crowd in LVIS.
-    crowds = np.zeros(len(sides[0]), np.bool_)
-    annotations = replace(sides[0], iscrowd=crowds, present=sides[0].present | BIT["iscrowd"])
-    layout = lay_out(annotations, sides[1], images, categories, use_categories, strict=True)
+    annotations = replace(rows, iscrowd=np.zeros(len(rows), np.bool_), present=rows.present | BIT["iscrowd"])
+    layout = lay_out(annotations, detections, images, categories, use_categories, True, eligible)
     known = sorted_unique(categories)
     found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))
     negative, partial = (_codes_of_lists(lists[name], known) for name in _IMAGE_FIELDS)
@@ -101,10 +101,10 @@ def federated_rows(
     return FederatedRows(layout, flags)
 
 
-def _with_area(rows: Annotations) -> Annotations:
-    """The rows with an area between 0 and infinity; NaN stays, to be reported."""
+def _with_area(rows: Annotations) -> NDArray[np.bool_] | None:
+    """Bool ``[N]``: rows with an area between 0 and infinity, None for all; NaN stays, to be reported."""
     left_out = (rows.area <= 0) | (rows.area == np.inf)
-    return rows.take(~left_out) if left_out.any() else rows
+    return ~left_out if left_out.any() else None
 
 
 def _lists_of_images(ground_truths: Dataset, images: Ids) -> dict[str, list[Sequence[int]]]:

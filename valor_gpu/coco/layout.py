@@ -76,6 +76,7 @@ def lay_out(
     categories: Ids,
     use_categories: bool,
     strict: bool,
+    eligible: Eligible = (None, None),
 ) -> Layout:
     """The rows to evaluate, image after image.
 
@@ -89,8 +90,13 @@ def lay_out(
         categories: category ids; ascending when ``use_categories``, else any, also repeated.
         use_categories: whether categories are kept apart.
         strict: the last annotation of an id stands for all of that id, as in pycocotools.
+        eligible: bool ``[N]`` of each side, rows that may be taken; None: all. They are told before others stand for
+            them.
     """
-    selected = [_select(side, images, categories, use_categories, strict) for side in (ground_truths, detections)]
+    selected = [
+        _select(side, images, categories, use_categories, strict, may)
+        for side, may in zip((ground_truths, detections), eligible)
+    ]
     runs = _runs(selected[1][1])
     heads = selected[1][1][runs]
     if len(heads) <= len(images) and not np.bincount(heads, minlength=1).max() > 1:
@@ -108,20 +114,30 @@ def lay_out(
     return Layout(sides[0], sides[1], order)
 
 
+Eligible = tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]
 _Selected = tuple[Rows | None, NDArray[np.int32], NDArray[np.int32]]
 
 
-def _select(columns: Annotations, images: Ids, categories: Ids, use_categories: bool, strict: bool) -> _Selected:
+def _select(
+    columns: Annotations,
+    images: Ids,
+    categories: Ids,
+    use_categories: bool,
+    strict: bool,
+    eligible: NDArray[np.bool_] | None,
+) -> _Selected:
     """(row numbers or None for all, image positions, labels) of the rows to evaluate."""
     known = sorted_unique(categories)
     image_index = _positions_by_runs(columns.image_id, images)
     labels = positions(columns.category_id, known)
     rows = None
     if strict and _repeats(columns.id):
-        first = np.flatnonzero((image_index >= 0) & ((labels >= 0) | (not use_categories)))
+        taken = (image_index >= 0) & ((labels >= 0) | (not use_categories))
+        first = np.flatnonzero(taken if eligible is None else taken & eligible)
         rows = columns.last_of_id()[first[stable_order(image_index[first], len(images))]]
-        image_index, labels = image_index[rows], labels[rows]
+        image_index, labels, eligible = image_index[rows], labels[rows], None
     keep = (image_index >= 0) & (labels >= 0)
+    keep = keep if eligible is None else keep & eligible
     if not keep.all():
         rows = np.flatnonzero(keep) if rows is None else rows[keep]
         image_index, labels = image_index[keep], labels[keep]
