@@ -352,6 +352,7 @@ _SQUARE = [[0, 0, 4, 0, 4, 4, 0, 4]]
         ({"masks": [{**_RLE, "size": [4, -6]}]}, r"MASKS\[0\]\['size'\] must be at least 0 x 0"),
         ({"masks": [{**_RLE, "counts": [3, -1]}]}, r"MASKS\[0\]\['counts'\] must be runs from 0"),
         ({"masks": [{**_RLE, "counts": [3]}]}, r"\['counts'\] must add up to 4 x 6 pixels, 24, but add up to 3"),
+        ({"masks": [{**_RLE, "counts": "é9"}]}, r"\['counts'\] must hold characters .* but has b'\\xc3' at position 0"),
         ({"masks": [{**_RLE, "counts": "~"}]}, r"MASKS\[0\]\['counts'\] must hold characters"),
         ({"masks": [{**_RLE, "counts": 5}]}, r"\['counts'\] must be str, bytes or a list of integers but got 5"),
         ({"masks": [{"size": [1 << 20, 1 << 20], "counts": "0"}]}, r"MASKS\[0\]\['size'\] must .* at most 2147483647"),
