@@ -174,6 +174,14 @@ def test_an_image_without_a_size_is_reported(tmp_path: Path) -> None:
         draw_worst_images(evaluated(ground_truth, detections), tmp_path)
 
 
+def test_an_image_of_too_many_pixels_costs_no_memory(tmp_path: Path) -> None:
+    ground_truth, detections = scene(5)
+    for image in ground_truth["images"]:
+        image.update(height=10**5, width=10**5)
+    with pytest.raises(InputError, match=r"must have at most 100000000 pixels to be drawn but is 100000 x 100000"):
+        draw_worst_images(evaluated(ground_truth, detections), tmp_path)
+
+
 def test_outlines_lie_where_the_objects_are(tmp_path: Path) -> None:
     mask = np.zeros((50, 100), bool)
     mask[10:30, 60:90] = True

@@ -48,6 +48,8 @@ _KINDS = {"segm": "mask", "boundary": "mask", "keypoints": "keypoints", "keypoin
 _DPI, _LONG_SIDE, _NARROWEST = 100, 10.0, 5.6  # inches
 _MARGIN_TOP, _MARGIN_BOTTOM, _FONT_SIZE = 0.5, 0.4, 7.5
 _MOST_LABELS = 150  # placing more takes seconds, and nobody reads them
+MAX_PIXELS = 10**8
+"""Most pixels of an image to draw: each takes 24 bytes and more."""
 _FADE = 0.35  # how far a photo goes towards white, so that colours stand out
 
 
@@ -79,6 +81,13 @@ class Shape:
         return self.name if self.score is None else f"{self.name} {self.score:.2f}"
 
 
+def _check_size(name: str, size: Any) -> None:
+    if not all(isinstance(side, int) and side > 0 for side in size):
+        raise InputError(f"{name} must have height and width, at least 1, but has {list(size)}")
+    if size[0] * size[1] > MAX_PIXELS:
+        raise InputError(f"{name} must have at most {MAX_PIXELS} pixels to be drawn but is {size[0]} x {size[1]}")
+
+
 def draw_worst_images(
     evaluation: COCOeval,
     folder: Path,
@@ -102,7 +111,8 @@ def draw_worst_images(
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        InputError: nothing was evaluated, or an image to draw has no size, or no file, or one of another size.
+        InputError: nothing was evaluated, or an image to draw has no size, more than ``MAX_PIXELS``, no file, or one of
+            another size.
     """
     from valor_gpu.coco.outcomes import outcomes
 
@@ -115,8 +125,7 @@ def draw_worst_images(
         image = evaluation.cocoGt.loadImgs(worst.image_id)[0]
         name = str(image.get("file_name") or "")
         size = image.get("height"), image.get("width")
-        if not all(isinstance(side, int) and side > 0 for side in size):
-            raise InputError(f"image {worst.image_id} must have height and width, at least 1, but has {list(size)}")
+        _check_size(f"image {worst.image_id}", size)
         photo = None if photos is None else photos / name
         if photo is not None and not photo.is_file():
             if on_missing is None:
