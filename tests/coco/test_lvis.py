@@ -207,6 +207,8 @@ def test_best_of_images(seed):
     [
         (lambda d: d["images"][0].pop("neg_category_ids"), r"images\[0\].neg_category_ids must be a list of category"),
         (lambda d: d["images"][0].update(not_exhaustive_category_ids=["a"]), r"exhaustive_category_ids .* got \['a'\]"),
+        (lambda d: d["images"][0].update(neg_category_ids=[2**70]), r"neg_category_ids must be .* got \[118059162071"),
+        (lambda d: d["categories"][1].update(frequency=["r"]), r"must be one of 'r', 'c', 'f' but got \['r'\]"),
         (lambda d: d["categories"][1].pop("frequency"), r"categories\[1\].frequency must be one of 'r', .* got None"),
         (lambda d: d["categories"][1].update(frequency="often"), r"must be one of 'r', 'c', 'f' but got 'often'"),
         (lambda d: d["annotations"][1].pop("area"), r"annotations\[1\] must have area"),
@@ -231,6 +233,9 @@ def test_errors_in_results_and_arguments(tmp_path):
         LVISEval({}, [])
     with pytest.raises(InputTypeError, match=r"results must be a path or a list of objects but got 5"):
         LVISResults(path, 5)
+    for wrong in (None, 1.5, float("nan"), True):
+        with pytest.raises(InputTypeError, match=rf"max_dets must be int but got {wrong!r}"):
+            LVISResults(path, [true(1)], wrong)
     with pytest.raises(InputTypeError, match=r"lvis_gt must be an LVIS object or a path but got None"):
         LVISResults(None, [])
     with pytest.raises(InputTypeError, match=r"annotation_path must be a path but got \["):

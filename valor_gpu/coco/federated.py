@@ -119,11 +119,15 @@ def _lists_of_images(ground_truths: Dataset, images: Ids) -> dict[str, list[Sequ
         row, image = objects[number]
         for name, values in lists.items():
             given = image.get(name)
-            if not isinstance(given, (list, tuple)) or not all(isinstance(k, (int, np.integer)) for k in given):
+            if not isinstance(given, (list, tuple)) or not all(map(_is_id, given)):
                 place = f"{ground_truths.where}: images[{row}]"
                 raise InputError(f"{place}.{name} must be a list of category ids but got {given!r:.60}")
             values.append(given)
     return lists
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
 
 
 def _codes(side: Side, images: NDArray[np.int64], known: Ids) -> NDArray[np.int64]:

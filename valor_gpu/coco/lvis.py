@@ -213,6 +213,8 @@ class LVISResults(LVIS):
             raise InputTypeError(f"lvis_gt must be an LVIS object or a path but got {lvis_gt!r:.60}")
         if not isinstance(results, (str, os.PathLike, list, tuple, np.ndarray)):
             raise InputTypeError(f"results must be a path or a list of objects but got {results!r:.60}")
+        if isinstance(max_dets, bool) or not isinstance(max_dets, (int, np.integer)):
+            raise InputTypeError(f"max_dets must be int but got {max_dets!r:.60}")
         truth = lvis_gt if isinstance(lvis_gt, LVIS) else LVIS(lvis_gt)
         self.logger = _LOGGER
         self._coco = None

@@ -157,7 +157,7 @@ class LVISEval:
             if number not in rows:
                 raise InputError(f"params.cat_ids must be ids of categories but got {number}")
             frequency = data.categories[rows[number]].get("frequency")
-            if frequency not in groups:
+            if frequency not in list(groups):  # a dict cannot be asked for a list
                 raise InputError(
                     f"{data.where}: categories[{rows[number]}].frequency must be one of"
                     f" {', '.join(map(repr, groups))} but got {frequency!r:.60}"
