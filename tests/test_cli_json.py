@@ -227,7 +227,7 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
             path.write_text(json.dumps(value))
         protocols.append(["detect", "--gt", str(paths[0]), "--dt", str(paths[1]), "--protocol", protocol])
     for heading, commands in {
-        "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols],
+        "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols, [*protocols[0], "--iou-type", "segm"]],
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
     }.items():
         written: set[str] = set()

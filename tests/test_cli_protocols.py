@@ -162,3 +162,19 @@ def test_crowd_indices_that_lack_are_named(capsys: pytest.CaptureFixture[str], s
     del truth["images"][0]["crowdIndex"]
     assert detect(saved((truth, found)), "--protocol", "crowdpose") == BAD_INPUT
     assert "must be a number but got None: --protocol crowdpose needs crowdIndex" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("protocol", ["coco", "lvis"])
+def test_masks_of_another_size_are_warned_of(
+    capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path, protocol: str
+) -> None:
+    image = {**BOXES["images"][0], "neg_category_ids": [], "not_exhaustive_category_ids": []}
+    full = {"segmentation": {"size": [20, 20], "counts": [0, 400]}}
+    halves = {"segmentation": {"size": [10, 40], "counts": [0, 400]}, "score": 0.5}
+    truth = {**BOXES, "images": [image], "categories": [{"id": 3, "name": "cat", "frequency": "f"}]}
+    files = saved(({**truth, "annotations": [{**BOXES["annotations"][0], **full}]}, [{**FOUND[0], **halves}]))
+    out = tmp_path / "out.json"
+    assert detect(files, "--protocol", protocol, "--iou-type", "segm", "--quiet", "--json", str(out)) == OK
+    warned = "1 of the detections has a mask of another size than a ground truth of the image: they never match"
+    assert f"warning: {warned}\n" in capsys.readouterr().err
+    assert json.loads(out.read_text())["counts"]["detections_of_other_size"] == 1

@@ -349,3 +349,26 @@ def test_boundaries(seed: int, ratio: float) -> None:
     assert ours.e.stats[0] < plain.e.stats[0]
     image, category = next(key for key, matrix in theirs.e.ious.items() if len(matrix))
     assert np.array_equal(ours.e.computeIoU(image, category), theirs.e.ious[image, category])
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "boundary"])
+def test_masks_of_another_size_are_counted(kind: str) -> None:
+    def mask(height: int, width: int) -> dict[str, Any]:
+        return {"size": [height, width], "counts": [0, height * width]}
+
+    # Image, category and size: of image 1 the sizes differ, of image 2 all are alike, those of category 9 meet nothing.
+    places = [(1, 7, (6, 8)), (1, 7, (8, 6)), (2, 7, (6, 8)), (2, 9, (1, 1)), (3, 7, (6, 8)), (3, 7, (8, 6))]
+    common = [{"image_id": i, "category_id": k, "segmentation": mask(*size)} for i, k, size in places]
+    found = [{**c, "score": 0.5, "bbox": [0, 0, 6, 6]} for c in common]
+    truths = [
+        {**c, "id": n, "iscrowd": 0, "area": 48, "bbox": [0, 0, 6, 6]} for n, c in enumerate(common[2:5:2] * 2, 1)
+    ]
+    truths[2] = {**truths[2], "segmentation": mask(6, 8), "image_id": 1}
+    images = [{"id": i, "height": 6, "width": 8} for i in (1, 2, 3, 4)]
+    data = {"images": images, "annotations": truths, "categories": [{"id": 7}, {"id": 9}]}
+    counts = run(evaluator(OURS, (data, found), kind)).e.result().counts
+    assert counts.get("detections_of_other_size") == (None if kind == "bbox" else 2)
+    truths.append({**truths[0], "id": 9, "segmentation": mask(8, 6)})  # now no detection of image 2 has every size
+    assert run(evaluator(OURS, (data, found), kind)).e.result().counts.get("detections_of_other_size") == (
+        None if kind == "bbox" else 3
+    )

@@ -45,12 +45,14 @@ def describe_doubtful_values(counts: Mapping[str, int]) -> list[str]:
 
 _NEGATIVE = ("has", "have", "a negative width or height: COCO boxes are [x, y, width, height], not two corners")
 _FRACTION = ("lies", "lie", "within 0 and 1 while the other boxes are in pixels: fractions of the image match nothing")
+_OTHER_SIZE = ("has", "have", "a mask of another size than a ground truth of the image: they never match")
 _SENTENCES = {
     "detections_with_nan_score": ("has", "have", "a NaN score: ranked last"),
     "detections_of_negative_size": _NEGATIVE,
     "ground_truths_of_negative_size": _NEGATIVE,
     "detections_in_fractions": _FRACTION,
     "ground_truths_in_fractions": _FRACTION,
+    "detections_of_other_size": _OTHER_SIZE,
 }
 
 

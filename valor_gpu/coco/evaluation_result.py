@@ -154,4 +154,5 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
         "detections_of_unknown_categories": int((~members(detections.category_id, categories)).sum()),
         **count_doubtful_values(layout, evaluation.params.iouType == "bbox"),
+        **records.doubts,
     }

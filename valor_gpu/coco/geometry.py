@@ -37,6 +37,7 @@ class Geometry:
         step: the method of ``COCOeval`` that gives the similarities of one cell.
         order: ``F`` or ``C``, the layout of these.
         pools: whether pycocotools compares anything when categories are not used.
+        doubts: counts of doubtful values that :meth:`batch` came across, by name.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -47,6 +48,7 @@ class Geometry:
 
     def __init__(self, params: Any) -> None:
         self.params = params
+        self.doubts: dict[str, int] = {}
 
     def needs_of(self, detections: Annotations) -> tuple[str, ...]:
         """Fields that these detections must have."""

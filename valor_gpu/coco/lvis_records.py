@@ -146,7 +146,9 @@ class FederatedGeometry(Geometry):
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
-        return self._inner.batch(layout, replace(common, flags=[self._rows.flags]), lowest, engine)
+        batch = self._inner.batch(layout, replace(common, flags=[self._rows.flags]), lowest, engine)
+        self.doubts = self._inner.doubts
+        return batch
 
     def wrong(self, side: Side) -> list[Wrong]:
         """See :class:`Geometry`."""

@@ -66,8 +66,9 @@ def lvis_names(evaluation: LVISEval) -> list[str]:
 
 
 def _counts(evaluation: LVISEval) -> dict[str, int]:
-    assert evaluation._records is not None
-    layout, truth = evaluation._records.rows.layout, evaluation.lvis_gt.columns
+    records = evaluation._records
+    assert records is not None
+    layout, truth = records.rows.layout, evaluation.lvis_gt.columns
     ground_truths, detections = truth.annotations, evaluation.lvis_dt.columns.annotations
     known = members(ground_truths.image_id, truth.image_ids) & members(ground_truths.category_id, truth.category_ids)
     of_category = members(detections.category_id, truth.category_ids)
@@ -81,4 +82,5 @@ def _counts(evaluation: LVISEval) -> dict[str, int]:
         "detections_of_unknown_categories": int((~of_category).sum()),
         "detections_of_unsearched_categories": int(of_category.sum()) - len(layout.detections),
         **count_doubtful_values(layout, evaluation.params.iou_type == "bbox"),
+        **records.records.doubts,
     }

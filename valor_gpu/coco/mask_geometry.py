@@ -42,12 +42,14 @@ class MaskGeometry(Geometry):
         wanted = [_has_partner(side, other) for side, other in (sides, sides[::-1])]
         firsts = np.zeros((2, len(layout.images) + 1), np.int64)
         firsts[:, 1:] = layout.lengths().cumsum(1)
-        parts, rooms = [], (Room(), Room())
+        parts, rooms, odd = [], (Room(), Room()), 0
         for images in _tiles(wanted, firsts, engine.masks_at_once):
             rows = [slice(*first[[images.start, images.stop]].tolist()) for first in firsts]
             masks = [_masks_of(*arguments) for arguments in zip(sides, rows, wanted, rooms)]
+            odd += _of_other_size(masks, [w[r] for w, r in zip(wanted, rows)], layout.lengths()[:, images])
             part = _part(common, images, rows)
             parts.append(engine.run_pairs(part, masks[0], masks[1], lowest, self._boundaries(masks)))
+        self.doubts = {"detections_of_other_size": odd}
         found = _joined(common, parts) if len(parts) > 1 else parts[0]
         return replace(found, areas=common.areas or found.areas)
 
@@ -141,6 +143,17 @@ def _masks_of(side: Side, part: slice, wanted: NDArray[np.bool_], room: Room) ->
     lengths[chosen + 1] = np.diff(read.offsets)
     sizes[chosen] = read.sizes
     return Runs(read.counts, lengths.cumsum(), sizes)
+
+
+def _of_other_size(masks: Sequence[Runs], wanted: Sequence[NDArray[np.bool_]], lengths: NDArray[np.int64]) -> int:
+    """How many wanted detections have another size than one of the wanted ground truths of their image."""
+    rows = [np.flatnonzero(side) for side in wanted]
+    keys, gt_keys = (runs.sizes[r].astype(np.int64) @ (1 << 32, 1) for runs, r in zip(masks, rows))
+    images, gt_images = (np.repeat(np.arange(len(side)), side)[r] for side, r in zip(lengths, rows))
+    size = np.full(lengths.shape[1], -1, np.int64)
+    size[gt_images] = gt_keys
+    size[gt_images[gt_keys != size[gt_images]]] = -1  # several
+    return int((keys != size[images]).sum())
 
 
 def _masks_of_objects(annotations: Sequence[Object], coco: Any) -> Runs:

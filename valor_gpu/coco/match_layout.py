@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ class EvaluationRecords:
         lengths: int64 ``[2, I]``: detections and ground truths of each image, in the order of the rows.
         classes: K.
         shape: T, A and M.
+        doubts: counts of doubtful values that matching came across, by name.
     """
 
     engine: Engine
@@ -53,6 +54,7 @@ class EvaluationRecords:
     lengths: NDArray[np.int64]
     classes: int
     shape: RecordShape
+    doubts: Mapping[str, int]
 
 
 def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
@@ -208,4 +210,5 @@ def evaluate_records(
         layout.lengths(),
         len(params.catIds) if params.useCats else 1,
         RecordShape(len(rule.thresholds), len(rule.area_ranges), len(rule.limits)),
+        geometry.doubts,
     )
