@@ -178,3 +178,38 @@ def test_masks_of_another_size_are_warned_of(
     warned = "1 of the detections has a mask of another size than a ground truth of the image: they never match"
     assert f"warning: {warned}\n" in capsys.readouterr().err
     assert json.loads(out.read_text())["counts"]["detections_of_other_size"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "parts", "warning"),
+    [
+        (
+            [],
+            ("mask",),
+            "boxes around masks are compared where detections have no box: is --iou-type segm meant?",
+        ),
+        (["--protocol", "lvis"], ("mask",), "boxes around masks are compared where detections have no box:"),
+        (["--protocol", "lvis"], ("mask", "box"), "boxes are compared, but the detections have masks too: is --iou-ty"),
+        (["--iou-type", "segm"], ("box",), "1 of the detections has no mask: boxes are compared as masks"),
+        (
+            ["--protocol", "lvis", "--iou-type", "segm"],
+            ("box",),
+            "1 of the detections has no mask: boxes are compared as masks",
+        ),
+        (["--protocol", "lvis", "--iou-type", "bbox"], ("mask",), None),
+        (["--protocol", "lvis"], ("box",), None),
+        ([], ("mask", "box"), None),
+        (["--iou-type", "segm"], ("mask", "box"), None),
+    ],
+)
+def test_what_is_compared_in_place_of_something_else_is_warned_of(
+    capsys: pytest.CaptureFixture[str], saved: Saved, options: list[str], parts: tuple[str, ...], warning: str | None
+) -> None:
+    image = {**BOXES["images"][0], "neg_category_ids": [], "not_exhaustive_category_ids": []}
+    mask = {"segmentation": {"size": [20, 20], "counts": [0, 400]}}
+    truth = {**BOXES, "images": [image], "categories": [{"id": 3, "name": "cat", "frequency": "f"}]}
+    found = {key: value for key, value in FOUND[0].items() if key != "bbox" or "box" in parts}
+    found = {**found, **(mask if "mask" in parts else {})}
+    assert detect(saved(({**truth, "annotations": [{**BOXES["annotations"][0], **mask}]}, [found])), *options) == OK
+    shown = capsys.readouterr().err
+    assert f"warning: {warning}" in shown if warning else shown == ""

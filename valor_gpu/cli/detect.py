@@ -107,6 +107,7 @@ def run(options: argparse.Namespace) -> None:
 def _check_choices(options: argparse.Namespace) -> None:
     """Raises for options that do not go together; sets the type that the protocol starts from."""
     types = _PROTOCOLS[options.protocol]
+    options.iou_type_given = options.iou_type is not None
     options.iou_type = options.iou_type or types[0]
     if options.iou_type not in types:
         raise InputError(
@@ -247,9 +248,11 @@ def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progr
 
 
 def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result) -> None:
-    from valor_gpu.report.detection import doubts
+    from valor_gpu.report.detection import doubts, doubts_of_type
 
-    for text in doubts(*evaluated.columns, result, options.gt):
+    given = options.iou_type if options.iou_type_given else None
+    of_type = doubts_of_type(evaluated.columns[1], result.signature, given)
+    for text in (*of_type, *doubts(*evaluated.columns, result, options.gt)):
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 

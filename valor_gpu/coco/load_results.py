@@ -109,7 +109,8 @@ def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | No
     else:
         boxes = keypoint_boxes(rows.values, every, rows.where)
         area = boxes[:, 2] * boxes[:, 3]
-    return detections(replace(rows, bbox=boxes, area=area, present=rows.present | BIT["bbox"]))
+    around = not rows.has("bbox").all()
+    return detections(replace(rows, bbox=boxes, area=area, present=rows.present | BIT["bbox"], around=around))
 
 
 def objects_of_rows(rows: Annotations) -> list[Object]:

@@ -57,6 +57,7 @@ class Annotations:
         values: what is read when somebody asks: masks, keypoints and how many; None where there is none of it.
         images: heights and widths of the images; None where they are not known.
         corners: whether a row without ``segmentation`` has its box for a mask, as in pycocotools' ``loadRes``.
+        around: whether rows without ``bbox`` have the box around their mask or keypoints.
 
     Example:
         >>> rows = columns_from_results([{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}])
@@ -77,6 +78,7 @@ class Annotations:
     values: Values | None = None
     images: ImageSizes | None = None
     corners: bool = False
+    around: bool = False
 
     def __len__(self) -> int:
         return len(self.image_id)

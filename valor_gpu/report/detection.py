@@ -101,3 +101,26 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
         absent = ["annotations, so that no number exists (-1 stands for that)"]
     yield from (f"{path} lists no {many}" for many in absent)
     yield from describe_doubtful_values(result.counts)
+
+
+def doubts_of_type(detections: Dataset, signature: Signature, given: str | None) -> Iterator[str]:
+    """Says where detections have something else than what is compared.
+
+    Args:
+        detections: their columns.
+        signature: of the result.
+        given: the type of comparison that was asked for; None where it is the default.
+    """
+    rows, kind = detections.annotations, signature["iou_type"]
+    masked = rows.has("segmentation")
+    bare = len(rows) - int(masked.sum())
+    if kind in ("segm", "boundary") and bare:
+        yield f"{bare:,} of the detections {'has' if bare == 1 else 'have'} no mask: boxes are compared as masks"
+    if given is not None or kind != "bbox":
+        return
+    lvis = signature.get("protocol") == "lvis"
+    other, option = ("masks", "segm") if masked.any() or lvis else ("keypoints", "keypoints")
+    if rows.around:
+        yield f"boxes around {other} are compared where detections have no box: is --iou-type {option} meant?"
+    elif lvis and masked.any():
+        yield f"boxes are compared, but the detections have {other} too: is --iou-type {option} meant?"
