@@ -124,3 +124,27 @@ def test_errors_in_results():
     results[1] = {**results[1], "keypoints": [1, 2]}
     with pytest.raises(InputError, match=r"\[1\].keypoints must be finite numbers, x, y and visib"):
         run(keypoint_evaluator(OURS, (dataset, results)))
+
+
+@pytest.mark.parametrize(
+    ("sigmas", "message"),
+    [
+        ([], r"params\.kpt_oks_sigmas must be 1 to 240 numbers but got 0$"),
+        ([0.1] * 14, r"params\.kpt_oks_sigmas must be one .* of the 17 keypoints of \w+\[\d+\] but got 14$"),
+        ([0.1] * 18, r"params\.kpt_oks_sigmas must be one .* of the 17 keypoints of \w+\[\d+\] but got 18$"),
+        ([0.1] * 16 + [0], r"params\.kpt_oks_sigmas must be above 0 and finite but got \[0\.1, "),
+        (["a"], r"params\.kpt_oks_sigmas must be numbers but got \['a'\]"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["keypoints", "keypoints_crowd"])
+def test_errors_name_the_sigmas(sigmas, message, kind):
+    objects = random_keypoints(5, crowdpose=kind != "keypoints")
+    with pytest.raises(InputError, match=message):
+        run(keypoint_evaluator(OURS, objects, kind), kpt_oks_sigmas=sigmas)
+
+
+def test_keypoints_of_one_side_that_differ_are_not_the_sigmas():
+    dataset, results = random_keypoints(5)
+    results = [{**r, "keypoints": r["keypoints"][:42]} for r in results]
+    with pytest.raises(InputError, match=r"keypoints must be 51 finite numbers"):
+        run(keypoint_evaluator(OURS, (dataset, results)))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.dataset import COCO
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.geometry import Object
-from valor_gpu.coco.keypoints import KeypointGeometry, side_points
+from valor_gpu.coco.keypoints import KeypointGeometry
 from valor_gpu.coco.layout import Layout, chosen_rows
 from valor_gpu.coco.load_results import SourceFile
 from valor_gpu.coco.protocols import CROWD_BOUNDS
@@ -47,7 +47,7 @@ class CrowdGeometry(KeypointGeometry):
             present = present | BIT["area"]
         rows = replace(rows, present=present)
         if len(detections):
-            seen = np.asarray((side_points(detections, len(self.sigmas()))[:, :, 2] > 0).any(1))
+            seen = np.asarray((self.points(layout, detections)[:, :, 2] > 0).any(1))
             detections = chosen_rows(detections, seen)
         return Layout(replace(ground_truths, columns=rows), detections, layout.images)
 

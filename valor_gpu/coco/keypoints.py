@@ -32,21 +32,45 @@ class KeypointGeometry(Geometry):
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
-        from valor_gpu.ops._keypoints_cpu import Keypoints, check_sigmas
+        from valor_gpu.ops._keypoints_cpu import Keypoints
 
-        sigmas, ground_truths = self.sigmas(), layout.ground_truths
-        points = [side_points(side, len(sigmas)) for side in (layout.detections, ground_truths)]
+        ground_truths = layout.ground_truths
+        points = [self.points(layout, side) for side in (layout.detections, ground_truths)]
         boxes, areas = ground_truths.take("bbox"), ground_truths.take("area")
         _check(ground_truths, "bbox", "finite", ~np.isfinite(boxes).all(1))
         _check(ground_truths, "area", "a number that is not negative", ~(areas >= 0))
-        given = Keypoints(points[0], points[1], boxes, areas, check_sigmas(sigmas))
+        given = Keypoints(points[0], points[1], boxes, areas, self.sigmas())
         found = engine.keypoint_pairs(common, given, lowest)
         return replace(found, areas=common.areas or found.areas)
 
     def sigmas(self) -> list[float]:
-        """The tolerances, K numbers."""
-        sigmas: list[float] = np.asarray(self.params.kpt_oks_sigmas, np.float64).reshape(-1).tolist()
-        return sigmas
+        """The tolerances, K numbers; raises :class:`InputError` unless they are above 0."""
+        from valor_gpu.ops._keypoints_cpu import check_sigmas
+
+        name, given = "params.kpt_oks_sigmas", self.params.kpt_oks_sigmas
+        try:
+            values = np.asarray(given, np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            raise InputError(f"{name} must be numbers but got {given!r:.80}") from None
+        return list(check_sigmas(values.tolist(), name))
+
+    def points(self, layout: Layout, side: Side) -> NDArray[np.float64]:
+        """float64 ``[N, K, 3]`` keypoints of the rows of a side of ``layout``.
+
+        Raises:
+            InputError: naming the sigmas where all rows of both sides have another number of keypoints, else a row.
+        """
+        count = len(self.sigmas())
+        try:
+            return read_keypoints(side.columns.values, _rows(side), side.columns.where, count)
+        except InputError:
+            points = _common_count((layout.ground_truths, layout.detections))
+            if points in (None, count):
+                raise
+        raise InputError(
+            f"params.kpt_oks_sigmas must be one number for each of the {points} keypoints of"
+            f" {side.columns.place(side.row(0))} but got {count}"
+        )
 
     def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
         """See :class:`Geometry`."""
@@ -81,10 +105,19 @@ class KeypointGeometry(Geometry):
         return bool(ground_truth["num_keypoints"] == 0)
 
 
-def side_points(side: Side, count: int) -> NDArray[np.float64]:
-    """float64 ``[N, K, 3]`` keypoints of the rows of a side."""
-    rows = np.arange(len(side), dtype=np.int64) if side.rows is None else side.rows
-    return read_keypoints(side.columns.values, rows, side.columns.where, count)
+def _rows(side: Side) -> NDArray[np.int64]:
+    return np.arange(len(side), dtype=np.int64) if side.rows is None else side.rows
+
+
+def _common_count(sides: Sequence[Side]) -> int | None:
+    """How many keypoints every row has; None where they differ or are none."""
+    found: set[int] = set()
+    for side in sides:
+        if side.columns.values is not None and len(side):
+            _, offsets, good = side.columns.values.numbers("keypoints", _rows(side))
+            found |= {*np.diff(offsets).tolist(), *([0] if good < len(side) else [])}
+    length = found.pop() if len(found) == 1 else 0
+    return length // 3 if length and length % 3 == 0 else None
 
 
 def _check(side: Side, name: str, need: str, bad: NDArray[np.bool_], values: Any = None) -> None:

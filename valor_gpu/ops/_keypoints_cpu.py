@@ -78,17 +78,18 @@ class Side(NamedTuple):
     hashes: Any
 
 
-def check_sigmas(sigmas: Sequence[float]) -> tuple[float, ...]:
+def check_sigmas(sigmas: Sequence[float], name: str = "sigmas") -> tuple[float, ...]:
     """Returns the sigmas of K keypoints as floats; raises :class:`InputError` unless they are positive numbers.
 
     Args:
         sigmas: 1 to 240 numbers, each above 0 and finite.
+        name: how a message calls them.
     """
     values = tuple(float(sigma) for sigma in sigmas)
     if not 1 <= len(values) <= MOST_KEYPOINTS:
-        raise InputError(f"sigmas must be 1 to {MOST_KEYPOINTS} numbers but got {len(values)}")
+        raise InputError(f"{name} must be 1 to {MOST_KEYPOINTS} numbers but got {len(values)}")
     if not all(0 < sigma < np.inf for sigma in values):
-        raise InputError(f"sigmas must be above 0 and finite but got {list(values)[:8]}")
+        raise InputError(f"{name} must be above 0 and finite but got {list(values)[:8]}")
     return values
 
 
