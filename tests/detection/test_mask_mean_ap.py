@@ -341,6 +341,8 @@ _SQUARE = [[0, 0, 4, 0, 4, 4, 0, 4]]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"masks": torch.ones(1, 1, 4, 6)}, r"MASKS must have .* but got \[1, 1, 4, 6\]: masks.squeeze\(1\) > 0.5$"),
+        ({"masks": torch.ones(1, 1, 4, 6).bool()}, r"MASKS must .* got \[1, 1, 4, 6\]: masks.squeeze\(1\)$"),
         ({"masks": torch.ones(1, 4, 6).half()}, r"MASKS must be bool or uint8 but is torch.float16"),
         ({"masks": torch.ones(2, 4, 6).bool()}, r"MASKS must have shape \[1, H, W\], .* got \[2, 4, 6\]"),
         ({"masks": torch.ones(1, 6, 4).bool()}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),

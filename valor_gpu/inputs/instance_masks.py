@@ -107,8 +107,10 @@ def _masks_of(item: Any, place: str, count: int, device: torch.device) -> Tensor
 
 def _checked(masks: Tensor, name: str, count: int, device: torch.device) -> Tensor:
     if masks.ndim != 3 or masks.shape[0] != count:
+        extra = masks.ndim == 4 and masks.shape[1] == 1  # as torchvision's Mask R-CNN gives probabilities
+        hint = "" if not extra else ": masks.squeeze(1)" + (" > 0.5" if masks.is_floating_point() else "")
         raise InputError(
-            f"{name} must have shape [{count}, H, W], one mask for each label, but got {list(masks.shape)}"
+            f"{name} must have shape [{count}, H, W], one mask for each label, but got {list(masks.shape)}{hint}"
         )
     if masks.dtype not in _DTYPES:
         raise InputError(f"{name} must be bool or uint8 but is {masks.dtype}: threshold logits or probabilities first")
