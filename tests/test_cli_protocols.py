@@ -1,4 +1,4 @@
-"""``valor-gpu detect`` of masks, boundaries, keypoints, LVIS and CrowdPose."""
+"""``valor-gpu detect`` of masks, boundaries, rotated boxes, keypoints, LVIS and CrowdPose."""
 
 from __future__ import annotations
 
@@ -84,6 +84,19 @@ def test_keypoints(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
     check_report(text, str(expected), "iou_type:keypoints", "max_detection_thresholds:20")
     ignored = sum(a["iscrowd"] or not a["num_keypoints"] for a in expected.cocoGt.dataset["annotations"])
     assert ignored and f"({ignored} of them crowds or without keypoints)" in text
+
+
+def test_rotated_boxes(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    box = [50.0, 40.0, 20.0, 10.0, 30.0]
+    truth = {**BOXES, "annotations": [{**BOXES["annotations"][0], "bbox": box}]}
+    files = saved((truth, [{**FOUND[0], "bbox": [50, 40, 20, 10, 35]}]))
+    expected = evaluator(files, "rotated")
+    assert detect(files, "--iou-type", "rotated") == OK
+    check_report(capsys.readouterr().out, str(expected), "iou_type:rotated", "convention:strict")
+    assert detect(files) == BAD_INPUT
+    assert "annotations[0].bbox must be 4 numbers [x, y, width, height] but got [50.0, " in capsys.readouterr().err
+    assert detect(files, "--iou-type", "rotated", "--overlay", "pictures") == BAD_INPUT
+    assert "--overlay must go with --iou-type bbox, segm, boundary or keypoints" in capsys.readouterr().err
 
 
 def test_crowdpose(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ MEANINGS = {
         "the smaller of the IoU of masks and of their boundaries (2 % of the diagonal of the image wide); against a"
         " crowd, of masks alone",
     ),
+    "rotated": (
+        "Rotated boxes",
+        '`COCOeval(iouType="rotated")`',
+        "IoU of rotated boxes, exact polygon clipping; `bbox` is [centre x, centre y, width, height, degrees"
+        " counterclockwise] or four corners; against a crowd, intersection over detection area",
+    ),
     "keypoints": (
         "COCO keypoints",
         '`COCOeval(iouType="keypoints")`',

@@ -61,7 +61,11 @@ constexpr int64_t kWidths[kColumnCount] = {8, 8, 8, 32, 8, 8, 1, 1, 2, 16, 16, 8
 
 // Sizes need no bits in `present`: NaN tells that there is none.
 constexpr uint16_t kShownFields = (1u << kNumKeypoints) - 1;
-constexpr uint16_t kTextFields = 1u << kSegmentation | 1u << kKeypoints;
+// Stands for a box of 5 or 8 numbers, a rotated one. Such a row has no kBbox; in its box column stand the
+// place and the size of the text, as in the columns of texts but as doubles, since other files should pay for
+// no column.
+constexpr uint16_t kRotated = 1u << 15;
+constexpr uint16_t kTextFields = 1u << kSegmentation | 1u << kKeypoints | kRotated;
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
@@ -72,7 +76,7 @@ struct Row {
   uint8_t flags[2] = {0, 0};  // iscrowd, ignore
   uint16_t present = 0;
   double sizes[3];          // num_keypoints, height, width: set where present, NaN for what is no number
-  const char* texts[2][2];  // segmentation and keypoints, begin and end: set where present
+  const char* texts[3][2];  // segmentation, keypoints and rotated box, begin and end: set where present
 
   bool has(int32_t field) const { return (present >> field) & 1; }
 };
@@ -92,7 +96,7 @@ class Table {
     put(kScores, row, &from.score);
     put(kIsCrowds, row, &from.flags[0]);
     put(kIgnores, row, &from.flags[1]);
-    const uint16_t present = from.present & kShownFields;
+    const uint16_t present = from.present & (kShownFields | kRotated);
     put(kPresents, row, &present);
     if (from.present & kTextFields) put_texts(row, from);
     if (has_sizes_) put_sizes(row, from);
@@ -116,6 +120,12 @@ class Table {
       if (!from.has(kSegmentation + t)) continue;
       const int64_t place[2] = {from.texts[t][0] - text_, from.texts[t][1] - from.texts[t][0]};
       put(kSegmentationTexts + t, row, place);
+    }
+    if (from.present & kRotated) {
+      const char* const* text = from.texts[2];
+      const double place[4] = {static_cast<double>(text[0] - text_), static_cast<double>(text[1] - text[0]),
+                               kAbsent, kAbsent};
+      put(kBoxes, row, place);
     }
   }
   void put_sizes(int64_t row, const Row& from) const {
@@ -286,19 +296,47 @@ inline void clear_field(int32_t field, Row& row) {
   if (field == kIsCrowd || field == kIgnore) row.flags[field - kIsCrowd] = 0;
 }
 
+// Notes where a list of 5 or 8 numbers stands. False, with the cursor anywhere, for anything else.
+__attribute__((noinline)) inline bool take_rotated(Cursor& c, Row& row) {
+  const char* const begin = c.at;
+  int count = 0;
+  if (c.peek() != '[') return false;
+  do {
+    ++c.at;
+    json::skip_space(c);
+    Number number;
+    if (count == 8 || !json::take_number(c, number)) return false;
+    ++count;
+    json::skip_space(c);
+  } while (c.peek() == ',');
+  if (c.peek() != ']' || (count != 5 && count != 8)) return false;
+  ++c.at;
+  row.texts[2][0] = begin;
+  row.texts[2][1] = c.at;
+  return true;
+}
+
 // Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
 inline bool set_field(Cursor& c, int32_t field, Row& row) {
   const char* const value = c.at;
   bool present = false;
   if (!json::take_word(c, "null") && !take_value(c, field, row, present)) {
     c.at = value;
+    if (field == kBbox && take_rotated(c, row)) {
+      clear_field(kBbox, row);
+      row.present = static_cast<uint16_t>((row.present & ~(1u << kBbox)) | kRotated);
+      return true;
+    }
+    c.at = value;
+    c.need = json::kNothing;
     if (!json::skip_value(c)) return false;
     c.at = value;
     return c.fail(kWrongType + field);
   }
   const uint16_t bit = static_cast<uint16_t>(1u << field);
   if (!present && (row.present & bit)) clear_field(field, row);
-  row.present = static_cast<uint16_t>(present ? row.present | bit : row.present & ~bit);
+  const uint16_t kept = static_cast<uint16_t>(row.present & ~(field == kBbox ? bit | kRotated : bit));
+  row.present = static_cast<uint16_t>(present ? kept | bit : kept);
   return true;
 }
 

@@ -404,7 +404,21 @@ RESULT_ERRORS = [
     ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer but got inf$", None),
     ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer but got nan$", None),
     ('[{"bbox": [1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers \[x, y, width, height\] but got \[1, 2, 3\]$", None),
-    ('[{"bbox": [1, 2, 3, 4, 5]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, 4, 5\]$", None),
+    (
+        '[{"bbox": [1, 2, 3, 4, 5, 6]}]',
+        r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, 4, 5, 6\]: iou type",
+        None,
+    ),
+    (
+        '[{"image_id": 1, "category_id": 1, "score": 1, "bbox": [1, 2, 3, 4, 5]}]',
+        r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, 4, 5\]: iou type rotated takes 5 numbers, or the 8 of",
+        None,
+    ),
+    (
+        '[{"bbox": [1, 2, 3, 4, null]}]',
+        r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, 4, None\]",
+        None,
+    ),
     ('[{"bbox": [1, 2, 3, "4"]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[1, 2, 3, '4'\]$", None),
     ('[{"bbox": {}}]', r"\[0\]\.bbox must be 4 numbers .* but got {}$", None),
     ('[{"bbox": [null, 1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers .* but got \[None, 1, 2, 3\]$", None),

@@ -34,6 +34,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "bbox": ("bbox",),
     "segm": ("segmentation",),
     "boundary": ("segmentation",),
+    "rotated": ("bbox",),
     "keypoints": ("num_keypoints", "keypoints"),
 }
 """Types of comparison, and the fields of annotations that they need."""
@@ -57,7 +58,8 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         " segmentation or keypoints")  # fmt: skip
     add("--iou-type", choices=tuple(_FIELDS), metavar="TYPE",
         help="what is compared: bbox (default), segm (masks), boundary (the smaller of the IoU of masks and of their"
-        " boundaries) or keypoints (default of crowdpose)")  # fmt: skip
+        " boundaries), rotated (boxes [centre x, centre y, width, height, degrees counterclockwise], or four corners)"
+        " or keypoints (default of crowdpose)")  # fmt: skip
     add("--protocol", choices=tuple(_PROTOCOLS), default="coco",
         help="coco (default); lvis: federated, for bbox and segm; crowdpose: for keypoints")  # fmt: skip
     add("--device", type=device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")

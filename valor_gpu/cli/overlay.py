@@ -28,6 +28,8 @@ def check_overlay(options: argparse.Namespace) -> None:
         return
     if options.protocol == "lvis":
         raise InputError("--overlay must go with --protocol coco or crowdpose but got lvis")
+    if options.iou_type == "rotated":
+        raise InputError("--overlay must go with --iou-type bbox, segm, boundary or keypoints but got rotated")
     _check_folder(options.overlay)
     if options.images is not None:
         if not os.path.isdir(options.images):

@@ -244,10 +244,11 @@ class COCO:
 
         Args:
             resFile: path of a JSON array of objects, or such a list, with ``image_id``, ``category_id``, ``bbox`` and
-                ``score``; or an array ``[N, 7]`` of image_id, x, y, width, height, score, category_id. Objects with
-                ``segmentation``, ``keypoints`` or ``caption`` in place of ``bbox`` are taken too: the first object
-                decides. Then the area is that of the mask, or of the box around all keypoints. A list is not changed;
-                it is kept, since objects are made from it when asked for.
+                ``score`` (for ``iouType="rotated"`` ``bbox`` has 5 or 8 numbers); or an array ``[N, 7]`` of image_id,
+                x, y, width, height, score, category_id. Objects with ``segmentation``, ``keypoints`` or ``caption`` in
+                place of ``bbox`` are taken too: the first object decides. Then the area is that of the mask, or of
+                the box around all keypoints. A list is not changed; it is kept, since objects are made from it when
+                asked for.
 
         Raises:
             InputError: an image id that the dataset does not have, a missing key, or a value of the wrong type; says

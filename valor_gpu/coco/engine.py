@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.ops._accumulate_cpu import count_ground_truths, order_records, precision_recall
-from valor_gpu.ops._assign_cpu import assign
+from valor_gpu.ops._assign_cpu import NUMPY, assign
 from valor_gpu.ops._boxes_cpu import box_iou
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
@@ -67,6 +67,10 @@ class Engine(Protocol):
         """``batch`` with the pairs of keypoints, see :func:`valor_gpu.ops._keypoints_cpu.keypoint_pairs`."""
         ...
 
+    def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
+        """``batch`` with the pairs of rotated boxes, and an error code; see :mod:`valor_gpu.ops._rotated_cpu`."""
+        ...
+
     def box_iou(
         self, boxes1: NDArray[np.float64], boxes2: NDArray[np.float64], crowd: NDArray[np.bool_],
         lengths: NDArray[np.int64],
@@ -104,6 +108,15 @@ class NumpyEngine:
         from valor_gpu.ops._keypoints_cpu import keypoint_pairs
 
         return keypoint_pairs(batch, *keypoints, lowest)
+
+    @staticmethod
+    def rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
+        """See :class:`Engine`."""
+        from valor_gpu.ops._pairs_cpu import stored
+        from valor_gpu.ops._rotated_cpu import run
+
+        found = run(batch, lowest, False, NUMPY)
+        return stored(batch, found), found.error
 
     @staticmethod
     def box_iou(

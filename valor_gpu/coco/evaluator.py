@@ -45,8 +45,8 @@ class COCOeval:
     Args:
         cocoGt: ground truths: a :class:`valor_gpu.coco.COCO`, or any object with pycocotools' ``dataset``.
         cocoDt: detections, mostly ``cocoGt.loadRes(...)``.
-        iouType: ``segm`` (masks), ``bbox``, ``boundary`` (the smaller of the IoU of masks and of their boundaries) or
-            ``keypoints``; ``keypoints_crowd`` is CrowdPose.
+        iouType: ``segm`` (masks), ``bbox``, ``boundary`` (the smaller of the IoU of masks and of their boundaries),
+            ``rotated`` (rotated boxes or four corners) or ``keypoints``; ``keypoints_crowd`` is CrowdPose.
         device: where to match and accumulate, for example ``cuda``; default: the CPU.
         convention: ``strict`` gives pycocotools' numbers to the last bit; ``corrected`` mends its quirks, which
             docs/quirks.md lists.

@@ -164,6 +164,7 @@ _HOMES = {
     "bbox": ("valor_gpu.coco.geometry", "BoxGeometry"),
     "segm": ("valor_gpu.coco.mask_geometry", "MaskGeometry"),
     "boundary": ("valor_gpu.coco.mask_geometry", "BoundaryGeometry"),
+    "rotated": ("valor_gpu.coco.rotated", "RotatedGeometry"),
     "keypoints": ("valor_gpu.coco.keypoints", "KeypointGeometry"),
     "keypoints_crowd": ("valor_gpu.coco.crowdpose", "CrowdGeometry"),
 }

@@ -15,7 +15,7 @@ from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT
 from valor_gpu.inputs._coco_values import ImageSizes, keypoint_boxes
-from valor_gpu.inputs.coco import Annotations, detections, load_json, read_result_rows, result_rows
+from valor_gpu.inputs.coco import MADE, Annotations, detections, load_json, read_result_rows, result_rows
 from valor_gpu.inputs.files import InputFile, source_name
 
 Object = dict[str, Any]
@@ -80,15 +80,16 @@ def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
 
 def kind_of_results(rows: Annotations) -> str:
     """What the first result describes, by the same precedence as pycocotools."""
-    kinds = [kind for kind in ("caption", "bbox", "segmentation", "keypoints") if rows.has(kind)[:1].any()]
-    return kinds[0] if kinds else "bbox"
+    kinds = ("caption", "bbox", "rotated", "segmentation", "keypoints")
+    found = [kind for kind in kinds if rows.has(kind)[:1].any()]
+    return found[0] if found else "bbox"
 
 
 def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | None) -> Annotations:
     """Results as annotations: with the box and the area of what they describe, and ids and crowd flags besides.
 
     Args:
-        kind: ``bbox``, ``segmentation`` or ``keypoints``.
+        kind: ``bbox``, ``rotated``, ``segmentation`` or ``keypoints``.
         rows: the results; those with masks keep the boxes that they have.
         images: sizes of the images, for masks given as polygons.
 
@@ -98,6 +99,8 @@ def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | No
     rows = replace(rows, images=images)
     if kind == "bbox":
         return detections(rows)
+    if kind == "rotated":
+        return _rotated(rows)
     rows.require("image_id", "category_id", kind)
     every = np.arange(len(rows))
     if kind == "segmentation":
@@ -111,6 +114,17 @@ def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | No
         area = boxes[:, 2] * boxes[:, 3]
     around = not rows.has("bbox").all()
     return detections(replace(rows, bbox=boxes, area=area, present=rows.present | BIT["bbox"], around=around))
+
+
+def _rotated(rows: Annotations) -> Annotations:
+    """Results with rotated boxes as annotations; one without such a box has no area, and may have a polygon."""
+    from valor_gpu.inputs.coco_rotated import read_rotated, rotated_areas
+
+    rows.require("image_id", "category_id")
+    chosen = np.flatnonzero(rows.has("rotated"))
+    area = rows.area.copy()
+    area[chosen] = rotated_areas(read_rotated(rows, chosen))
+    return replace(rows, area=area, present=rows.present | MADE)
 
 
 def objects_of_rows(rows: Annotations) -> list[Object]:
@@ -144,6 +158,9 @@ def annotation_objects(kind: str, results: Sequence[Object], rows: Annotations) 
     """The annotations that pycocotools makes of results, which are not changed; see :func:`annotations_of_results`."""
     if kind == "segmentation":
         return [_with_mask(number, result, rows) for number, result in enumerate(results, 1)]
+    if kind == "rotated":
+        more = zip(results, rows.area.tolist())
+        return [{**result, "area": area, "id": n, "iscrowd": 0} for n, (result, area) in enumerate(more, 1)]
     prepare = with_box if kind == "bbox" else _with_keypoints
     return [prepare(number, result) for number, result in enumerate(results, 1)]
 

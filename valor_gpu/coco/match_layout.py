@@ -15,7 +15,7 @@ from valor_gpu.coco.ids import Ids, members
 from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.coco.params import Params, half_open
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT, missing_field
+from valor_gpu.inputs._coco_records import BIT
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.ops.accumulate_types import RecordShape
 from valor_gpu.ops.match_batch import (
@@ -124,7 +124,7 @@ def _check_present(
         if lacking.any():
             row = side.row(int(lacking.argmax()))
             has = int(present[row]) & ~sum(int(BIT[name]) for name in made)
-            raise missing_field(side.columns.where, row, name, has)
+            raise side.columns.lacking(row, name, has)
 
 
 def gt_flags(side: Side, strict: bool, geometry: Geometry) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.coco.protocols import PROTOCOLS
 from valor_gpu.errors import InputError
 
-IOU_TYPES = ("segm", "bbox", "boundary", "keypoints", "keypoints_crowd")
+IOU_TYPES = ("segm", "bbox", "boundary", "rotated", "keypoints", "keypoints_crowd")
 
 _FLAT = ("imgIds", "catIds", "maxDets")
 
@@ -29,7 +29,7 @@ class Params:
         areaRng: A pairs [low, high] of square pixels, both ends included.
         areaRngLbl: the A names of the ranges, by which ``summarize`` finds them.
         useCats: 0 takes all categories of ``catIds`` as one.
-        iouType: ``segm``, ``bbox``, ``boundary``, ``keypoints`` or ``keypoints_crowd`` (CrowdPose).
+        iouType: ``segm``, ``bbox``, ``boundary``, ``rotated``, ``keypoints`` or ``keypoints_crowd`` (CrowdPose).
         kpt_oks_sigmas: float64 ``[K]``, of keypoints alone: the tolerance of each.
         use_area: of ``keypoints_crowd`` alone: areas are those annotated, else 0.53 x those of the boxes.
         boundary_dilation_ratio: how wide the boundary of a mask is, as a part of the diagonal of its image.
@@ -65,7 +65,7 @@ class Params:
         self.useSegm: Any = None
 
     def setDetParams(self) -> None:
-        """Defaults for boxes and masks."""
+        """Defaults for boxes, rotated boxes and masks."""
         self._start_from("bbox")
 
     def setKpParams(self) -> None:

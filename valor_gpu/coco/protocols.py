@@ -124,6 +124,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "bbox": _DETECTION,
     "segm": _DETECTION,
     "boundary": _DETECTION,
+    "rotated": _DETECTION,
     "keypoints": Protocol((20,), (_EVERY, _MEDIUM, _LARGE), _KEYPOINT_LINES, COCO_SIGMAS),
     "keypoints_crowd": Protocol(
         (20,),

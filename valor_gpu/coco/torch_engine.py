@@ -69,6 +69,12 @@ class TorchEngine:
         given = Keypoints(points, gt_points, boxes, areas, keypoints.sigmas)
         return find_keypoint_pairs(self._batch(batch), given, lowest)
 
+    def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
+        """Pairs of rotated boxes, found on the device, and an error code."""
+        from valor_gpu.ops.rotated import find_rotated_pairs
+
+        return find_rotated_pairs(self._batch(batch), lowest)
+
     def _runs(self, runs: Runs) -> Runs:
         return Runs(*(self._there(part) for part in (runs.counts, runs.offsets, runs.sizes)))
 

@@ -30,6 +30,8 @@ FIELDS = (
     "width",
 )
 BIT = {field: np.uint16(1 << f) for f, field in enumerate(FIELDS)}
+BIT["rotated"] = np.uint16(1 << 15)
+"""``rotated`` stands for a ``bbox`` of 5 or 8 numbers, a rotated box; such a record has no ``bbox``."""
 
 SIZES = ("num_keypoints", "height", "width")
 """Fields that few evaluations need: not in ``present``, and what is no number is no error until somebody asks."""
@@ -64,7 +66,9 @@ def shown(value: object) -> str:
 
 def wrong_value(where: str, row: int, field: str, value: object) -> InputError:
     """The error for a field of the wrong type."""
-    return InputError(f"{where}[{row}].{field} must be {_NEED[field]} but got {shown(value)}")
+    is_longer = field == "bbox" and isinstance(value, (list, tuple)) and len(value) > 4
+    hint = ": iou type rotated takes 5 numbers, or the 8 of four corners" if is_longer else ""
+    return InputError(f"{where}[{row}].{field} must be {_NEED[field]} but got {shown(value)}{hint}")
 
 
 def wrong_record(where: str, row: int, value: object) -> InputError:
@@ -108,6 +112,9 @@ def columns_from_records(
         else:
             has = np.fromiter((value is not None for value in values), np.bool_, count)
         columns["present"][has] |= BIT[field]
+        if field == "bbox" and not has.all():
+            rotated = np.fromiter((_is_rotated(value) for value in values), np.bool_, count)
+            columns["present"][rotated] |= BIT["rotated"]
     return columns
 
 
@@ -135,7 +142,9 @@ def _column_one_by_one(values: list[Any], field: str, where: str) -> tuple[NDArr
     column = np.full((len(values), *np.shape(absent)), absent, dtype)
     has = np.zeros(len(values), np.bool_)
     for row, value in enumerate(values):
-        if value is None or (field == "bbox" and isinstance(value, (list, tuple)) and not value):
+        if value is None or (
+            field == "bbox" and ((isinstance(value, (list, tuple)) and not value) or _is_rotated(value))
+        ):
             continue
         try:
             column[row] = convert(value)
@@ -178,6 +187,18 @@ def _integer(value: Any) -> int:
 
 def _flag(value: Any) -> bool:
     return bool(value) if isinstance(value, (bool, np.bool_)) else _number(value) != 0
+
+
+def _is_rotated(value: Any) -> bool:
+    """Whether a ``bbox`` is a list of 5 or 8 numbers."""
+    if value is None or isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+        return False
+    if len(value) not in (5, 8):
+        return False
+    try:
+        return all(_number(part) is not None for part in value)
+    except (TypeError, ValueError):
+        return False
 
 
 def _box(value: Any) -> list[float]:

@@ -192,6 +192,8 @@ class JsonFile:
             self._fail_in_array(stop, need, where, rows)
         for column in columns.values():
             column.resize((rows, *column.shape[1:]), refcheck=False)
+        if "bbox" in columns and np.bitwise_or.reduce(columns["present"], initial=np.uint16(0)) & BIT["rotated"]:
+            columns["rotated"] = _places_of_rotated(columns)
         return columns, stop
 
     def _fail_in_array(self, at: int, need: int, where: str, row: int) -> NoReturn:
@@ -201,3 +203,12 @@ class JsonFile:
         if field == len(FIELDS):
             raise wrong_record(where, row, self.value(at))
         raise wrong_value(where, row, FIELDS[field], self.value(at))
+
+
+def _places_of_rotated(columns: Columns) -> NDArray[np.int64]:
+    """int64 ``[N, 2]``: where the text of a rotated box begins and how many bytes it has, out of ``bbox``."""
+    places = np.zeros((len(columns["present"]), 2), np.int64)
+    rotated = (columns["present"] & BIT["rotated"]) != 0
+    places[rotated] = columns["bbox"][rotated, :2]
+    columns["bbox"][rotated] = np.nan
+    return places

@@ -19,8 +19,10 @@ from valor_gpu.inputs.files import InputFile
 
 Rows = NDArray[np.int64]
 Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
-TEXTS = ("segmentation", "keypoints")
-"""Fields whose values are read when somebody asks."""
+TEXTS = ("segmentation", "keypoints", "rotated")
+"""Fields whose values are read when somebody asks; ``rotated`` is the ``bbox`` of rotated boxes."""
+_KEYS = {"rotated": "bbox"}
+"""Keys of records, where the name of a field is another."""
 
 
 class Values(Protocol):
@@ -139,7 +141,7 @@ class ObjectValues:
         parts: list[NDArray[np.float64]] = []
         with contextlib.suppress(TypeError, ValueError):
             for row in rows.tolist():
-                value = self.records[row].get(name)
+                value = self.value(name, row)
                 parts.append(_numbers(() if value is None else value))
         good = len(parts)
         parts += [np.zeros(0)] * (len(rows) - good)
@@ -149,13 +151,13 @@ class ObjectValues:
     @contextmanager
     def texts(self, name: str, rows: Rows) -> Iterator[Texts]:
         """See :class:`Values`; what is no JSON becomes a text that is no value."""
-        parts = [_json_of(self.records[row].get(name)) for row in rows.tolist()]
+        parts = [_json_of(self.value(name, row)) for row in rows.tolist()]
         sizes = np.array([len(part) for part in parts], np.int64)
         yield np.frombuffer(b"".join(parts), np.uint8), np.stack((sizes.cumsum() - sizes, sizes), 1)
 
     def value(self, name: str, row: int) -> Any:
         """See :class:`Values`."""
-        return self.records[row].get(name)
+        return self.records[row].get(_KEYS.get(name, name))
 
     def take(self, rows: NDArray[Any]) -> ObjectValues:
         """See :class:`Values`."""

@@ -98,7 +98,13 @@ class Annotations:
         for name in names:
             if not in_all & BIT[name]:
                 row = int(self.has(name).argmin())
-                raise missing_field(self.where, row, name, int(self.present[row]))
+                raise self.lacking(row, name, int(self.present[row]))
+
+    def lacking(self, row: int, name: str, present: int) -> InputError:
+        """The error for ``row``, which has no field ``name``; ``present`` has the bits of the fields to tell of."""
+        if name == "bbox" and present & BIT["rotated"] and self.values is not None:
+            return wrong_value(self.where, row, name, self.values.value("rotated", row))
+        return missing_field(self.where, row, name, present)
 
     def take(self, rows: NDArray[Any]) -> Annotations:
         """These rows, int64 ``[M]`` or bool ``[N]``, in their order; messages tell of them by their new places."""
@@ -253,8 +259,11 @@ def detections(rows: Annotations) -> Annotations:
         InputError: a record lacks ``image_id``, ``category_id`` or ``bbox``.
     """
     rows.require(*_REQUIRED[:3])
-    present = rows.present | BIT["id"] | BIT["area"] | BIT["iscrowd"]
-    return replace(rows, present=present, corners=True)
+    return replace(rows, present=rows.present | MADE, corners=True)
+
+
+MADE = BIT["id"] | BIT["area"] | BIT["iscrowd"]
+"""What annotations have besides, of results."""
 
 
 _DATASET_FIELDS: dict[str, tuple[str, ...]] = {

@@ -61,6 +61,8 @@ _BOX_ERRORS = {
     26: ("target", "area", "must be finite and at least 0"),
     27: ("target", "area", "must be finite and above 0"),
 }
+GROUND_TRUTH_BOX_ERRORS = tuple(k for k, (side, name, _) in _BOX_ERRORS.items() if (side, name) == ("target", "boxes"))
+"""Kinds of errors in boxes of ground truths; of other kinds in boxes, a detection is wrong."""
 
 
 class Names(NamedTuple):

@@ -239,6 +239,20 @@ def rotated_pairs(batch: MatchBatch, rule: MatchRule) -> tuple[MatchBatch, Tenso
     return stored(batch, found), found.error
 
 
+def find_rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
+    """As :func:`rotated_pairs` of the pairs of a class, with the error code as a number: on CUDA this waits for it.
+
+    Args:
+        batch: tensors, as there.
+        lowest: the lowest threshold.
+
+    Returns:
+        The batch without boxes, and an error code.
+    """
+    found = Found(*_PAIRS(*(getattr(batch, name) for name in _BATCH_FIELDS), lowest, False))
+    return stored(batch, found), int(found.error)
+
+
 _BATCH_FIELDS = (
     "boxes", "labels", "gt_boxes", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts", "box_format",
     "gt_box_format",
