@@ -442,3 +442,17 @@ def test_dense_boundaries_match_as_run_lengths_do() -> None:
     assert torch.equal(runs.detections, dense.detections) and torch.equal(runs.ground_truths, dense.ground_truths)
     assert lists[0] is not None and lists[1] is not None
     assert torch.equal(lists[0].counts, lists[1].counts) and lists[0].counts.sum() > 3
+
+
+def test_results_of_several_types_have_counts_and_thresholds_once() -> None:
+    item = {**_ONE, "boxes": torch.tensor([[0.0, 0, 4, 4]])}
+    metric = MeanAveragePrecision("xyxy", BOTH)
+    metric.update([item], [{**item, "boxes": -item["boxes"]}])
+    found = metric.result()
+    assert {n for n in found.values if "thresholds" in n} == {"iou_thresholds", "recall_thresholds"}
+    assert found.values["bbox_map"] == 0 < 0.99 < found.values["segm_map"]
+    shown = str(found).splitlines()
+    assert shown[-2] == "images 1, ground_truths 1, detections 1, ground_truths_of_negative_size 1"
+    boxes = MeanAveragePrecision("xyxy")
+    boxes.update([item], [{**item, "boxes": -item["boxes"]}])
+    assert found.counts == boxes.result().counts

@@ -38,6 +38,12 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "keypoints": ("num_keypoints", "keypoints"),
 }
 """Types of comparison, and the fields of annotations that they need."""
+_MEANT = {
+    **dict.fromkeys(("box", "boxes", "bboxes"), "bbox"),
+    **dict.fromkeys(("mask", "masks", "seg", "segmentation", "instance"), "segm"),
+    **dict.fromkeys(("keypoint", "kpt", "kpts", "pose", "oks"), "keypoints"),
+}
+"""What some call a type, and its name here."""
 _PROTOCOLS = {"coco": tuple(_FIELDS), "lvis": ("bbox", "segm"), "crowdpose": ("keypoints",)}
 """Protocols, and the types that they have, the default first."""
 _PROTOCOL_FIELDS: dict[str, tuple[str, ...]] = {
@@ -56,7 +62,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--dt", type=input_path, required=True, metavar="FILE",
         help="detections: JSON array (or .gz, or -) of objects with image_id, category_id, score, and bbox,"
         " segmentation or keypoints")  # fmt: skip
-    add("--iou-type", choices=tuple(_FIELDS), metavar="TYPE",
+    add("--iou-type", type=_iou_type, choices=tuple(_FIELDS), metavar="TYPE",
         help="what is compared: bbox (default), segm (masks), boundary (the smaller of the IoU of masks and of their"
         " boundaries), rotated (boxes [centre x, centre y, width, height, degrees counterclockwise], or four corners)"
         " or keypoints (default of crowdpose)")  # fmt: skip
@@ -79,6 +85,14 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     add("--quiet", action="store_true", help=QUIET_HELP)
     detect.set_defaults(run=run)
+
+
+def _iou_type(text: str) -> str:
+    """A type of comparison; one that has another name here is an error that tells it."""
+    meant = _MEANT.get(text.lower())
+    if meant is not None:
+        raise argparse.ArgumentTypeError(f"must be {', '.join(_FIELDS)} but got {text}: {meant} is meant")
+    return text
 
 
 def run(options: argparse.Namespace) -> None:

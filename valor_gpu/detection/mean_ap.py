@@ -41,7 +41,7 @@ from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
-from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
+from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 
@@ -259,20 +259,15 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
 
         The counts ``detections_of_negative_size``, ``detections_in_fractions`` and their like of ground truths are 0
         unless boxes are mostly mistakes: corners given as sizes or the reverse (is ``box_format`` right?), or
-        fractions of the image on one side and pixels on the other.
+        fractions of the image on one side and pixels on the other. Several ``iou_type`` have numbers of each with its
+        prefix, and counts and thresholds once.
 
         Args:
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
         """
         with self.synced_state() as state:
             parts = [(prefix, self._result(records, tie_interval)) for prefix, records in self._parts(state)]
-        if len(parts) == 1:
-            return parts[0][1]
-        values, counts, reasons = (
-            {prefix + name: value for prefix, part in parts for name, value in getattr(part, field).items()}
-            for field in ("values", "counts", "reasons")
-        )
-        return Result(values, parts[0][1].signature, counts, reasons)
+        return parts[0][1] if len(parts) == 1 else joint_result(parts)
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_box(code)} (the image is counted within its batch)"
