@@ -47,6 +47,8 @@ _SUMMARY = (
     ("shell", "5k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
     ("shell", "60k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
     ("masks", "segm-val2017", "segm files", "pycocotools", "COCO mask AP from JSON files, {images:,} images"),
+    ("masks", "segm-lvis", "segm files", "pycocotools", "mask AP at LVIS scale from JSON files, {images:,} images"),
+    ("masks", "keypoints", "keypoints files", "pycocotools", "keypoint AP from JSON files, {images:,} images"),
     ("masks", "dense", "dense masks", "pycocotools", "mask AP from dense masks, {images:,} images"),
     ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
     ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
