@@ -190,7 +190,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     listed["Texts compared with references"] = [(kind, text.__name__) for kind in metrics_of(text)]
     listed["pycocotools-compatible API"] = [(kind, coco.__name__) for kind in (coco.COCO, coco.COCOeval)]
     listed["API compatible with lvis-api"] = [
-        (kind, coco.__name__) for kind in (coco.LVIS, coco.LVISResults, coco.LVISEval)
+        (kind, coco.__name__) for kind in (coco.LVIS, coco.LVISResults, coco.LVISEval, coco.LVISParams)
     ]
     listed["Masks"] = [(inputs.Masks, inputs.__name__)]
     listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
@@ -214,6 +214,10 @@ def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
                         " embeddings, without torch.")  # fmt: skip
         if heading.startswith("pycocotools"):
             rows.append("- [mask](mask.md): Run lengths: drop-in for `pycocotools.mask`, byte for byte.")
+        if heading == "Masks":
+            rows.append(
+                "- [Functions](ops.md): similarities of boxes and keypoints, boundaries, packed masks, polygons."
+            )
         parts += [f"## {heading}", "\n".join(rows)]
         if heading.startswith("Texts"):
             rows = [f"- [{kind.__name__}](../judged.md): {summary(kind)}" for kind in judged.METRICS.values()]
@@ -224,7 +228,7 @@ def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
 def pages() -> dict[str, str]:
     """Path below the checkout to content, for every page that is made."""
     from tools import protocols_page
-    from valor_gpu import text
+    from valor_gpu import ops, text
     from valor_gpu.coco import mask
 
     documented = groups()
@@ -236,6 +240,10 @@ def pages() -> dict[str, str]:
     made["docs/metrics/mask.md"] = functions_page(
         "Run lengths of masks", "valor_gpu.coco.mask", functions, mask.__doc__ or ""
     )
+    functions = [
+        getattr(ops, name) for name in ops.__all__ if inspect.isfunction(getattr(ops, name)) and name != "backends"
+    ]
+    made["docs/metrics/ops.md"] = functions_page("Functions of boxes, masks and keypoints", "valor_gpu.ops", functions)
     made["docs/metrics/README.md"] = index(documented)
     made["docs/cli.md"] = cli_page()
     made["docs/protocols.md"] = protocols_page.page()

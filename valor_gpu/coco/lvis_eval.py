@@ -33,6 +33,9 @@ _PROTOCOL = PROTOCOLS["lvis"]
 class LVISParams:
     """What :class:`LVISEval` evaluates, as ``lvis.eval.Params``.
 
+    Args:
+        iou_type: ``bbox`` or ``segm``.
+
     Attributes:
         img_ids: image ids; evaluation sorts them and drops repeats.
         cat_ids: category ids, in the order of the results.
@@ -43,7 +46,7 @@ class LVISParams:
         area_rng_lbl: the A names of the ranges.
         use_cats: 0 takes all categories as one.
         img_count_lbl: frequency groups: rare, common, frequent.
-        iou_type: ``bbox`` or ``segm``.
+        iou_type: as given.
 
     Example:
         >>> p = LVISParams("bbox")

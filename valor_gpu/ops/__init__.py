@@ -12,18 +12,34 @@ from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
     from valor_gpu.ops._library import Op
+    from valor_gpu.ops.boundary import mask_boundary
     from valor_gpu.ops.boxes import box_iou
     from valor_gpu.ops.keypoints import keypoint_similarity
     from valor_gpu.ops.masks import PackedMasks, pack_masks
+    from valor_gpu.ops.polygons import rasterise
     from valor_gpu.ops.rotated import rotated_box_iou
+    from valor_gpu.ops.runs import Runs
 
-__all__ = ["PackedMasks", "backends", "box_iou", "keypoint_similarity", "pack_masks", "rotated_box_iou"]
+__all__ = [
+    "PackedMasks",
+    "Runs",
+    "backends",
+    "box_iou",
+    "keypoint_similarity",
+    "mask_boundary",
+    "pack_masks",
+    "rasterise",
+    "rotated_box_iou",
+]
 
 _HOMES = {
     "PackedMasks": "valor_gpu.ops.masks",
+    "Runs": "valor_gpu.ops.runs",
     "box_iou": "valor_gpu.ops.boxes",
     "keypoint_similarity": "valor_gpu.ops.keypoints",
+    "mask_boundary": "valor_gpu.ops.boundary",
     "pack_masks": "valor_gpu.ops.masks",
+    "rasterise": "valor_gpu.ops.polygons",
     "rotated_box_iou": "valor_gpu.ops.rotated",
 }
 
