@@ -132,8 +132,8 @@ void count_all(const Polygons& polygons, int64_t threads, int64_t* rooms, BadRin
 VALOR_API int32_t valor_rasterise_cpu(const double* vertices, const int64_t* rings, const int64_t* masks,
                                       const int32_t* sizes, int64_t num_masks, int64_t rule, int64_t threads,
                                       int64_t* runs, int64_t* out) {
-  using namespace valor;
-  return guarded([&] {
+  return valor::guarded([&] {
+    using namespace valor;
     auto made = std::make_unique<Rasterised>();
     made->run({vertices, rings, masks, sizes, num_masks, static_cast<PolygonRule>(rule)}, runs, threads);
     made->bad.write(out);
@@ -145,8 +145,8 @@ VALOR_API int32_t valor_rasterise_cpu(const double* vertices, const int64_t* rin
 VALOR_API int32_t valor_polygon_rooms_cpu(const double* vertices, const int64_t* rings, const int64_t* masks,
                                           const int32_t* sizes, int64_t num_masks, int64_t rule,
                                           int64_t threads, int64_t* rooms, int64_t* out) {
-  using namespace valor;
-  return guarded([&] {
+  return valor::guarded([&] {
+    using namespace valor;
     const Polygons polygons{vertices, rings, masks, sizes, num_masks, static_cast<PolygonRule>(rule)};
     BadRing bad;
     if (rule == kCentreRule)
@@ -159,8 +159,8 @@ VALOR_API int32_t valor_polygon_rooms_cpu(const double* vertices, const int64_t*
 
 // Copies the runs of all masks to counts, unless it is null, and frees them.
 VALOR_API int32_t valor_take_runs_cpu(int64_t handle, int32_t* counts) {
-  using namespace valor;
-  return guarded([&] {
+  return valor::guarded([&] {
+    using namespace valor;
     const std::unique_ptr<Rasterised> made(reinterpret_cast<Rasterised*>(handle));
     if (counts) made->copy(counts);
   });

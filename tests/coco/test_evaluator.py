@@ -237,7 +237,8 @@ def test_refusals():
         COCOeval(convention="loose")
     with pytest.raises(
         InputError,
-        match=r"iouType must be one of 'segm', 'bbox', 'boundary', 'keypoints', 'keypoints_crowd' but got 'boxes'",
+        match=r"iouType must be one of 'segm', 'bbox', 'boundary', 'rotated', 'keypoints', 'keypoints_crowd' but"
+        r" got 'boxes'",
     ):
         COCOeval(iouType="boxes")
     e = evaluator(OURS, random_objects(1))

@@ -219,7 +219,7 @@ def test_state_takes_at_most_24_bytes_a_detection() -> None:
     tables = metric.state().tensors().values()
     assert sum(t.numel() * t.element_size() for t in tables) <= 24 * 1600
     detection, ground_truth, image = (t.shape[1] * t.element_size() for t in tables)
-    said = f"keeps {detection} bytes per detection, {ground_truth} per ground truth and {image} per image, never boxes"
+    said = f"keeps {detection} bytes per detection, {ground_truth} per ground truth and {image} per image, for each"
     assert said in " ".join((MeanAveragePrecision.__doc__ or "").split())
 
 
