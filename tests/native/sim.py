@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import hashlib
 import os
@@ -51,13 +52,17 @@ def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path
     """The file that ``make`` writes, made anew only if ``parts`` have changed; older ones are removed."""
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
     path = CACHE / f"{name}-{digest}{ending}"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        for stale in CACHE.glob(f"{name}-{'?' * 16}{ending}"):
-            stale.unlink(missing_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}{ending}")
-        make(scratch)
-        scratch.replace(path)
+    if path.exists():
+        return path
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}{ending}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the same run may be making it
+        if not path.exists():
+            for stale in CACHE.glob(f"{name}-{'?' * 16}{ending}"):
+                stale.unlink(missing_ok=True)
+            scratch = path.with_suffix(f".{os.getpid()}{ending}")
+            make(scratch)
+            scratch.replace(path)
     return path
 
 
