@@ -234,5 +234,5 @@ def test_what_is_compared_in_place_of_something_else_is_warned_of(
 def test_other_names_of_types_are_told_the_right_one(capsys: pytest.CaptureFixture[str], name: str, meant: str) -> None:
     with pytest.raises(SystemExit):
         detect(MASKS, "--iou-type", name)
-    wanted = f"argument --iou-type: must be bbox, segm, boundary, keypoints but got {name}: {meant} is meant"
+    wanted = f"argument --iou-type: must be bbox, segm, boundary, rotated, keypoints but got {name}: {meant} is meant"
     assert wanted in " ".join(capsys.readouterr().err.split())

@@ -60,7 +60,7 @@ def keypoint_similarity(
     Example:
         >>> person = torch.tensor([[[10.0, 10.0, 2.0], [20.0, 10.0, 2.0]]])
         >>> keypoint_similarity(person + 1, person, torch.tensor([400.0]), sigmas=[0.05, 0.1])
-        tensor([[0.8358]], dtype=torch.float64)
+        tensor([[0.8591]], dtype=torch.float64)
     """
     number = len(given_sigmas := check_sigmas(sigmas))
     tensors = {"keypoints": keypoints, "gt_keypoints": gt_keypoints, "gt_areas": gt_areas}
