@@ -79,8 +79,10 @@ pictures: setup
 	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/pictures --overlay-count 2 --quiet
 	@cp demo_out/pictures/002_761.png docs/images/instance_masks.png
 
+# Test files are split over so many processes; 0: all in this one, as a debugger needs.
+PROCESSES ?= 2
 test: setup
-	@$(PY) -m pytest -q $(ARGS)
+	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile $(ARGS)
 
 # The tests that take seeds, with FUZZ times as many of them.
 FUZZ ?= 20
