@@ -307,7 +307,7 @@ _ULTRAFAST, _HOTCOCO = "ultrafast-pycocotools", "hotcoco"
 TOOLS: dict[str, tuple[Tool, ...]] = {
     "files": (
         Tool(OURS, OURS, "bits", drop_in(load_ours)),
-        Tool(_ULTRAFAST, _ULTRAFAST, "bits", drop_in(classes("ultrafastload_pycocotools"))),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", drop_in(classes("ultrafast_pycocotools"))),
         Tool(_HOTCOCO, _HOTCOCO, "bits", drop_in(classes("hotcoco"))),
         Tool(
             *("faster-coco-eval", "faster-coco-eval", "rounding"),
@@ -318,7 +318,7 @@ TOOLS: dict[str, tuple[Tool, ...]] = {
     ),
     "tensors": (
         Tool(OURS, OURS, "bits", _start_valor_gpu),
-        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _start_arrays(classes("ultrafastload_pycocotools"))),
+        Tool(_ULTRAFAST, _ULTRAFAST, "bits", _start_arrays(classes("ultrafast_pycocotools"))),
         Tool(_HOTCOCO, _HOTCOCO, "bits", _start_hotcoco_columns),
         Tool("hotcoco streaming", _HOTCOCO, "bits", _start_hotcoco_stream),
         Tool(
