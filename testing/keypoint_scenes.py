@@ -32,7 +32,9 @@ def random_keypoints(seed: int, joints: int = 17, crowdpose: bool = False, class
         classes: number of categories.
     """
     rng = np.random.default_rng([seed, joints, classes])
-    images, annotations, results = [], [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for image in (rng.permutation(int(rng.integers(1, 9))) * 5 + 2).tolist():
         centres = rng.uniform([60, 60], [SIZE[1] - 60, SIZE[0] - 60], (int(rng.integers(0, 7)), 2))
         if rng.random() < 0.6 and len(centres):  # close together

@@ -59,7 +59,9 @@ def random_lvis(seed: int, masks: bool = False) -> Objects:
     rng = np.random.default_rng([seed, 9])
     classes = int(rng.integers(1, 7))
     category_ids = (rng.permutation(classes) * 2 + 1).tolist()
-    images, annotations, results = [], [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for image in (rng.permutation(int(rng.integers(1, 7))) * 5 + 2).tolist():
         lists = [rng.choice(category_ids, int(rng.integers(0, classes + 1)), replace=False).tolist() for _ in range(2)]
         images.append(
