@@ -3,26 +3,15 @@
 
 #include <algorithm>
 
-#include "../core/ragged.h"
 #include "guard.h"
+#include "load_rows.h"
 #include "pairs.h"
 #include "pool.h"
 
 // Loads the rows of one side, see QuadRows in core/rotated.h. `error` keeps the smallest code it has met.
 VALOR_API int32_t valor_load_quads_cpu(const void* row_words, int64_t* error, int64_t threads) {
-  return valor::guarded([&] {
-    using namespace valor;
-    const QuadRows& task = *static_cast<const QuadRows*>(row_words);
-    FirstError first(*error);
-    auto body = [&](int64_t begin, int64_t end) {
-      if (begin == end) return;
-      for (int64_t image = segment_of(task.first(), task.images, begin); begin < end; ++image)
-        for (; begin < std::min(end, task.first()[image + 1]); ++begin) first.note(task.load(image, begin));
-    };
-    if (task.images == 0) return;
-    parallel_for(task.first()[task.images], 2048, static_cast<int>(threads), body);
-    *error = first.code();
-  });
+  return valor::guarded(
+      [&] { valor::load_rows(*static_cast<const valor::QuadRows*>(row_words), 2048, error, threads); });
 }
 
 // Sizes the rooms of a PairBatch over QuadSides, see csrc/cpu/pairs.h.
