@@ -1,9 +1,9 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
-``valor_gpu.detection``, ``valor_gpu.classification`` and ``valor_gpu.text`` have the metrics of their tasks,
-``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools, ``valor_gpu.valor`` those
-of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels. ``valor-gpu doctor`` says which
-kernels serve here.
+``valor_gpu.detection``, ``valor_gpu.classification``, ``valor_gpu.segmentation`` and ``valor_gpu.text`` have the
+metrics of their tasks, ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
+``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
+``valor-gpu doctor`` says which kernels serve here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, inputs, judge, ops, text, valor
+    from valor_gpu import classification, coco, detection, inputs, judge, ops, segmentation, text, valor
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
@@ -40,10 +40,12 @@ __all__ = [
     "inputs",
     "judge",
     "ops",
+    "segmentation",
     "text",
     "valor",
 ]
 
+_PACKAGES = ("classification", "coco", "detection", "inputs", "judge", "ops", "segmentation", "text", "valor")
 _HOMES = {
     **dict.fromkeys(
         ("InputError", "InputTypeError", "MissingExtraError", "NativeError", "SyncError", "ValorError"),
@@ -53,10 +55,7 @@ _HOMES = {
     "Metric": "valor_gpu.metric",
     "Ragged": "valor_gpu.ragged",
     "State": "valor_gpu.state",
-    **{
-        package: f"valor_gpu.{package}"
-        for package in ("classification", "coco", "detection", "inputs", "judge", "ops", "text", "valor")
-    },
+    **{package: f"valor_gpu.{package}" for package in _PACKAGES},
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

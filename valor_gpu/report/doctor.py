@@ -23,6 +23,7 @@ EXTRAS = {
     "llm": ("openai",),
     "local": ("transformers",),
     "pandas": ("pandas",),
+    "images": ("pillow",),
 }
 """Extra to the packages that it installs."""
 
