@@ -235,6 +235,23 @@ def test_the_first_label_out_of_range_is_named(side: str, place: tuple[int, ...]
             _pixel_counts_cpu.count_pixels(maps["preds"].numpy(), maps["target"].numpy(), 5, per_image=per_image)
 
 
+def test_messages_call_numpy_arrays_by_their_names() -> None:
+    labels, names = np.array([[0, 1], [4, 1]]), ("found/a.png", "true/a.png")
+    for predicted in (labels, np.zeros((2, 2), np.int64)):
+        wrong = names[int(predicted is not labels)]
+        with pytest.raises(InputError, match=rf"^{wrong}\[1, 0\] must be a class index from 0 to 2 but is 4$"):
+            _pixel_counts_cpu.count_pixels(predicted, labels if predicted is not labels else labels % 3, 3, names=names)
+    logits = np.zeros((1, 3, 2, 2), np.float32)
+    with pytest.raises(InputError, match=r"^true/a.png\[0, 1, 0\] must be a class index from 0 to 2 but is 4$"):
+        _pixel_counts_cpu.count_logits(logits, labels[None], names=names, threads=1)
+    with pytest.raises(InputError, match=r"^true/a.png must have shape \[1, 2, 2\] but got \[2, 2\]$"):
+        _pixel_counts_cpu.count_logits(logits, labels, names=names)
+    with pytest.raises(InputError, match=r"^found/a.png must be float16 .* got int64 \[2, 2\]$"):
+        _pixel_counts_cpu.count_logits(labels, labels, names=names)
+    with pytest.raises(InputError, match=r"^found/a.png must have an integer dtype but got float32$"):
+        _pixel_counts_cpu.count_pixels(logits[0], labels, 3, names=names)
+
+
 def test_ignored_pixels_have_no_errors() -> None:
     target = torch.tensor([[0, -1, 1]])
     assert int(count_pixels(torch.tensor([[0, 99, 1]]), target, 2, ignore_index=-1).error) == NO_ERROR

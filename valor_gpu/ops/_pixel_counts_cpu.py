@@ -142,6 +142,8 @@ def count_pixels(
     ignore_index: int | None = None,
     per_image: bool = False,
     pairs: bool = False,
+    names: tuple[str, str] = ("preds", "target"),
+    threads: int | None = None,
 ) -> NDArray[np.int64]:
     """Counts what :func:`valor_gpu.ops.pixel_counts.count_pixels` counts, of numpy arrays.
 
@@ -152,6 +154,8 @@ def count_pixels(
         ignore_index: pixels with this target are left out, whatever their prediction.
         per_image: counts for each index of the first dimension.
         pairs: the confusion matrix, rows are true classes, in place of the counts by class.
+        names: what messages call both, such as their files.
+        threads: how many count, by default one for each CPU.
 
     Returns:
         int64 ``[3, C]``: true positives, predicted and true pixels; with ``pairs`` ``[C, C]``; with ``per_image``
@@ -165,9 +169,10 @@ def count_pixels(
         >>> count_pixels(np.ones_like(labels), labels, 2, ignore_index=255).tolist()
         [[0, 2], [0, 3], [1, 2]]
     """
-    check_arrays(preds, target)
+    check_arrays(preds, target, names)
     preds, target = _whole(preds), _whole(target)
-    return _count(preds, target, _labels_map(preds), num_classes, ignore_index, per_image, pairs)
+    known = Names(num_classes, scores=names[0], target=names[1])
+    return _count(preds, target, _labels_map(preds), known, ignore_index, per_image, pairs, threads)
 
 
 def count_logits(
@@ -177,6 +182,8 @@ def count_logits(
     ignore_index: int | None = None,
     per_image: bool = False,
     pairs: bool = False,
+    names: tuple[str, str] = ("logits", "target"),
+    threads: int | None = None,
 ) -> NDArray[np.int64]:
     """Counts what :func:`valor_gpu.ops.pixel_counts.count_logits` counts, of numpy arrays.
 
@@ -186,6 +193,8 @@ def count_logits(
         ignore_index: see :func:`count_pixels`.
         per_image: see :func:`count_pixels`.
         pairs: see :func:`count_pixels`.
+        names: see :func:`count_pixels`.
+        threads: see :func:`count_pixels`.
 
     Returns:
         As :func:`count_pixels`.
@@ -200,19 +209,20 @@ def count_logits(
     """
     if logits.ndim < 2 or logits.dtype not in NUMPY_FLOAT_TYPES or logits.shape[1] == 0:
         types = " or ".join(map(str, NUMPY_FLOAT_TYPES))
-        raise InputError(f"logits must be {types} [B, C, ...] but got {logits.dtype} {list(logits.shape)}")
+        raise InputError(f"{names[0]} must be {types} [B, C, ...] but got {logits.dtype} {list(logits.shape)}")
     shape = (logits.shape[0], *logits.shape[2:])
     if logits.strides[1] == 0:  # it stands for labels
         logits = np.ascontiguousarray(logits)
-    _check_labels("target", target, shape)
+    _check_labels(names[1], target, shape)
     logits, target = _whole(logits), _whole(target)
-    return _count(logits, target, _logits_map(logits), logits.shape[1], ignore_index, per_image, pairs)
+    known = Names(logits.shape[1], scores=names[0], target=names[1])
+    return _count(logits, target, _logits_map(logits), known, ignore_index, per_image, pairs, threads)
 
 
-def check_arrays(preds: NDArray[Any], target: NDArray[Any]) -> None:
+def check_arrays(preds: NDArray[Any], target: NDArray[Any], names: tuple[str, str] = ("preds", "target")) -> None:
     """Raises unless both are integers of one shape."""
-    _check_labels("preds", preds, preds.shape)
-    _check_labels("target", target, preds.shape)
+    _check_labels(names[0], preds, preds.shape)
+    _check_labels(names[1], target, preds.shape)
 
 
 def _check_labels(name: str, labels: NDArray[Any], shape: Sequence[int]) -> None:
@@ -239,10 +249,10 @@ def _logits_map(logits: NDArray[Any]) -> Map:
 
 
 def _count(
-    preds: NDArray[Any], target: NDArray[Any], source: Map, classes: int, ignore_index: int | None,
-    per_image: bool, pairs: bool,
+    preds: NDArray[Any], target: NDArray[Any], source: Map, names: Names, ignore_index: int | None,
+    per_image: bool, pairs: bool, threads: int | None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    shape = target.shape
+    shape, classes = target.shape, names.classes
     check_choices(classes, ignore_index, shape, per_image)
     tables = np.zeros(table_shape(shape, classes, per_image, pairs), np.int64)
     error = np.array(NO_ERROR)
@@ -254,7 +264,7 @@ def _count(
         whole = _logits_map(preds) if source.channel_stride else _labels_map(preds)
         words = task_words(whole, _labels_map(target), shape, classes, ignore_index, per_image, pairs)
     native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")(
-        words, tables.ctypes.data, error.ctypes.data, native.threads()
+        words, tables.ctypes.data, error.ctypes.data, native.threads() if threads is None else threads
     )
-    raise_error(error, lambda code: describe_pixel(code, shape, Names(classes), (preds, target)))
+    raise_error(error, lambda code: describe_pixel(code, shape, names, (preds, target)))
     return tables
