@@ -117,21 +117,25 @@ struct KeypointRows {
     return load_float64(reinterpret_cast<const void*>(rows), at, static_cast<FloatType>(type));
   }
 
-  // Loads row `row`, which is in `image`; its error code.
+  // Loads row `row`, which is in `image`; its error code. Without `kHashed` there need be no `hashes`.
+  template <bool kHashed = true>
   VALOR_HD int64_t load(int64_t image, int64_t row) const {
     const int64_t position = row - first()[image], size = first()[image + 1] - first()[image];
     const bool valid = position < valid_rows(counts, image, size);
-    const int64_t begin = 3 * keypoints * row, step = target ? 1 : 2;
+    const int64_t begin = 3 * keypoints * row;
     uint64_t hash = 0x2545f4914f6cdd1dull;
-    double total = 0.0;
+    double odd[3] = {0.0, 0.0, 0.0};
     int64_t visible = 0;
-    for (int64_t i = 0; valid && i < 3 * keypoints; ++i) {
-      const double number = value(begin + i);
-      if (points != rows) reinterpret_cast<double*>(points)[begin + i] = number;
-      hash = fold(hash, bits_of(number));
-      if (target || i % 3 < step) total += number - number;  // inf - inf and nan - nan are nan
-      visible += i % 3 == 2 && number > 0.0;
+    for (int64_t k = 0; valid && k < keypoints; ++k) {
+      VALOR_UNROLLED for (int64_t i = 0; i < 3; ++i) {
+        const double number = value(begin + 3 * k + i);
+        if (points != rows) reinterpret_cast<double*>(points)[begin + 3 * k + i] = number;
+        if (kHashed) hash = fold(hash, bits_of(number));
+        odd[i] += number - number;  // inf - inf and nan - nan are nan
+        if (i == 2) visible += number > 0.0;
+      }
     }
+    const double total = odd[0] + odd[1] + (target ? odd[2] : 0.0);
     int64_t kind = total != 0.0 ? (target ? kGtKeypoints : kKeypoints) : kGoodRow;
     double area = 0.0;
     if (target && valid) area = load_target(row, visible, hash, kind);
@@ -141,7 +145,7 @@ struct KeypointRows {
     }
     if (flags && !valid) reinterpret_cast<uint8_t*>(flags)[row] = 0;
     reinterpret_cast<double*>(areas)[row] = area;
-    reinterpret_cast<uint64_t*>(hashes)[row] = valid ? mix(hash) : 0;
+    if (kHashed) reinterpret_cast<uint64_t*>(hashes)[row] = valid ? mix(hash) : 0;
     return kind == kGoodRow ? kNoError : box_error(image, position, kind);
   }
 

@@ -84,20 +84,10 @@ VALOR_API int32_t valor_dense_overlaps_cpu(const void* batch_words, const void* 
   });
 }
 
-// Sizes the rooms of a PairBatch over DenseOverlaps.
-VALOR_API int32_t valor_dense_rooms_cpu(const void* batch_words, int64_t threads) {
+// Lists the pairs of a PairBatch over DenseOverlaps, see csrc/cpu/pairs.h.
+VALOR_API int32_t valor_dense_pairs_cpu(const void* batch_words, int64_t* list, int64_t threads) {
   return valor::guarded([&] {
-    using namespace valor;
-    const PairBatch& batch = *static_cast<const PairBatch*>(batch_words);
-    size_rooms(batch, DenseSimilarity::of(batch), threads);
-  });
-}
-
-// Fills them.
-VALOR_API int32_t valor_dense_pairs_cpu(const void* batch_words, int64_t threads) {
-  return valor::guarded([&] {
-    using namespace valor;
-    const PairBatch& batch = *static_cast<const PairBatch*>(batch_words);
-    fill_rooms(batch, DenseSimilarity::of(batch), threads);
+    const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);
+    valor::find_pairs(batch, valor::DenseSimilarity::of(batch), threads, list);
   });
 }

@@ -10,23 +10,18 @@
 
 // Loads the rows of one side, see QuadRows in core/rotated.h. `error` keeps the smallest code it has met.
 VALOR_API int32_t valor_load_quads_cpu(const void* row_words, int64_t* error, int64_t threads) {
-  return valor::guarded(
-      [&] { valor::load_rows(*static_cast<const valor::QuadRows*>(row_words), 2048, error, threads); });
-}
-
-// Sizes the rooms of a PairBatch over QuadSides, see csrc/cpu/pairs.h.
-VALOR_API int32_t valor_rotated_rooms_cpu(const void* batch_words, int64_t threads) {
   return valor::guarded([&] {
-    const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);
-    valor::size_rooms(batch, valor::QuadSimilarity::of(batch), threads);
+    const valor::QuadRows& task = *static_cast<const valor::QuadRows*>(row_words);
+    const auto load = [&](int64_t image, int64_t row) { return task.load(image, row); };
+    valor::load_rows(task, load, 2048, error, threads);
   });
 }
 
-// Fills the rooms.
-VALOR_API int32_t valor_rotated_pairs_cpu(const void* batch_words, int64_t threads) {
+// Lists the pairs of a PairBatch over QuadSides, see csrc/cpu/pairs.h.
+VALOR_API int32_t valor_rotated_pairs_cpu(const void* batch_words, int64_t* list, int64_t threads) {
   return valor::guarded([&] {
     const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);
-    valor::fill_rooms(batch, valor::QuadSimilarity::of(batch), threads);
+    valor::find_pairs(batch, valor::QuadSimilarity::of(batch), threads, list);
   });
 }
 

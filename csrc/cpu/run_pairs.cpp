@@ -196,18 +196,10 @@ VALOR_API int32_t valor_load_runs_cpu(const void* row_words, int64_t* error, int
   });
 }
 
-// Sizes the rooms of a PairBatch over MaskSides, see csrc/cpu/pairs.h.
-VALOR_API int32_t valor_run_rooms_cpu(const void* batch_words, int64_t threads) {
+// Lists the pairs of a PairBatch over MaskSides, see csrc/cpu/pairs.h.
+VALOR_API int32_t valor_run_pairs_cpu(const void* batch_words, int64_t* list, int64_t threads) {
   return valor::guarded([&] {
     const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);
-    valor::size_rooms(batch, valor::RunSimilarity::of(batch), threads);
-  });
-}
-
-// Fills the rooms.
-VALOR_API int32_t valor_run_pairs_cpu(const void* batch_words, int64_t threads) {
-  return valor::guarded([&] {
-    const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);
-    valor::fill_rooms(batch, valor::RunSimilarity::of(batch), threads);
+    valor::find_pairs(batch, valor::RunSimilarity::of(batch), threads, list);
   });
 }

@@ -1,6 +1,7 @@
 """Values of COCO records that are read when somebody asks: keypoints and image sizes, from files and from objects."""
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import coco
 from valor_gpu.inputs._coco_scan import JsonFile
-from valor_gpu.inputs._coco_values import read_keypoints
+from valor_gpu.inputs._coco_values import KeptNumbers, keep_keypoints, read_keypoints
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -80,6 +81,24 @@ def test_keypoints_that_are_none(tmp_path, name):
         assert read_keypoints(values, np.array([0]), "people", 1).tolist() == [[[1, 2, 3]]]  # nobody asks for others
         with pytest.raises(InputError, match=r"people\[1\].keypoints must be 3 finite numbers, .* but got " + shown):
             read_keypoints(values, np.array([0, 1, 2]), "people", 1)
+
+
+def test_keypoints_that_were_read_for_boxes_are_kept(tmp_path):
+    people = [[1, 2, 1, 5, 4, 0], [7, 8.5, 0], [0, 0, 2, -3, 9, 1, 4, 4, 4]]
+    for read in both(
+        tmp_path, {"annotations": [{"id": n, "image_id": 1, "keypoints": k} for n, k in enumerate(people)]}
+    ):
+        values, boxes = keep_keypoints(read.annotations.values, 3, "rows")
+        assert boxes.tolist() == [[1, 2, 4, 2], [7, 8.5, 0, 0], [-3, 0, 7, 9]]
+        assert isinstance(values, KeptNumbers)
+        (tmp_path / "set.json").write_text("[]")  # nobody looks at it again
+        for rows in ([0, 1, 2], [2, 1], [], [1, 1, 0]):
+            for given in (values, values.take(np.array([0, 1, 2, 0])), values.take(np.array([1, 1, 1], bool))):
+                numbers, offsets, good = given.numbers("keypoints", np.array(rows, np.int64))
+                parts = [numbers[i:j].tolist() for i, j in itertools.pairwise(offsets)]
+                assert (parts, good) == ([people[row] for row in rows], len(rows))
+    assert values.value("keypoints", 1) == people[1]
+    assert np.isnan(values.column("num_keypoints")).all()
 
 
 def test_a_file_that_has_changed(tmp_path):

@@ -66,6 +66,21 @@ def test_pairs_are_the_reference(op: Op, name: str) -> None:
     check(op, _PAIRS[name])
 
 
+@pytest.mark.parametrize("spread", [0.3, 3.0, 40.0])
+def test_a_pair_that_just_reaches_the_threshold_is_found(spread: float) -> None:
+    rng = np.random.default_rng(int(spread * 10))
+    gts = np.concatenate([rng.random((30, 17, 2)) * 100, rng.integers(0, 3, (30, 17, 1))], 2)
+    points = gts[::-1] + rng.normal(0, spread, gts.shape)
+    areas, labels = rng.random(30) * 4000, [np.zeros(30, int)]
+    given = points, gts[::-1].copy(), None, areas, COCO_SIGMAS
+    expected = _keypoints_cpu.keypoint_similarity(*given)
+    batch = MatchBatch(np.array([[30], [30]]), [], [np.ones(30)], labels, gt_labels=labels)
+    for lowest in np.sort(expected, axis=None)[::37]:
+        pairs = _keypoints_cpu.keypoint_pairs(batch, *given, float(lowest), hashed=False).pairs
+        assert pairs is not None
+        assert sorted(pairs.similarities) == sorted(expected[expected >= lowest])
+
+
 @pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = kernel("simulated", "keypoint_pairs", keypoints._pairs_on_cuda)

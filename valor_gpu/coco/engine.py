@@ -107,7 +107,7 @@ class NumpyEngine:
         """See :class:`Engine`."""
         from valor_gpu.ops._keypoints_cpu import keypoint_pairs
 
-        return keypoint_pairs(batch, *keypoints, lowest)
+        return keypoint_pairs(batch, *keypoints, lowest, hashed=False)
 
     @staticmethod
     def rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT
-from valor_gpu.inputs._coco_values import ImageSizes, keypoint_boxes
+from valor_gpu.inputs._coco_values import ImageSizes, keep_keypoints
 from valor_gpu.inputs.coco import MADE, Annotations, detections, load_json, read_result_rows, result_rows
 from valor_gpu.inputs.files import InputFile, source_name
 
@@ -110,7 +110,8 @@ def annotations_of_results(kind: str, rows: Annotations, images: ImageSizes | No
         area = measures.areas.astype(np.float64)
         boxes = np.where(rows.has("bbox")[:, None], rows.bbox, measures.boxes)
     else:
-        boxes = keypoint_boxes(rows.values, every, rows.where)
+        values, boxes = keep_keypoints(rows.values, len(rows), rows.where)
+        rows = replace(rows, values=values)
         area = boxes[:, 2] * boxes[:, 3]
     around = not rows.has("bbox").all()
     return detections(replace(rows, bbox=boxes, area=area, present=rows.present | BIT["bbox"], around=around))

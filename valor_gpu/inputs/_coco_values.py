@@ -100,8 +100,8 @@ class FileValues:
         offsets, good = np.zeros(len(rows) + 1, np.int64), np.array([len(rows)])
         with self.texts(name, rows) as (text, places):
             where = (text.ctypes.data, text.nbytes, places.ctypes.data, order.ctypes.data, len(rows))
-            rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu", "pqppqp")
-            rooms(*where, offsets.ctypes.data)
+            rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu", "pqppqpq")
+            rooms(*where, offsets.ctypes.data, native.threads())
             values = np.empty(int(offsets[-1]))
             read = native.function("valor_cpu", "valor_coco_numbers_cpu", "pqppqppqp")
             read(*where, offsets.ctypes.data, values.ctypes.data, native.threads(), good.ctypes.data)
@@ -162,6 +162,53 @@ class ObjectValues:
     def take(self, rows: NDArray[Any]) -> ObjectValues:
         """See :class:`Values`."""
         return ObjectValues([self.records[row] for row in np.arange(len(self.records))[rows].tolist()])
+
+
+@frozen
+class KeptNumbers:
+    """Values of which the lists of numbers of one field have been read.
+
+    Attributes:
+        values: where the others are.
+        name: the field.
+        kept: float64 ``[S]``, the numbers of all rows.
+        offsets: int64 ``[N + 1]``, where those of each row begin.
+    """
+
+    values: Values
+    name: str
+    kept: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """See :class:`Values`."""
+        return self.values.column(name)
+
+    def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """See :class:`Values`."""
+        if name != self.name:
+            return self.values.numbers(name, rows)
+        if len(rows) == len(self.offsets) - 1 and (rows == np.arange(len(rows))).all():
+            return self.kept, self.offsets, len(rows)
+        begins = self.offsets[:-1][rows]
+        lengths = self.offsets[1:][rows] - begins
+        offsets = np.append(0, lengths.cumsum())
+        places = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], lengths)
+        return self.kept[places], offsets, len(rows)
+
+    def texts(self, name: str, rows: Rows) -> AbstractContextManager[Texts]:
+        """See :class:`Values`."""
+        return self.values.texts(name, rows)
+
+    def value(self, name: str, row: int) -> Any:
+        """See :class:`Values`."""
+        return self.values.value(name, row)
+
+    def take(self, rows: NDArray[Any]) -> KeptNumbers:
+        """See :class:`Values`."""
+        chosen = np.arange(len(self.offsets) - 1)[rows]
+        kept, offsets, _ = self.numbers(self.name, chosen)
+        return KeptNumbers(self.values.take(rows), self.name, kept, offsets)
 
 
 def _json_of(value: Any) -> bytes:
@@ -226,30 +273,33 @@ def read_keypoints(values: Values | None, rows: Rows, where: str, count: int | N
                      f" of {max(wanted, 3) // 3} points, but got {got}")  # fmt: skip
 
 
-def keypoint_boxes(values: Values | None, rows: Rows, where: str) -> NDArray[np.float64]:
-    """float64 ``[n, 4]`` x, y, width, height of the box around all keypoints of each of ``rows``, seen or not.
+def keep_keypoints(values: Values | None, count: int, where: str) -> tuple[Values, NDArray[np.float64]]:
+    """Values whose keypoints are read, and float64 ``[N, 4]`` x, y, width, height of the box around those of each row.
 
-    Records may have different numbers of keypoints.
+    All keypoints of a row count, seen or not. Records may have different numbers of them.
+
+    Args:
+        values: of the records.
+        count: N, how many there are.
+        where: what stands before ``[row]`` in a message.
 
     Raises:
         InputError: keypoints that are not three finite numbers each, or are none; says where.
     """
-    numbers, offsets, good = (np.zeros(0), np.zeros(len(rows) + 1, np.int64), 0) if values is None else (
-        values.numbers("keypoints", rows)
-    )  # fmt: skip
-    lengths = np.diff(offsets)
-    bad = (lengths == 0) | (lengths % 3 != 0)
-    bad[good:] = True
-    unusable = np.flatnonzero(~np.isfinite(numbers[: offsets[good]]))
-    bad[np.searchsorted(offsets, unusable, side="right") - 1] = True
-    if bad.any():
-        row = int(rows[bad.argmax()])
-        got = shown(None if values is None else values.value("keypoints", row))
-        raise InputError(f"{where}[{row}].keypoints must be finite numbers, x, y and visibility of each point, but got"
-                         f" {got}")  # fmt: skip
-    starts = offsets[:-1] // 3
-    sides = [(np.minimum.reduceat(n, starts), np.maximum.reduceat(n, starts)) for n in (numbers[0::3], numbers[1::3])]
-    return np.stack((sides[0][0], sides[1][0], sides[0][1] - sides[0][0], sides[1][1] - sides[1][0]), 1)
+    boxes, bad = np.empty((count, 4)), np.zeros(1, np.int64)
+    if values is None:
+        raise _no_points(where, 0, None)
+    numbers, offsets, good = values.numbers("keypoints", np.arange(count))
+    read = native.function("valor_cpu", "valor_point_boxes_cpu", "ppqpqp")
+    read(numbers.ctypes.data, offsets.ctypes.data, good, boxes.ctypes.data, native.threads(), bad.ctypes.data)
+    if bad[0] < count:
+        raise _no_points(where, int(bad[0]), values.value("keypoints", int(bad[0])))
+    return KeptNumbers(values, "keypoints", numbers, offsets), boxes
+
+
+def _no_points(where: str, row: int, given: Any) -> InputError:
+    return InputError(f"{where}[{row}].keypoints must be finite numbers, x, y and visibility of each point, but got"
+                      f" {shown(given)}")  # fmt: skip
 
 
 @frozen

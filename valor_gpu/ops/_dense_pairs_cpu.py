@@ -219,9 +219,8 @@ def run(
     threads = min(access.threads(), 1 + plans[0].bytes // _BYTES_PER_HELPER)
     layers = [_load(given, p, firsts, rows, agnostic, access, threads) for p in plans]
     search = Search(given, overlap_words(layers, firsts.ctypes.data, images, access), lowest, agnostic)
-    size_rooms = native.function("valor_cpu", "valor_dense_rooms_cpu", "pq")
-    fill_rooms = native.function("valor_cpu", "valor_dense_pairs_cpu", "pq")
-    return result(layers, find(search, firsts, access, size_rooms, fill_rooms, threads), NO_ERROR)
+    list_pairs = native.function("valor_cpu", "valor_dense_pairs_cpu", "ppq")
+    return result(layers, find(search, firsts, access, list_pairs, threads), NO_ERROR)
 
 
 def _load(

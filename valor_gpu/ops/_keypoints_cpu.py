@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def check_sigmas(sigmas: Sequence[float], name: str = "sigmas") -> tuple[float, 
 
 def keypoint_pairs(
     batch: MatchBatch, keypoints: Any, gt_keypoints: Any, gt_boxes: Any, gt_areas: Any, sigmas: Sequence[float],
-    lowest: float, agnostic: bool = False,
+    lowest: float, agnostic: bool = False, hashed: bool = True,
 ) -> MatchBatch:  # fmt: skip
     """Returns a batch of stored pairs by object keypoint similarity.
 
@@ -112,6 +113,7 @@ def keypoint_pairs(
         sigmas: K numbers, K at most 240.
         lowest: the lowest threshold.
         agnostic: pair detections with ground truths of every class.
+        hashed: whether the batch gets hashes, which name images without ids.
 
     Raises:
         InputError: for other shapes or dtypes, or the first row with coordinates or an area that are not usable.
@@ -124,9 +126,10 @@ def keypoint_pairs(
         [1.0]
     """
     given = Keypoints(keypoints, gt_keypoints, gt_boxes, gt_areas, check_sigmas(sigmas))
-    found = run(batch, given, lowest, agnostic, False, NUMPY).found
+    found = run(batch, given, lowest, agnostic, False, NUMPY, hashed).found
     raise_error(found.error, describe_box)
-    return stored(batch, found)
+    made = stored(batch, found)
+    return made if hashed else replace(made, hashes=[], gt_hashes=[])
 
 
 def keypoint_similarity(
@@ -174,8 +177,9 @@ def check_shapes(given: Keypoints, rows: Sequence[int], access: Access) -> Keypo
 
 
 def prepare_side(
-    given: Keypoints, target: bool, columns: Columns, firsts: tuple[int, int], user: bool, flags: Any, access: Access
-) -> tuple[Side, bytes]:
+    given: Keypoints, target: bool, columns: Columns, firsts: tuple[int, int], user: bool, flags: Any, access: Access,
+    hashed: bool = True,
+) -> tuple[Side, bytes]:  # fmt: skip
     """Room for the rows of one side, and the words by which C++ loads them.
 
     Args:
@@ -186,15 +190,16 @@ def prepare_side(
         user: whether flags are a user's, and become ``flags``.
         flags: uint8 ``[G]``.
         access: how arrays are read.
+        hashed: whether hashes are made.
     """
     rows, number = (given.gt_points, given.points)[not target], len(given.sigmas)
     count, address = rows.shape[0], access.address
     wide = access.codes[rows.dtype] == 3
     points = rows if wide else access.empty((count, number, 3), "float64")
-    side = Side(points, access.empty((count,), "float64"), access.empty((count,), "int64"))
+    side = Side(points, access.empty((count,), "float64"), access.empty((count if hashed else 0,), "int64"))
     head = (
         address(rows), firsts[0], columns.addresses["gt_counts" if target else "counts"], firsts[1],
-        access.codes[rows.dtype], number, *map(address, side),
+        access.codes[rows.dtype], number, address(points), address(side.areas), address(side.hashes) if hashed else 0,
     )  # fmt: skip
     if not target:
         return side, bytes(RowWords(*head))
@@ -214,7 +219,7 @@ def similarity_words(given: Keypoints, sides: Sequence[Side], access: Access) ->
 
 
 def run(
-    batch: MatchBatch, given: Keypoints, lowest: float, agnostic: bool, user: bool, access: Access
+    batch: MatchBatch, given: Keypoints, lowest: float, agnostic: bool, user: bool, access: Access, hashed: bool = True
 ) -> FoundKeypoints:
     """Finds the pairs, and leaves the error code in the result, an int.
 
@@ -225,6 +230,7 @@ def run(
         agnostic: pair detections with ground truths of every class.
         user: flags are crowd flags of 0 or 1, areas are positive, and ground truths without visible keypoints ignored.
         access: how arrays are read.
+        hashed: whether hashes are made.
     """
     firsts, images = first_rows(batch.lengths), int(batch.lengths.shape[1])
     rows = [int(n) for n in firsts[:2, -1]]
@@ -234,13 +240,12 @@ def run(
     sides = []
     for target in (False, True):
         table = (firsts[int(target)].ctypes.data, images)
-        side, task = prepare_side(given, target, whole, table, user, flags, access)
+        side, task = prepare_side(given, target, whole, table, user, flags, access, hashed)
         native.function("valor_cpu", "valor_load_keypoints_cpu", "ppq")(task, error.ctypes.data, threads)
         sides.append(side)
-    size_rooms = native.function("valor_cpu", "valor_keypoint_rooms_cpu", "pq")
-    fill_rooms = native.function("valor_cpu", "valor_keypoint_pairs_cpu", "pq")
+    list_pairs = native.function("valor_cpu", "valor_keypoint_pairs_cpu", "ppq")
     search = Search(whole, similarity_words(given, sides, access), lowest, agnostic)
-    pairs = find(search, firsts, access, size_rooms, fill_rooms, threads)
+    pairs = find(search, firsts, access, list_pairs, threads)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
     found = Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
     return FoundKeypoints(found, flags)

@@ -1,6 +1,6 @@
 """Pairs of a batch by any similarity, over addresses and sizes, for numpy arrays and tensors alike. No torch.
 
-A geometry adds a struct of its own, two C functions over ``csrc/cpu/pairs.h``, and areas and hashes of its rows.
+A geometry adds a struct of its own, a C function over ``csrc/cpu/pairs.h``, and areas and hashes of its rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._assign_cpu import Access, check_dtype
 from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Pairs
@@ -173,25 +174,28 @@ def threads_for(rows: int, access: Access) -> int:
 
 
 def find(
-    search: Search, firsts: NDArray[np.int64], access: Access, size_rooms: Callable[..., Any],
-    fill_rooms: Callable[..., Any], threads: int,
-) -> Pairs:  # fmt: skip
+    search: Search, firsts: NDArray[np.int64], access: Access, list_pairs: Callable[..., Any], threads: int
+) -> Pairs:
     """Finds the pairs of a batch on the CPU.
 
     Args:
         search: what is searched.
         firsts: of :func:`first_rows`.
         access: how arrays are read.
-        size_rooms: C function of the geometry, over ``valor::size_rooms`` of csrc/cpu/pairs.h.
-        fill_rooms: likewise over ``valor::fill_rooms``.
+        list_pairs: C function of the geometry, over ``valor::find_pairs`` of csrc/cpu/pairs.h.
         threads: how many may work.
     """
     rows = int(firsts[0, -1])
     offsets, counts = access.empty((rows + 1,), "int64"), access.empty((rows,), "int32")
     task = search.words(firsts.ctypes.data, firsts.shape[1] - 1, access, offsets, counts)
-    size_rooms(ctypes.addressof(task), threads)
-    size = int(offsets[-1])
-    ground_truths, similarities = access.empty((size,), "int32"), access.empty((size,), "float64")
-    task.ground_truths, task.similarities = access.address(ground_truths), access.address(similarities)
-    fill_rooms(ctypes.addressof(task), threads)
+    made = ctypes.c_int64()
+    list_pairs(ctypes.addressof(task), ctypes.addressof(made), threads)
+    collect = native.function("valor_cpu", "valor_collect_pairs_cpu", "qpp")
+    try:
+        size = int(offsets[-1])
+        ground_truths, similarities = access.empty((size,), "int32"), access.empty((size,), "float64")
+    except BaseException:
+        collect(made.value, None, None)
+        raise
+    collect(made.value, access.address(ground_truths), access.address(similarities))
     return Pairs(offsets, counts, ground_truths, similarities)

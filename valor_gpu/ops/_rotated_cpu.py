@@ -138,9 +138,8 @@ def run(batch: MatchBatch, lowest: float, agnostic: bool, access: Access) -> Fou
         )
         native.function("valor_cpu", "valor_load_quads_cpu", "ppq")(task, error.ctypes.data, threads)
         sides.append(made)
-    size_rooms = native.function("valor_cpu", "valor_rotated_rooms_cpu", "pq")
-    fill_rooms = native.function("valor_cpu", "valor_rotated_pairs_cpu", "pq")
+    list_pairs = native.function("valor_cpu", "valor_rotated_pairs_cpu", "ppq")
     search = Search(given, quad_words(sides, access), lowest, agnostic)
-    pairs = find(search, firsts, access, size_rooms, fill_rooms, threads)
+    pairs = find(search, firsts, access, list_pairs, threads)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
     return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])

@@ -152,10 +152,9 @@ def run(
         checked, rows, given, tables, firsts.shape[1] - 1, access,
         lambda task, masks: load_runs(task, error.ctypes.data, threads), hashed,
     )  # fmt: skip
-    size_rooms = native.function("valor_cpu", "valor_run_rooms_cpu", "pq")
-    fill_rooms = native.function("valor_cpu", "valor_run_pairs_cpu", "pq")
+    list_pairs = native.function("valor_cpu", "valor_run_pairs_cpu", "ppq")
     search = Search(given, geometry(loaded, lowest), lowest, agnostic)
-    pairs = find(search, firsts, access, size_rooms, fill_rooms, threads)
+    pairs = find(search, firsts, access, list_pairs, threads)
     (areas, hashes), (gt_areas, gt_hashes) = made
     return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
 
