@@ -19,6 +19,7 @@ from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_masks as dense
+from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
@@ -337,6 +338,7 @@ ROWS = {
             *("count_logits", _named(pixels.logit_examples), pixels.logit_load),
             others=(("CUDA", pixel_counts._count_logits_cuda),),
         ),
+        Row("count_panoptic", _named(panoptic.panoptic_examples), panoptic.panoptic_load),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("auroc_and_ap", _named(ranked.examples), ranked.load),
         Row("keypoint_similarity", _named(keypoints.similarity_examples), keypoints.similarity_load),

@@ -68,11 +68,13 @@ struct PixelPlace {
   int64_t image, row, column;
 
   PixelPlace() = default;
-  VALOR_HD PixelPlace(const PixelTask& task, int64_t pixel) {
+  template <class Task>
+  VALOR_HD PixelPlace(const Task& task, int64_t pixel) {
     const int64_t line = pixel / task.columns;
     column = pixel % task.columns, image = line / task.rows, row = line % task.rows;
   }
-  VALOR_HD void advance(const PixelTask& task, int64_t by) {  // to the end of the line at most
+  template <class Task>
+  VALOR_HD void advance(const Task& task, int64_t by) {  // to the end of the line at most
     column += by;
     if (column < task.columns) return;
     column = 0;
