@@ -19,6 +19,7 @@ from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_masks as dense
+from testing import examples_one_hot as one_hot
 from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
 from testing import examples_polygons as polygons
@@ -339,6 +340,7 @@ ROWS = {
             others=(("CUDA", pixel_counts._count_logits_cuda),),
         ),
         Row("count_panoptic", _named(panoptic.panoptic_examples), panoptic.panoptic_load),
+        Row("count_one_hot", _named(one_hot.one_hot_examples), one_hot.one_hot_load),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),
         Row("auroc_and_ap", _named(ranked.examples), ranked.load),
         Row("keypoint_similarity", _named(keypoints.similarity_examples), keypoints.similarity_load),

@@ -1,6 +1,7 @@
 // Label maps and logits on CUDA: a thread takes neighbouring pixels, collapses runs of one pair of classes
 // and adds each run once, in shared memory where the table fits.
 #include "../core/pixel_counts.h"
+#include "divisor.h"
 #include "launch.h"
 
 #if defined(VALOR_SIM)
@@ -22,21 +23,6 @@ enum Room : int32_t {
   kClassRoom,   // shared, 32 bits: right pixels, then wrong ones by prediction and by truth
   kPairRoom,    // shared, 16 bits
   kDeviceRoom,  // the output itself
-};
-
-// Division by a number that the host knows: a 64-bit one would be a call, for which registers are spilled.
-struct Divisor {
-  int64_t by;
-  double inverse;
-
-  explicit Divisor(int64_t by) : by(by), inverse(1.0 / static_cast<double>(by)) {}
-  __device__ int64_t divide(int64_t value, int64_t* rest) const {  // of a value below 2^52
-    int64_t quotient = static_cast<int64_t>(static_cast<double>(value) * inverse);
-    *rest = value - quotient * by;
-    if (*rest < 0) --quotient, *rest += by;
-    if (*rest >= by) ++quotient, *rest -= by;
-    return quotient;
-  }
 };
 
 struct CountTask {
