@@ -34,7 +34,8 @@ from tests.contract_boxes import (
     turned,
     turned_batch,
 )
-from valor_gpu import classification, text
+from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
+from valor_gpu import classification, segmentation, text
 from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -292,6 +293,18 @@ METRICS = [
             bad=lambda: drawn(bad_boxes()),
         )
         for name, (choices, other) in SHAPE_CHOICES.items()
+    ),
+    *(
+        Case(
+            name=name,
+            make=partial(getattr(segmentation, name), **PANOPTIC),
+            other=partial(getattr(segmentation, name), **other),
+            batch=panoptic_batch,
+            empty=partial(panoptic_batch, 0, 0),
+            single=partial(panoptic_batch, 7, 1),
+            bad=unknown_batch,
+        )
+        for name, other in OTHER.items()
     ),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),

@@ -18,7 +18,7 @@ from tests.contract_checks import CHECKS, check_single_sample
 from tests.contract_ranks import RANK_CHECKS
 from tests.ddp import run_ranks
 from tools.make_docs import metrics_of
-from valor_gpu import classification, detection, text
+from valor_gpu import classification, detection, segmentation, text
 
 Failures = dict[tuple[str, str], str]
 
@@ -38,7 +38,7 @@ def rule(check: Callable[..., None]) -> str:
 
 
 def test_every_public_metric_has_a_case() -> None:
-    public = {kind for package in (classification, detection, text) for kind in metrics_of(package)}
+    public = {kind for package in (classification, detection, segmentation, text) for kind in metrics_of(package)}
     missing = public - {type(case.make()) for case in METRICS}
     assert not missing, f"append to METRICS of tests/contract.py: {sorted(kind.__name__ for kind in missing)}"
 

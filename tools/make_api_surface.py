@@ -15,7 +15,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
-PARTS = ("classification", "coco", "detection", "inputs", "judge", "ops", "text", "text.judged", "valor")
+PARTS = (
+    "classification",
+    "coco",
+    "detection",
+    "inputs",
+    "judge",
+    "ops",
+    "segmentation",
+    "text",
+    "text.judged",
+    "valor",
+)
 PACKAGES = ("valor_gpu", *(f"valor_gpu.{part}" for part in PARTS))
 
 

@@ -180,9 +180,10 @@ def metrics_of(package: Any) -> list[type]:
 def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
-    from valor_gpu import classification, coco, detection, inputs, text
+    from valor_gpu import classification, coco, detection, inputs, segmentation, text
 
     listed = {"Object detection": [(kind, detection.__name__) for kind in metrics_of(detection)]}
+    listed["Segmentation"] = [(kind, segmentation.__name__) for kind in metrics_of(segmentation)]
     for heading, modules in CLASSIFICATION.items():
         homes = [f"{classification.__name__}.{module}" for module in modules]
         kinds = [kind for kind in metrics_of(classification) if kind.__module__ in homes]

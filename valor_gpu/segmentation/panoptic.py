@@ -1,0 +1,268 @@
+"""Panoptic quality, and the modified one of Porzi et al."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.metric import Metric
+from valor_gpu.ops._panoptic_cpu import (
+    FALSE_NEGATIVES,
+    FALSE_POSITIVES,
+    IOU_SUM,
+    PREDICTED,
+    ROWS,
+    TRUE,
+    TRUE_POSITIVES,
+    check_categories,
+)
+from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.ops.panoptic import count_panoptic, panoptic_error
+from valor_gpu.reduce.panoptic import (
+    Scores,
+    category_scores,
+    iou_sums,
+    mean_scores,
+    panoptic_reasons,
+    panoptic_values,
+    segment_counts,
+)
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+
+
+@dataclass(frozen=True)
+class SegmentCounts(State):
+    """Counts of matched and unmatched segments; integers alone, so that any split and order gives the same bits.
+
+    Attributes:
+        counts: int64 ``[8, C]``, of :func:`valor_gpu.ops.panoptic.count_panoptic`.
+        images: int64 ``[]``.
+    """
+
+    counts: Tensor = summed()
+    images: Tensor = summed()
+
+    def check(self, rule: int) -> None:
+        """Raises :class:`InputError` unless the counts are such as ``update`` leaves.
+
+        Args:
+            rule: the first column without a threshold.
+        """
+        check_sums("counts", self.counts)
+        check_sums("images", self.images)
+        matches = self.counts[TRUE_POSITIVES]
+        words = self.counts[IOU_SUM:] <= matches * 2.0**32
+        check_elements("counts", self.counts[IOU_SUM:], words, "be words of 32 bits for each match")
+        true = matches + self.counts[FALSE_NEGATIVES] <= self.counts[TRUE]
+        found = matches * (torch.arange(len(matches), device=matches.device) < rule) + self.counts[FALSE_POSITIVES]
+        sums = torch.from_numpy(iou_sums(self.counts.cpu().numpy())).to(matches.device)
+        within = true & (found <= self.counts[PREDICTED]) & (sums <= matches * (1 + ROUNDING))
+        check_elements("counts", self.counts.T, within, "have no more matches than segments")
+
+
+class _PanopticMetric(Metric[SegmentCounts]):
+    """Base of both: one update, with or without a threshold for stuff."""
+
+    is_differentiable = False
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self,
+        things: Collection[int],
+        stuffs: Collection[int],
+        allow_unknown_preds_category: bool,
+        modified: bool,
+        **kwargs: Any,
+    ) -> None:
+        self.things, self.stuffs = _categories("things", things), _categories("stuffs", stuffs)
+        if both := self.things & self.stuffs:
+            raise InputError(f"things and stuffs must have no category in common but both have {sorted(both)}")
+        if not self.things | self.stuffs:
+            raise InputError("things or stuffs must have a category but both are empty")
+        self.categories = (*sorted(self.things), *sorted(self.stuffs))
+        check_categories(self.categories, len(self.things))
+        check_type("allow_unknown_preds_category", allow_unknown_preds_category, bool)
+        self.allow_unknown_preds_category = allow_unknown_preds_category
+        self.modified = modified
+        classes = len(self.categories)
+        self._state_rule = len(self.things) if modified else classes
+        empty = SegmentCounts(torch.zeros((ROWS, classes), dtype=torch.int64), torch.tensor(0))
+        config = {
+            "things": sorted(self.things),
+            "stuffs": sorted(self.stuffs),
+            "allow_unknown_preds_category": allow_unknown_preds_category,
+        }
+        super().__init__(empty, config, **kwargs)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Counts a batch. Segments match within one image only.
+
+        Args:
+            preds: any integer dtype ``[B, ..., 2]``: category and instance of every pixel. Instances of stuff do not
+                matter.
+            target: likewise, in the shape of ``preds``; pixels of a category that is not listed are void.
+
+        Raises:
+            InputError: naming the argument. An unknown category in ``preds``, unless it is allowed, by its place; on
+                CUDA it is raised by ``compute`` instead, since ``update`` does not synchronise with the device.
+        """
+        check_type("preds", preds, Tensor)
+        check_type("target", target, Tensor)
+        tables, code = count_panoptic(
+            preds, target, self.categories, len(self.things), modified=self.modified,
+            allow_unknown=self.allow_unknown_preds_category,
+        )  # fmt: skip
+        error = raise_or_defer(code, panoptic_error(preds.shape, self.categories, preds))
+        images = torch.full((), len(preds), dtype=torch.int64, device=preds.device)
+        self._add(SegmentCounts(tables.sum(0), images), error)
+
+    def result(self) -> Result:
+        """Returns PQ, SQ and RQ over all categories, over things and over stuff, of every category, and counts.
+
+        Names of categories are their ids. A category without a segment that counts is NaN, with a reason, and left out
+        of means; so is the SQ of a category without a match, which means take as 0.
+        """
+        with self.synced_state() as state:
+            table, images = state.counts.cpu().numpy(), int(state.images)
+        things = np.arange(len(self.categories)) < len(self.things)
+        values = panoptic_values(table, things, [str(category) for category in self.categories])
+        signature = Signature({"metric": type(self).__name__, **self._identity.config})
+        counts = {"images": images, **segment_counts(table, self._state_rule)}
+        return Result(values, signature, counts, panoptic_reasons(values))
+
+    def _describe_error(self, code: int) -> str:
+        described = panoptic_error((1,), self.categories)(code)
+        return f"{described} (the image is counted within its batch)"
+
+    def _scores(self) -> Scores:
+        return category_scores(self.state().counts.cpu().numpy())
+
+    def _tensor(self, *parts: Any) -> Tensor:
+        return torch.from_numpy(np.stack(parts, -1)).to(self.error.device)
+
+
+class PanopticQuality(_PanopticMetric):
+    """Computes panoptic quality: how well segments of things and stuff are found and outlined.
+
+    PQ = sum of the IoUs of matches / (TP + FP / 2 + FN / 2), which is segmentation quality SQ (the mean IoU of the
+    matches) times recognition quality RQ (the F1 score of segments), averaged over categories. Segments of one category
+    match where their IoU is above 0.5; what is void on the other side is left out of the union, and an unmatched
+    segment that is mostly void there is ignored. Without data ``compute`` gives NaN, and :meth:`result` says why.
+
+    Values and arguments are those of torchmetrics, whose IoUs are rounded to float32; here they are float64 and their
+    sum is exact.
+
+    Source: Kirillov et al., "Panoptic Segmentation", CVPR 2019.
+
+    Args:
+        things: categories whose instances are told apart.
+        stuffs: categories that have one segment an image.
+        allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
+        return_sq_and_rq: ``compute`` gives PQ, SQ and RQ.
+        return_per_class: ``compute`` gives the numbers of every category: things ascending, then stuff ascending.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: a category is a thing and stuff, or there is none.
+        InputTypeError: a category is no int.
+
+    Example:
+        >>> target = torch.tensor([[[1, 4], [1, 4], [1, 4], [2, 0], [2, 0], [0, 0]]])  # [1, 6, 2]
+        >>> preds = torch.tensor([[[1, 7], [1, 7], [2, 0], [2, 0], [2, 0], [2, 0]]])
+        >>> metric = PanopticQuality(things=[1], stuffs=[2], return_sq_and_rq=True)
+        >>> metric(preds, target)
+        tensor([0.6667, 0.6667, 1.0000], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        things: Collection[int],
+        stuffs: Collection[int],
+        allow_unknown_preds_category: bool = False,
+        return_sq_and_rq: bool = False,
+        return_per_class: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_type("return_sq_and_rq", return_sq_and_rq, bool)
+        check_type("return_per_class", return_per_class, bool)
+        self.return_sq_and_rq, self.return_per_class = return_sq_and_rq, return_per_class
+        super().__init__(things, stuffs, allow_unknown_preds_category, False, **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns float64, as torchmetrics does: PQ ``[]``, of every category ``[1, C]``, or of three numbers ``[3]``.
+
+        Of every category with SQ and RQ it is ``[C, 3]``. A number that does not exist is 0 by category, and NaN as the
+        mean of no category.
+        """
+        scores = self._scores()
+        if not self.return_per_class:
+            means = self._tensor(*mean_scores(scores))
+            return means if self.return_sq_and_rq else means[0]
+        numbers = self._tensor(*map(np.nan_to_num, scores))
+        return numbers if self.return_sq_and_rq else numbers[:, 0][None]
+
+
+class ModifiedPanopticQuality(_PanopticMetric):
+    """Computes panoptic quality where stuff is scored without a threshold.
+
+    Of a stuff category it is the sum of the IoUs of its segments, whatever they are, divided by how many images have
+    it; things are scored as in :class:`PanopticQuality`. Predictions of stuff that an image lacks count nowhere.
+    Values and arguments are those of torchmetrics, whose IoUs are rounded to float32.
+
+    Source: Porzi et al., "Seamless Scene Segmentation", CVPR 2019, section 5.1.
+
+    Args:
+        things: categories whose instances are told apart.
+        stuffs: categories that have one segment an image.
+        allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: a category is a thing and stuff, or there is none.
+        InputTypeError: a category is no int.
+
+    Example:
+        >>> target = torch.tensor([[[1, 4], [1, 4], [2, 0], [2, 0], [2, 0], [2, 0]]])  # [1, 6, 2]
+        >>> preds = torch.tensor([[[1, 7], [1, 7], [1, 8], [1, 8], [1, 8], [2, 0]]])
+        >>> metric = ModifiedPanopticQuality(things=[1], stuffs=[2])
+        >>> metric(preds, target)  # (1 / (1 + 1/2) + 1/4) / 2
+        tensor(0.4583, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        things: Collection[int],
+        stuffs: Collection[int],
+        allow_unknown_preds_category: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(things, stuffs, allow_unknown_preds_category, True, **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns the mean over categories, float64 ``[]``; NaN where no category has a segment that counts."""
+        return self._tensor(mean_scores(self._scores()).pq)[0]
+
+
+def _categories(name: str, given: Collection[int]) -> set[int]:
+    """The categories of a collection; a category that is given twice is one, with a warning."""
+    check_type(name, given, Iterable)  # type: ignore[type-abstract]
+    found = []
+    for category in given:
+        if isinstance(category, bool) or not hasattr(category, "__index__"):
+            raise InputTypeError(f"{name} must hold int categories but has {category!r}")
+        found.append(operator.index(category))
+    if len(set(found)) < len(found):
+        warnings.warn(f"{name} must hold each category once: duplicates of {found} are left out", stacklevel=4)
+    return set(found)
