@@ -30,8 +30,8 @@ TaskWords = words("TaskWords", ("masks", "labels", "sets", "pieces", "tables", "
 """MaskTask of csrc/cpu/mask_counts.cpp."""
 
 
-def count_mask_sets(sets: Sequence[MaskSet], *, exclusive: bool = False, pairs: bool = False) -> list[MaskCounts]:
-    """Counts the pixels of each image.
+def count_mask_sets(sets: Sequence[MaskSet], *, exclusive: bool = False, pairs: bool = False) -> Iterator[MaskCounts]:
+    """Counts the pixels of each image, as they are asked for.
 
     A label has the pixels of all its masks, each once. Every mask is read once; beside the inputs and outputs the
     memory is 1 KiB a label and thread, and copies of masks that are not contiguous, ``GROUP_BYTES`` at a time.
@@ -47,15 +47,15 @@ def count_mask_sets(sets: Sequence[MaskSet], *, exclusive: bool = False, pairs: 
 
     Example:
         >>> left, both = np.array([[True, False]]), np.array([[True, True]])
-        >>> found = count_mask_sets([MaskSet([left], [0], [both], [0], 1)])[0]
+        >>> (found,) = count_mask_sets([MaskSet([left], [0], [both], [0], 1)])
         >>> found.counts.tolist(), found.agreeing
         ([[1], [2], [1]], 1)
     """
     for place, one in enumerate(sets):
         _check(place, one)
     if not native.usable("valor_cpu"):
-        return [reference.count_mask_set(one, exclusive, pairs) for one in sets]
-    return [counts for group in _groups(sets, pairs) for counts in _count(group, exclusive, pairs)]
+        return (reference.count_mask_set(one, exclusive, pairs) for one in sets)
+    return (counts for group in _groups(sets, pairs) for counts in _count(group, exclusive, pairs))
 
 
 def _check(place: int, one: MaskSet) -> None:

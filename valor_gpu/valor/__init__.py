@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         managers,
         metrics,
         schemas,
+        segmentation,
         text_generation,
     )
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         LineString,
         MultiLineString,
         MultiPoint,
+        MultiPolygon,
         Point,
         Polygon,
         Raster,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         ConfusionMatrixEntry,
         DetailedPrecisionRecallCurve,
         F1Metric,
+        IOUMetric,
         PrecisionMetric,
         PrecisionRecallCurve,
         RecallMetric,
@@ -55,9 +58,11 @@ if TYPE_CHECKING:
         mAPMetric,
         mAPMetricAveragedOverIOUs,
         mARMetric,
+        mIOUMetric,
     )
     from valor_gpu.valor.result_curves import detailed_curve, threshold_curve
     from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
+    from valor_gpu.valor.segmentation import evaluate_segmentation
     from valor_gpu.valor.text_generation import evaluate_text_generation
     from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
 
@@ -79,10 +84,12 @@ __all__ = [
     "Filter",
     "GeoJSON",
     "GroundTruth",
+    "IOUMetric",
     "Label",
     "LineString",
     "MultiLineString",
     "MultiPoint",
+    "MultiPolygon",
     "Point",
     "Polygon",
     "PrecisionMetric",
@@ -101,6 +108,7 @@ __all__ = [
     "evaluate_classification",
     "evaluate_classification_slices",
     "evaluate_detection",
+    "evaluate_segmentation",
     "evaluate_text_generation",
     "exceptions",
     "filters",
@@ -108,9 +116,11 @@ __all__ = [
     "mAPMetric",
     "mAPMetricAveragedOverIOUs",
     "mARMetric",
+    "mIOUMetric",
     "managers",
     "metrics",
     "schemas",
+    "segmentation",
     "text_generation",
     "threshold_curve",
 ]
@@ -126,6 +136,7 @@ _PLACES = {
         "LineString",
         "MultiLineString",
         "MultiPoint",
+        "MultiPolygon",
         "Point",
         "Polygon",
         "Raster",
@@ -142,6 +153,7 @@ _PLACES = {
         "ConfusionMatrixEntry",
         "DetailedPrecisionRecallCurve",
         "F1Metric",
+        "IOUMetric",
         "PrecisionMetric",
         "PrecisionRecallCurve",
         "ROCAUCMetric",
@@ -149,10 +161,12 @@ _PLACES = {
         "mAPMetric",
         "mAPMetricAveragedOverIOUs",
         "mARMetric",
+        "mIOUMetric",
         "metrics",
     ),
     "result_curves": ("detailed_curve", "threshold_curve"),
     "schemas": ("Annotation", "Datum", "Embedding", "GroundTruth", "Prediction", "schemas"),
+    "segmentation": ("evaluate_segmentation", "segmentation"),
     "enums": ("enums",),
     "exceptions": ("exceptions",),
     "text_generation": ("evaluate_text_generation", "text_generation"),

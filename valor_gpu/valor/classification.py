@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.columns import Columns, Rows, read_columns
+from valor_gpu.valor.columns import Columns, Rows, count_annotations, read_columns
 from valor_gpu.valor.curves import THRESHOLDS
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.key_metrics import METRICS, KeyMetrics
 from valor_gpu.valor.keys import check_bounds, check_keys, check_once, check_sums, empty_rows, split_keys
-from valor_gpu.valor.label_map import map_labels
 from valor_gpu.valor.lite import lite_metrics
-from valor_gpu.valor.request import Request, make_request
+from valor_gpu.valor.request import Request, make_request, read_filter
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 
 if TYPE_CHECKING:
@@ -127,15 +125,7 @@ def prepare(columns: Columns, request: Request) -> Columns:
         check_sums(columns, rules.sum_tolerance)
         if rules.bounded:
             check_bounds(columns, rules.sum_tolerance)
-    labels, places = map_labels(columns.labels, request.label_map)
-    moved = np.array(places, np.int32)
-    truths, rows = columns.groundtruths, columns.predictions
-    mapped = replace(
-        columns,
-        labels=labels,
-        groundtruths=replace(truths, label=moved[truths.label]),
-        predictions=replace(rows, label=moved[rows.label]),
-    )
+    mapped = columns.mapped(request.label_map)
     check_keys(mapped)
     return mapped
 
@@ -152,12 +142,9 @@ def evaluate_prepared(
         start: when the evaluation began, by ``time.perf_counter``.
     """
     start = time.perf_counter() if start is None else start
-    if isinstance(filters, Mapping):
-        filters = Filter.from_dict(filters)
-    check_type("filters", filters, (Filter, type(None)))
     if not columns.labels:
         raise InputError("groundtruths and predictions must hold a label of a classification but hold none")
-    datums, truths, rows = (filters or Filter()).masks(columns)
+    datums, truths, rows = read_filter(filters).masks(columns)
     if request.compat == "valor-lite":
         found = _Found(metrics=lite_metrics(columns, request, datums, truths, rows))
     else:
@@ -166,7 +153,7 @@ def evaluate_prepared(
         )
         found = _evaluate_keys(kept, request, datums)
     truth_labels, labels = (
-        {columns.labels[place] for place in np.unique(side.label[mask]).tolist()}
+        columns.labels_of(side.take(mask))
         for side, mask in ((columns.groundtruths, truths), (columns.predictions, rows))
     )
     if not truths.any() and not rows.any():
@@ -175,7 +162,7 @@ def evaluate_prepared(
     meta = {
         "labels": len(truth_labels | labels),
         "datums": int(np.count_nonzero(datums)),
-        "annotations": columns.annotations if filters is None else _annotations(columns, truths, rows),
+        "annotations": columns.annotations if filters is None else count_annotations(columns, truths, rows),
         "duration": time.perf_counter() - start,
         "reasons": found.reasons,
     }
@@ -187,11 +174,6 @@ def evaluate_prepared(
         missing_pred_labels=sorted(truth_labels - labels) if shown else [],
         meta=meta,
     )
-
-
-def _annotations(columns: Columns, truths: NDArray[np.bool_], rows: NDArray[np.bool_]) -> int:
-    sides = ((columns.groundtruths, truths), (columns.predictions, rows))
-    return sum(len(np.unique(side.annotation[mask])) for side, mask in sides)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
-from valor_gpu.valor.label_map import Pair
+from valor_gpu.valor.enums import TaskType
+from valor_gpu.valor.label_map import Pair, map_labels
 from valor_gpu.valor.labels import Label
+from valor_gpu.valor.mask_columns import MaskReader
 from valor_gpu.valor.schemas import Annotation, GroundTruth, Prediction
-from valor_gpu.valor.tasks import ANNOTATION, DATUM, classification_rows, is_classification, read_metadata
+from valor_gpu.valor.tasks import ANNOTATION, DATUM, belongs, read_metadata, task_rows
 
 Metadata = Mapping[str, Any]
 
@@ -29,6 +31,7 @@ class Rows:
         annotation: int32 ``[rows]``, place in ``metadata``.
         score: float64 ``[rows]``; of ground truths NaN.
         metadata: of each annotation.
+        masks: of each annotation of a segmentation, bool ``[H, W]``.
     """
 
     datum: NDArray[np.int32]
@@ -36,13 +39,15 @@ class Rows:
     annotation: NDArray[np.int32]
     score: NDArray[np.float64]
     metadata: Sequence[Metadata | None] = ()
+    masks: Sequence[NDArray[np.bool_]] = ()
 
     def __len__(self) -> int:
         return len(self.datum)
 
     def take(self, chosen: NDArray[Any]) -> Rows:
         """The rows of a mask, or at these places."""
-        return Rows(self.datum[chosen], self.label[chosen], self.annotation[chosen], self.score[chosen], self.metadata)
+        columns = (column[chosen] for column in (self.datum, self.label, self.annotation, self.score))
+        return Rows(*columns, self.metadata, self.masks)
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,14 @@ class Columns:
     """Both sides of an evaluation.
 
     Attributes:
-        datums: uid of each datum that has a label of a classification.
+        datums: uid of each datum that has a label of the task.
         datum_metadata: of each datum.
         labels: (key, value) of each label.
         groundtruths: what is true.
         predictions: what a model said.
         annotations: number of annotations on both sides.
-        uids: of all datums that were given, also of those without labels of a classification.
+        uids: of all datums that were given, also of those without labels of the task.
+        ignored: annotations of other tasks by side; of a frame its rows.
     """
 
     datums: list[str]
@@ -66,6 +72,18 @@ class Columns:
     predictions: Rows
     annotations: int
     uids: frozenset[str] = frozenset()
+    ignored: Mapping[str, int] = field(default_factory=dict)
+
+    def mapped(self, label_map: Mapping[Label, Label] | None) -> Columns:
+        """The columns with the labels of a label map."""
+        labels, places = map_labels(self.labels, label_map)
+        moved = np.array(places, np.int32)
+        truths, rows = (replace(side, label=moved[side.label]) for side in (self.groundtruths, self.predictions))
+        return replace(self, labels=labels, groundtruths=truths, predictions=rows)
+
+    def labels_of(self, rows: Rows) -> set[Pair]:
+        """The labels that rows have."""
+        return {self.labels[place] for place in np.unique(rows.label).tolist()}
 
 
 _Codes = dict[Any, int]
@@ -75,15 +93,18 @@ _Codes = dict[Any, int]
 class _Reader:
     """Codes that both sides share while they are read."""
 
+    task: TaskType = TaskType.CLASSIFICATION
     datums: _Codes = field(default_factory=dict)
     labels: _Codes = field(default_factory=dict)
     metadata: dict[int, Metadata] = field(default_factory=dict)
     annotations: int = 0
     uids: set[str] = field(default_factory=set)
+    ignored: dict[str, int] = field(default_factory=dict)
+    masks: MaskReader = field(default_factory=MaskReader)
 
     def objects(self, name: str, items: Iterable[GroundTruth | Prediction], kind: type) -> Rows:
         lists = _Lists()
-        empty = True
+        empty, self.ignored[name] = True, 0
         for item in items:
             empty = False
             if not isinstance(item, kind):
@@ -91,9 +112,14 @@ class _Reader:
             if item.datum.uid is None:
                 raise InputError(f"{name} must have datums with a uid but got None")
             self.uids.add(item.datum.uid)
-            for annotation in item.annotations:
-                if annotation.labels and is_classification(name, item.datum.uid, annotation):
-                    self._annotation(lists, self._datum(item), annotation)
+            for place, annotation in enumerate(item.annotations):
+                if not annotation.labels or not belongs(name, item.datum.uid, annotation, self.task):
+                    self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
+                    continue
+                if self.task is TaskType.SEMANTIC_SEGMENTATION:
+                    place_of = f"{name} annotation {place}"
+                    lists.masks.append(self.masks.read(place_of, item.datum.uid, annotation.raster))
+                self._annotation(lists, self._datum(item), annotation)
         if empty:
             raise InputError(
                 f"{name} must hold at least one {kind.__name__} but is empty; {kind.__name__}(datum, []) stands for a "
@@ -126,11 +152,12 @@ class _Reader:
         if not len(uids) == len(keys) == len(values):
             raise InputError(f"{name} must have columns of one length but got {len(uids)}, {len(keys)}, {len(values)}")
         score = np.full(len(uids), np.nan)
-        if scored:
-            score = frames.numbers(name, frame, "score")
         names = frames.column_names(frame)
+        if scored and (self.task is TaskType.CLASSIFICATION or "score" in names):
+            score = frames.numbers(name, frame, "score")
         self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
-        kept = classification_rows(name, frame, names, uids, keys, values)
+        kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
+        self.ignored[name] = len(others)
         uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
         annotation, first = _annotations_of(name, frame, names, kept)
         self.annotations += len(first)
@@ -141,7 +168,10 @@ class _Reader:
             if entry:
                 self.metadata.setdefault(place, entry)
         label = self._label_codes(name, keys, values)
-        return Rows(datum, label, annotation, score, read_metadata(name, frame, names, ANNOTATION, first_rows))
+        metadata = read_metadata(name, frame, names, ANNOTATION, first_rows)
+        if self.task is TaskType.CLASSIFICATION:
+            return Rows(datum, label, annotation, score, metadata)
+        return Rows(datum, label, annotation, score, metadata, self.masks.column(name, frame, kept, uids, annotation))
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
         """Encodes keys and values apart, so that tuples are made once per label and not once per row."""
@@ -169,6 +199,7 @@ class _Reader:
             predictions,
             self.annotations,
             frozenset(self.uids),
+            self.ignored,
         )
 
 
@@ -181,10 +212,11 @@ class _Lists:
     annotation: list[int] = field(default_factory=list)
     score: list[float | None] = field(default_factory=list)
     metadata: list[Metadata | None] = field(default_factory=list)
+    masks: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def rows(self) -> Rows:
         datum, label, annotation = (np.array(values, np.int32) for values in (self.datum, self.label, self.annotation))
-        return Rows(datum, label, annotation, np.array(self.score, np.float64), self.metadata)
+        return Rows(datum, label, annotation, np.array(self.score, np.float64), self.metadata, self.masks)
 
 
 def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32]) -> None:
@@ -205,23 +237,26 @@ def _annotations_of(
     return codes, np.unique(codes, return_index=True)[1]
 
 
-def read_columns(groundtruths: Any, predictions: Any) -> Columns:
+def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.CLASSIFICATION) -> Columns:
     """Integer columns of lists of objects or of frames.
 
     Args:
         groundtruths: :class:`~valor_gpu.valor.schemas.GroundTruth` objects, or a frame with columns ``datum_uid``,
             ``label_key`` and ``label_value``.
-        predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``.
+        predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``; of a
+            segmentation both frames have a column ``raster`` and no scores.
+        task: classification or semantic segmentation; annotations of others are left out, see
+            :mod:`valor_gpu.valor.tasks`.
 
     A frame may have ``annotation_id``, and metadata for filters in columns ``datum_metadata.<name>`` and
-    ``annotation_metadata.<name>`` or, as dicts, ``datum_metadata`` and ``annotation_metadata``. Only annotations of the
-    task classification are read, see :mod:`valor_gpu.valor.tasks`.
+    ``annotation_metadata.<name>`` or, as dicts, ``datum_metadata`` and ``annotation_metadata``.
 
     Raises:
         InputError: another type, an empty list, a column that is missing, a row of a frame without uid, label key or
-            label value, an annotation that belongs to no task, or a score that is no finite number.
+            label value, an annotation that belongs to no task, a score that is no finite number (in a segmentation any
+            score), or masks of a datum of several shapes.
     """
-    reader = _Reader()
+    reader = _Reader(task)
     rows = []
     for name, data, kind in (("groundtruths", groundtruths, GroundTruth), ("predictions", predictions, Prediction)):
         if frames.is_frame(data):
@@ -231,17 +266,20 @@ def read_columns(groundtruths: Any, predictions: Any) -> Columns:
         else:
             raise InputTypeError(f"{name} must be {kind.__name__} objects or a frame but got {type(data).__name__}")
     columns = reader.columns(*rows)
-    _check_scores(columns)
+    _check_scores(columns, task)
     return columns
 
 
-def _check_scores(columns: Columns) -> None:
-    bad = np.flatnonzero(~np.isfinite(columns.predictions.score))
+def _check_scores(columns: Columns, task: TaskType) -> None:
+    row, wanted = columns.predictions, "finite scores"
+    wrong = ~np.isfinite(row.score)
+    if task is TaskType.SEMANTIC_SEGMENTATION:
+        wrong, wanted = ~np.isnan(row.score), "no scores in a segmentation"
+    bad = np.flatnonzero(wrong)
     if len(bad):
-        row = columns.predictions
         label, uid = columns.labels[row.label[bad[0]]], columns.datums[row.datum[bad[0]]]
         raise InputError(
-            f"predictions must have finite scores but got {row.score[bad[0]]} for {': '.join(label)} of datum {uid!r}"
+            f"predictions must have {wanted} but got {row.score[bad[0]]} for {': '.join(label)} of datum {uid!r}"
         )
 
 
@@ -277,3 +315,15 @@ def _concatenated(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.score for part in parts]),
         [entry for part in parts for entry in part.metadata],
     )
+
+
+def count_annotations(columns: Columns, truths: NDArray[np.bool_], rows: NDArray[np.bool_]) -> int:
+    """Annotations of both sides with a row that is kept.
+
+    Args:
+        columns: both sides.
+        truths: which rows of ground truths are kept.
+        rows: which rows of predictions are kept.
+    """
+    sides = ((columns.groundtruths, truths), (columns.predictions, rows))
+    return sum(len(np.unique(side.annotation[mask])) for side, mask in sides)

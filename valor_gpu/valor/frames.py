@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
+from valor_gpu.valor.geometry import Raster
 
 
 def is_frame(data: object) -> bool:
@@ -79,6 +80,8 @@ def values(name: str, frame: Any, wanted: str) -> list[Any]:
     if wanted not in column_names(frame):
         column(name, frame, wanted)  # raises
     data = frame[wanted]
+    if isinstance(data, np.ndarray) and data.ndim > 1:
+        return list(data)  # such as masks, not lists of their pixels
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(data, method):
             data = getattr(data, method)()
@@ -95,7 +98,9 @@ def is_missing(value: object) -> bool:
     """
     if value is None or type(value).__name__ == "NAType":
         return True
-    differs = value != value  # of an array, such as a mask, this is an array: it is there
+    if isinstance(value, (np.ndarray, Raster)):
+        return False  # a comparison would read every pixel
+    differs = value != value
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 

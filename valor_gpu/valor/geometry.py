@@ -17,6 +17,7 @@ from valor_gpu.valor.shapes import (
     LineString,
     MultiLineString,
     MultiPoint,
+    MultiPolygon,
     Number,
     Point,
     Polygon,
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Box", "GeoJSON", "LineString", "MultiLineString", "MultiPoint", "Point", "Polygon", "Raster"]
+__all__ = [
+    "Box",
+    "GeoJSON",
+    "LineString",
+    "MultiLineString",
+    "MultiPoint",
+    "MultiPolygon",
+    "Point",
+    "Polygon",
+    "Raster",
+]
 
 _CONTOUR_KEYS = {"x", "y"}
 
@@ -100,14 +111,24 @@ class Raster:
         return cls(inside)
 
     @classmethod
-    def from_geometry(cls, geometry: Box | Polygon, height: int, width: int) -> Raster:
+    def from_geometry(cls, geometry: Box | Polygon | MultiPolygon, height: int, width: int) -> Raster:
         """The pixels whose centre (x + 0.5, y + 0.5) lies in the geometry; holes are left out.
+
+        Args:
+            geometry: of a multipolygon the union of its polygons; a hole of one may be filled by another.
+            height: rows of the mask.
+            width: columns of the mask; what lies beyond is cut off.
 
         Raises:
             InputError: a negative coordinate.
         """
-        check_type("geometry", geometry, Polygon)
-        return cls(_filled(geometry.value, height, width))
+        check_type("geometry", geometry, (Polygon, MultiPolygon))
+        if isinstance(geometry, Polygon):
+            return cls(_filled(geometry.value, height, width))
+        inside = _filled(geometry.value[0], height, width)
+        for rings in geometry.value[1:]:
+            inside |= _filled(rings, height, width)
+        return cls(inside)
 
 
 def _filled(rings: Sequence[Sequence[Sequence[Number]]], height: int, width: int) -> NDArray[np.bool_]:

@@ -130,6 +130,20 @@ class mAPMetricAveragedOverIOUs(_LabelKeyMetricBase):
 
 
 @dataclass
+class IOUMetric(_LabelMetricBase):
+    """Pixels of a label on both sides, over those on any; not in valor_core, which has no segmentation."""
+
+    __type__: ClassVar[str] = "IOU"
+
+
+@dataclass
+class mIOUMetric(_LabelKeyMetricBase):
+    """Mean over the labels of a key of IOU; not in valor_core."""
+
+    __type__: ClassVar[str] = "mIOU"
+
+
+@dataclass
 class PrecisionMetric(_LabelMetricBase):
     """``tp / (tp + fp)`` of a label."""
 

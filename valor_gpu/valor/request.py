@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from valor_gpu.checks import check_int, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import EvaluationParameters
+from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.label_map import LabelMap, read_label_map
 from valor_gpu.valor.labels import Label
 from valor_gpu.valor.rules import Rules, rules_of
@@ -78,13 +80,38 @@ def make_request(
             raise InputError(f"{name} needs compat 'valor-lite' but got {value!r} with compat {compat!r}")
     allowed = {*DEFAULT_METRICS, *_LITE_ONLY} if lite else {*MetricType.classification(), MetricType.ROCAUCPerLabel}
     chosen = metrics_to_return if metrics_to_return is not None else (_LITE_METRICS if lite else DEFAULT_METRICS)
+    wanted = check_metrics(chosen, allowed)
+    check_int("pr_curve_max_examples", pr_curve_max_examples)
+    thresholds = (0.0,) if score_thresholds is None else tuple(map(float, score_thresholds))
+    return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax is not False)
+
+
+def check_metrics(chosen: Iterable[MetricType | str], allowed: Iterable[MetricType]) -> tuple[MetricType, ...]:
+    """The metrics that are asked for, each once.
+
+    Args:
+        chosen: members of ``MetricType`` or their names.
+        allowed: those that there are.
+
+    Raises:
+        InputError: another metric.
+    """
     check_type("metrics_to_return", chosen, (list, tuple, set, frozenset))
     names = {metric.value for metric in allowed}
     for metric in chosen:
         if metric not in names:
             name = getattr(metric, "value", metric)
             raise InputError(f"metrics_to_return must be among {', '.join(sorted(names))} but holds {name!r}")
-    check_int("pr_curve_max_examples", pr_curve_max_examples)
-    thresholds = (0.0,) if score_thresholds is None else tuple(map(float, score_thresholds))
-    wanted = tuple(dict.fromkeys(MetricType(metric) for metric in chosen))
-    return Request(read_label_map(label_map), wanted, pr_curve_max_examples, compat, thresholds, hardmax is not False)
+    return tuple(dict.fromkeys(MetricType(metric) for metric in chosen))
+
+
+def read_filter(filters: Filter | Mapping[str, Any] | None) -> Filter:
+    """A filter, from there or from its dict; None keeps everything.
+
+    Raises:
+        InputTypeError: anything else.
+    """
+    if isinstance(filters, Mapping):
+        filters = Filter.from_dict(filters)
+    check_type("filters", filters, (Filter, type(None)))
+    return filters or Filter()

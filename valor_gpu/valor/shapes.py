@@ -281,8 +281,34 @@ class Box(Polygon):
         return cls([[(xmin, ymin), (xmax, ymin), (xmax, ymax), (xmin, ymax), (xmin, ymin)]])
 
 
+@dataclass(eq=False)
+class MultiPolygon(_Geometry):
+    """Polygons that count as one geometry, the union of them; not in valor_core.
+
+    Example:
+        >>> square = [(0, 0), (2, 0), (2, 2), (0, 2), (0, 0)]
+        >>> MultiPolygon([[square], [[(x + 4, y) for x, y in square]]]).polygons[1].xmin
+        4
+    """
+
+    value: list[list[list[tuple[Number, Number]]]]
+    kind: ClassVar[str] = "MultiPolygon"
+
+    def _check(self) -> None:
+        check_type("MultiPolygon.value", self.value, (list, tuple))
+        if not self.value:
+            raise InputTypeError("MultiPolygon.value must have at least one polygon but is empty")
+        for rings in self.value:
+            _check_rings("MultiPolygon.value", rings)
+
+    @property
+    def polygons(self) -> list[Polygon]:
+        """Each of them."""
+        return [Polygon(rings) for rings in self.value]
+
+
 _KINDS: dict[str, type[_Geometry]] = {
-    kind.kind: kind for kind in (Point, MultiPoint, LineString, MultiLineString, Polygon)
+    kind.kind: kind for kind in (Point, MultiPoint, LineString, MultiLineString, Polygon, MultiPolygon)
 }
 
 

@@ -1,13 +1,13 @@
-"""Which annotations and rows of frames belong to a classification, and their metadata.
+"""Which annotations and rows of frames belong to a classification or a segmentation, and their metadata.
 
 An annotation is a classification when it has labels and nothing else: no geometry, no embedding, no text. Labels with a
-geometry belong to detection (``is_instance``) or to segmentation (a mask); they are left out here. Labels whose other
-fields fit no task are an error, as in valor_core. ``implied_task_types`` decides where it is given.
+geometry belong to detection (``is_instance``) or, a mask alone, to segmentation. Those of another task are left out.
+Labels whose other fields fit no task are an error, as in valor_core. ``implied_task_types`` decides where it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,19 +26,20 @@ _TASKS = ("implied_task_types", "implied_task_type")
 _TASK_NAMES = tuple(task.value for task in TaskType)
 
 
-def is_classification(name: str, uid: str, annotation: Annotation) -> bool:
-    """Whether an annotation with labels belongs to a classification.
+def belongs(name: str, uid: str, annotation: Annotation, task: TaskType) -> bool:
+    """Whether an annotation with labels belongs to a task.
 
     Args:
         name: of the side, for messages.
         uid: of the datum, for messages.
         annotation: an annotation with labels.
+        task: classification or semantic segmentation.
 
     Raises:
         InputError: the annotation belongs to no task.
     """
     tasks = annotation.implied_task_types or ()
-    if TaskType.CLASSIFICATION.value in tasks:
+    if task.value in tasks:
         return True
     if TaskType.SKIP.value in tasks:
         raise _no_task(name, uid)
@@ -52,12 +53,13 @@ def _no_task(name: str, uid: object) -> InputError:
     )
 
 
-def classification_rows(
-    name: str, frame: Any, names: Sequence[str], uids: NDArray[Any], keys: NDArray[Any], values: NDArray[Any]
-) -> NDArray[np.int64]:
-    """Places of the rows of a frame that belong to a classification.
+def task_rows(
+    name: str, frame: Any, names: Sequence[str], uids: NDArray[Any], keys: NDArray[Any], values: NDArray[Any],
+    task: TaskType,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+    """Places of the rows of a frame that belong to a task, and of those with labels that belong to another.
 
-    Rows with neither a label key nor a label value are annotations without labels and left out too.
+    Rows with neither a label key nor a label value are annotations without labels and in neither.
 
     Args:
         name: of the frame, for messages.
@@ -66,22 +68,33 @@ def classification_rows(
         uids: of the datum of each row.
         keys: label key of each row.
         values: label value of each row.
+        task: classification or semantic segmentation.
 
     Raises:
         InputError: a row with a label that belongs to no task.
     """
     placed = _there(name, frame, names, _GEOMETRIES, len(uids))
     other = _there(name, frame, names, _OTHERS, len(uids))
-    kept = ~placed & ~other & ~(_missing(keys) & _missing(values))
-    skipped = other.copy()
+    labelled = ~(_missing(keys) & _missing(values))
+    instance, drawn = np.zeros((2, len(uids)), np.bool_)
     if placed.any():
-        instance = np.zeros(len(uids), np.bool_)
         if "is_instance" in names:
             flags = frames.values(name, frame, "is_instance")
             instance[:] = [not frames.is_missing(flag) and bool(flag) for flag in flags]
         drawn = _there(name, frame, names, _GEOMETRIES[:2], len(uids))
-        skipped |= placed & ~instance & drawn
-    skipped &= ~(_missing(keys) & _missing(values))
+    masked = placed & ~instance & ~drawn
+    kept = (masked if task is TaskType.SEMANTIC_SEGMENTATION else ~placed) & ~other & labelled
+    skipped = (other | (placed & ~instance & drawn)) & labelled
+    for row, listed in _listed_tasks(name, frame, names):
+        kept[row] = task.value in listed
+        skipped[row] = TaskType.SKIP.value in listed
+    if skipped.any():
+        raise _no_task(name, uids[int(np.argmax(skipped))])
+    return np.flatnonzero(kept), np.flatnonzero(labelled & ~kept)
+
+
+def _listed_tasks(name: str, frame: Any, names: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a frame that list their tasks."""
     for column in _TASKS:
         if column in names:
             for row, tasks in enumerate(frames.values(name, frame, column)):
@@ -89,11 +102,7 @@ def classification_rows(
                 for task in listed:
                     check_choice(f"{name} column {column!r}", task, _TASK_NAMES)
                 if listed:
-                    kept[row] = TaskType.CLASSIFICATION.value in listed
-                    skipped[row] = TaskType.SKIP.value in listed
-    if skipped.any():
-        raise _no_task(name, uids[int(np.argmax(skipped))])
-    return np.flatnonzero(kept)
+                    yield row, listed
 
 
 def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], rows: int) -> NDArray[np.bool_]:
@@ -101,7 +110,10 @@ def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], 
     found = np.zeros(rows, np.bool_)
     for column in columns:
         if column in names:
-            found |= [not frames.is_missing(value) for value in frames.values(name, frame, column)]
+            values = frames.values(name, frame, column)
+            if len(values) != rows:
+                raise InputError(f"{name} must have columns of one length but {column!r} has {len(values)}, not {rows}")
+            found |= np.fromiter((not frames.is_missing(value) for value in values), np.bool_, rows)
     return found
 
 
