@@ -14,6 +14,7 @@
 #include "../core/platform.h"
 #include "guard.h"
 #include "pool.h"
+#include "simd.h"
 
 namespace valor {
 namespace {
@@ -111,17 +112,23 @@ std::string first_key(Cursor c) {
   return json::skip_string(c) ? std::string(key, c.at) : std::string();
 }
 
-// How many records [at, end) can hold at most: each closes a brace.
-int64_t count_braces(const char* at, const char* end) {
+// How many records can begin in [at, end) at most: a brace opens each, and no colon stands before it, nor a
+// colon and a space, as they do before the run lengths of a mask.
+VALOR_CLONES int64_t count_openings(const char* at, const char* end) {
+  constexpr int64_t kBlock = 4096;
   int64_t total = 0;
-  for (; end - at >= 4096; at += 4096) {
+  for (int before = 0; before < 2 && at < end; ++before) total += *at++ == '{';
+  for (; end - at >= kBlock; at += kBlock) {
     uint8_t lanes[32] = {};  // at most 128 each; a shape that compilers turn into vector compares
-    for (int step = 0; step < 4096; step += 32) {
-      for (int lane = 0; lane < 32; ++lane) lanes[lane] += at[step + lane] == '}';
-    }
+    for (int64_t step = 0; step < kBlock; step += 32)
+      for (int64_t lane = 0; lane < 32; ++lane) {
+        const char* const c = at + step + lane;
+        lanes[lane] += (c[0] == '{') & !((c[-1] == ':') | ((c[-1] == ' ') & (c[-2] == ':')));
+      }
     for (const uint8_t lane : lanes) total += lane;
   }
-  return total + std::count(at, end, '}');
+  for (; at < end; ++at) total += *at == '{' && at[-1] != ':' && !(at[-1] == ' ' && at[-2] == ':');
+  return total;
 }
 
 // Lets the pages that lie wholly inside [from, to) go: they are the file's, and come back if they are read
@@ -136,13 +143,13 @@ void release(const char* from, const char* to) {
 struct Chunk {
   const char* begin;
   const char* end;
-  int64_t first_row;  // no earlier record can need this row: each closes a brace before this chunk
+  int64_t first_row;  // no earlier record can need this row: each opens a brace before this chunk
   Span span;
 };
 
 // Joins the chunks into one run of rows, reading again, in order, whatever a wrong guess left out. A row that
-// this fills cannot belong to a chunk still to come: the text before that chunk closes more braces than it
-// has rows.
+// this fills cannot belong to a chunk still to come: the text before that chunk opens at least as many braces
+// as it has rows.
 Span join(const Text& text, std::vector<Chunk>& chunks, const Table& table, int64_t rows) {
   Span all;
   all.stop = Stop::kBetweenRecords;
@@ -200,7 +207,7 @@ VALOR_API int32_t valor_coco_plan(const char* data, int64_t size, int64_t at, in
     }
     for_each_index(count, threads, [&](int64_t k) {
       const char* const end = k + 1 < count ? data + starts[k + 1] : text.end;
-      bounds[k] = count_braces(data + starts[k], end);
+      bounds[k] = count_openings(data + starts[k], end);
     });
     *chunk_count = count;
   });

@@ -135,18 +135,20 @@ class MaskReader {
     }
     if (!json::skip_string(c)) return false;
     string_.clear();
-    for (const char* at = begin; at < c.at - 1; ++at) {
+    for (const char *at = begin, *const stop = c.at - 1; at < stop; ++at) {
+      const void* const found = memchr(at, '\\', static_cast<size_t>(stop - at));
+      const char* const escape = found ? static_cast<const char*>(found) : stop;
+      string_.append(at, escape);
+      if (!found) break;
+      at = escape + 1;
       char letter = *at;
-      if (letter == '\\') {
-        letter = *++at;
-        if (letter == 'u') {
-          unsigned code = 0;
-          std::from_chars(at + 1, at + 5, code, 16);
-          letter = code < 128 ? static_cast<char>(code) : '\0';
-          at += 4;
-        } else if (letter != '\\' && letter != '/' && letter != '"') {
-          letter = '\0';
-        }
+      if (letter == 'u') {
+        unsigned code = 0;
+        std::from_chars(at + 1, at + 5, code, 16);
+        letter = code < 128 ? static_cast<char>(code) : '\0';
+        at += 4;
+      } else if (letter != '\\' && letter != '/' && letter != '"') {
+        letter = '\0';
       }
       string_.push_back(letter);
     }
