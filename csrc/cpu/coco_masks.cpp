@@ -303,13 +303,18 @@ VALOR_API int32_t valor_coco_masks_cpu(const MaskTexts* texts, int64_t threads, 
 }
 
 // Copies the runs behind a handle, all masks one after another, unless `counts` is null, and gives them up.
-VALOR_API int32_t valor_coco_runs_cpu(int64_t handle, int32_t* counts) {
+VALOR_API int32_t valor_coco_runs_cpu(int64_t handle, int32_t* counts, int64_t threads) {
   return guarded([&] {
     std::unique_ptr<Blocks> blocks(reinterpret_cast<Blocks*>(handle));
-    for (std::vector<int32_t>& block : *blocks) {
-      if (!counts) break;
-      counts = std::copy(block.begin(), block.end(), counts);
-      std::vector<int32_t>().swap(block);
-    }
+    if (!counts) return;
+    std::vector<int32_t*> starts;
+    for (const std::vector<int32_t>& block : *blocks) starts.push_back(counts), counts += block.size();
+    auto work = [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        std::copy((*blocks)[b].begin(), (*blocks)[b].end(), starts[b]);
+        std::vector<int32_t>().swap((*blocks)[b]);
+      }
+    };
+    parallel_for(static_cast<int64_t>(blocks->size()), 4, static_cast<int>(threads), work);
   });
 }

@@ -65,7 +65,15 @@ def change_time(path: Path) -> None:
     os.utime(path, ns=(1, 1))
 
 
-@pytest.mark.parametrize("change", [change_content, change_time, Path.unlink])
+def change_file(path: Path) -> None:
+    """Another file of the same size and time."""
+    status, other = path.stat(), path.with_name("other")
+    other.write_bytes(b"?" * status.st_size)
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize("change", [change_content, change_time, change_file, Path.unlink])
 def test_a_file_that_changes_is_reported(change: object, tmp_path: Path) -> None:
     assert callable(change)
     path = tmp_path / "a"

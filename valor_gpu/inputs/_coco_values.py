@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -322,16 +323,22 @@ class ImageSizes:
             >>> sizes.of(np.array([7, 8])).tolist()
             [[480, -1], [-1, -1]]
         """
-        out = np.full((len(image_ids), 2), -1, np.int32)
-        if self.values is None or not len(self.ids):
-            return out
+        ids, sizes = self._by_id
+        if not len(ids):
+            return np.full((len(image_ids), 2), -1, np.int32)
+        place = np.maximum(np.searchsorted(ids, image_ids, side="right") - 1, 0)
+        found: NDArray[np.int32] = np.where((ids[place] == image_ids)[:, None], sizes[place], np.int32(-1))
+        return found
+
+    @cached_property
+    def _by_id(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Ids in ascending order, equal ones as they come, and the sizes of their images."""
+        if self.values is None:
+            return self.ids[:0], np.zeros((0, 2), np.int32)
         order = np.argsort(self.ids, kind="stable")
-        place = np.searchsorted(self.ids[order], image_ids, side="right") - 1
-        rows = order[np.maximum(place, 0)]
-        known = (place >= 0) & (self.ids[rows] == image_ids)
+        sizes = np.empty((len(order), 2), np.int32)
         for c, name in enumerate(("height", "width")):
-            column = self.values.column(name)
+            column = self.values.column(name)[order]
             good = (column >= 0) & (column < 2**31) & (np.trunc(column) == column)
-            sizes = np.where(good, column, -1).astype(np.int32)
-            out[:, c] = np.where(known, sizes[rows], -1)
-        return out
+            sizes[:, c] = np.where(good, column, -1)
+        return self.ids[order], sizes

@@ -77,14 +77,14 @@ def read_masks(annotations: Annotations, rows: Rows, room: Room | None = None) -
     """
     lengths, sizes, handle = _read(annotations, rows, None)
     offsets = np.zeros(len(rows) + 1, np.int64)
-    take = native.function("valor_cpu", "valor_coco_runs_cpu", "qp")
+    take = native.function("valor_cpu", "valor_coco_runs_cpu", "qpq")
     try:
         np.cumsum(lengths, out=offsets[1:])
         counts = (room or Room()).take(int(offsets[-1]))
     except BaseException:
-        take(handle, None)
+        take(handle, None, 1)
         raise
-    take(handle, counts.ctypes.data)
+    take(handle, counts.ctypes.data, native.threads())
     return Runs(counts, offsets, sizes)
 
 
@@ -113,7 +113,7 @@ def _read(annotations: Annotations, rows: Rows, measures: Measures | None) -> tu
                 _call(text, places, sizes, boxes, lengths, mask_sizes, measures, out)
         except BaseException:
             if out[0]:  # the runs of a file that has changed
-                native.function("valor_cpu", "valor_coco_runs_cpu", "qp")(int(out[0]), None)
+                native.function("valor_cpu", "valor_coco_runs_cpu", "qpq")(int(out[0]), None, 1)
             raise
     handle, bad, problem = out.tolist()
     if problem:

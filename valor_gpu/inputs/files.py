@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import mmap
 import os
 import stat
 import sys
@@ -26,7 +27,7 @@ LARGEST_EXPANSION = 256
 """How many bytes each byte of gzip may become, once it is more than ``FREE_EXPANSION`` bytes in all."""
 FREE_EXPANSION = 64 << 20
 
-_Stamp = tuple[int, int]  # size in bytes, time of change in nanoseconds
+_Stamp = tuple[int, int, int]  # device-wide number, size in bytes, time of change in nanoseconds
 
 
 def source_name(path: Path) -> str:
@@ -98,7 +99,7 @@ class InputFile:
             return
         slot, lost = np.zeros(1, np.int64), np.zeros(1, np.int64)
         with self.unchanged():
-            pages = np.memmap(self.path, np.uint8, mode="r") if os.path.getsize(self.path) else np.empty(0, np.uint8)
+            pages = _pages(self.path)
             native.function("valor_cpu", "valor_guard", "pqp")(pages.ctypes.data, pages.nbytes, slot.ctypes.data)
             if slot[0] < 0:
                 raise InputError(f"{self.name} must be one of fewer files that are read at the same time")
@@ -130,7 +131,7 @@ class InputFile:
         stamp: _Stamp | None = None
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(self.path)
-            stamp = status.st_size, status.st_mtime_ns
+            stamp = status.st_ino, status.st_size, status.st_mtime_ns
         if self._stamp not in (None, stamp):
             raise InputError(f"{self.name} must stay as it is while it is read but has changed: read it again")
         self._stamp = stamp
@@ -150,6 +151,14 @@ class InputFile:
         if self.path.lower().endswith(".gz"):
             raise InputError(f"{self.name} must be gzip, as its name says, but begins with {magic!r}")
         return buffered
+
+
+def _pages(path: str) -> NDArray[np.uint8]:
+    """The bytes of a file, mapped; ``numpy.memmap`` takes 0.1 ms longer, and masks are read in many parts."""
+    with open(path, "rb") as raw:
+        if not os.fstat(raw.fileno()).st_size:
+            return np.empty(0, np.uint8)
+        return np.frombuffer(mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
 class _Unpacked(io.RawIOBase):
