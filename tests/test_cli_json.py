@@ -186,13 +186,13 @@ def test_an_input_that_goes_away_is_an_error(tmp_path: Path, monkeypatch: pytest
     def gone(path: Path) -> tuple[int, str]:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(document, "_sha256", gone)
+    monkeypatch.setattr(document, "sha256_of", gone)
     assert main([*DETECT, "--json", str(tmp_path / "a.json")]) == FAILURE
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_hashed_without_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "_sha256", pytest.fail)
+    monkeypatch.setattr(document, "sha256_of", pytest.fail)
     assert main([*DETECT, "--quiet"]) == OK
 
 
@@ -219,6 +219,10 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
     table = tmp_path / "a.csv"
     table.write_text("t,p\nx,x\ny,x\n")
     page = (ROOT / "docs/json.md").read_text()
+    maps = tmp_path / "maps"
+    maps.mkdir()
+    for name in ("a_gt", "a_pred"):
+        np.save(maps / name, np.eye(3, dtype=np.uint8))
     scenes = {"lvis": random_lvis(1), "crowdpose": random_keypoints(2, 14, crowdpose=True)}
     protocols = []
     for protocol, objects in scenes.items():
@@ -229,13 +233,15 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
     for heading, commands in {
         "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols, [*protocols[0], "--iou-type", "segm"]],
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
-    }.items():
+        "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "2", "--gt-suffix", "_gt",
+                     "--pred-suffix", "_pred"]],
+    }.items():  # fmt: skip
         written: set[str] = set()
         for command in commands:
             assert main([*command, "--json", "-"]) == OK
             written |= keys_of(strict(capsys.readouterr().out))
         parts = {part.split("\n", 1)[0]: part for part in page.split("\n## ")}
         explained = set()
-        for title in ("Both commands", f"`{heading}`"):
+        for title in ("Every command", f"`{heading}`"):
             explained |= set(re.findall(r"^\| `([^`]+)`", parts[title], re.MULTILINE))
         assert written == explained

@@ -1,4 +1,4 @@
-// Labels of any type as codes of 8 or 16 bits.
+// Labels of any type as 16-bit codes, tile by tile.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -10,19 +10,10 @@
 namespace valor {
 namespace {
 
-constexpr int64_t kBlock = 64;    // labels that are coded at a time
-constexpr int64_t kAhead = 2048;  // bytes after which what is read is fetched now
+constexpr int64_t kBlock = 64;         // pixels whose changes make one word
+constexpr int64_t kTile = 8 * kBlock;  // pixels that become codes at a time
 
-// Begins to load `count` values that are read later. They may lie beyond the end: nothing is read then.
-template <class T>
-VALOR_INLINE void fetch(const T* values, int64_t count) {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(values), end = begin + count * sizeof(T);
-  for (uintptr_t line = begin; line < end; line += 64)
-    __builtin_prefetch(reinterpret_cast<const void*>(line));
-}
-
-// What a pixel's code says: a class, `classes` for a bad label, `classes` + 1 for an ignored one.
-using Meaning = uint16_t;
+using Code = uint16_t;  // a class, `classes` for a bad label, `classes` + 1 for an ignored one
 
 // How labels of one type become codes.
 template <class T>
@@ -30,61 +21,65 @@ struct Coding {
   using Word = std::make_unsigned_t<T>;
   Word last, ignore;  // the last class that the type holds; the ignored value
   bool ignores;
-  Meaning bad;
+  Code bad;
 
   Coding(const PixelTask& task, bool of_target) {
     const uint64_t most = static_cast<uint64_t>(std::numeric_limits<T>::max());
     last = static_cast<Word>(std::min(static_cast<uint64_t>(task.classes) - 1, most));
     ignore = static_cast<Word>(task.ignore);
     ignores = of_target && task.has_ignore && static_cast<int64_t>(static_cast<T>(ignore)) == task.ignore;
-    bad = static_cast<Meaning>(task.classes);
+    bad = static_cast<Code>(task.classes);
   }
-  template <class Code = Meaning>
   VALOR_INLINE Code of(T value) const {
     const Word word = static_cast<Word>(value);
-    const Code code = word <= last ? static_cast<Code>(word) : static_cast<Code>(bad);
+    const Code code = word <= last ? static_cast<Code>(word) : bad;
     return ignores & (word == ignore) ? static_cast<Code>(bad + 1) : code;
   }
 };
 
-// Codes of a block of wide labels; false where one of them is larger than any code.
-template <class Word, class Code>
-VALOR_INLINE bool code_narrowed(const Coding<Code>& coding, const Word* labels, Code* codes) {
-  Word all = 0;
-  for (int64_t i = 0; i < kBlock; ++i) all = static_cast<Word>(all | labels[i]);
-  if (all > std::numeric_limits<Code>::max()) return false;
-  Code low[kBlock];
-  for (int64_t i = 0; i < kBlock; ++i) low[i] = static_cast<Code>(labels[i]);
-  for (int64_t i = 0; i < kBlock; ++i) codes[i] = coding.template of<Code>(low[i]);
-  return true;
+// Codes of a block of labels. Wide ones are narrowed before they are compared where all of them are small.
+template <class T>
+VALOR_INLINE void code_block(const Coding<T>& coding, const Coding<uint16_t>& narrow, const T* labels,
+                             Code* codes) {
+  typename Coding<T>::Word all = 0;
+  for (int64_t i = 0; sizeof(T) > 2 && i < kBlock; ++i)
+    all |= static_cast<typename Coding<T>::Word>(labels[i]);
+  if (sizeof(T) > 2 && all <= 0xffffu) {
+    uint16_t low[kBlock];
+    for (int64_t i = 0; i < kBlock; ++i) low[i] = static_cast<uint16_t>(labels[i]);
+    for (int64_t i = 0; i < kBlock; ++i) codes[i] = narrow.of(low[i]);
+  } else {
+    for (int64_t i = 0; i < kBlock; ++i) codes[i] = coding.of(labels[i]);
+  }
 }
 
-// Codes of `count` labels that lie side by side. Wide ones are narrowed before they are compared where all of
-// a block are small.
-template <class Code, class T>
+// Codes of `count` labels that lie side by side, and which whole blocks hold one label alone.
+template <class T>
 VALOR_INLINE void code_labels(const PixelTask& task, bool of_target, const T* labels, int64_t count,
-                              Code* codes) {
+                              Code* codes, bool* steady) {
   const Coding<T> coding(task, of_target);
-  const Coding<Code> narrowed(task, of_target);
+  const Coding<uint16_t> narrow(task, of_target);
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
-    fetch(labels + i + kAhead / sizeof(T), kBlock);
-    if constexpr (sizeof(T) > sizeof(Code))
-      if (code_narrowed(narrowed, reinterpret_cast<const typename Coding<T>::Word*>(labels + i), codes + i))
-        continue;
-    for (int64_t j = i; j < i + kBlock; ++j) codes[j] = coding.template of<Code>(labels[j]);
+    const T first = labels[i];
+    bool& same = steady[i / kBlock] = first == labels[i + kBlock - 1];
+    if (same) {
+      T changed = 0;
+      for (int64_t j = i; j < i + kBlock; ++j) changed = static_cast<T>(changed | (labels[j] ^ first));
+      same = changed == 0;
+    }
+    if (same)
+      std::fill_n(codes + i, kBlock, coding.of(first));
+    else
+      code_block(coding, narrow, labels + i, codes + i);
   }
-  for (; i < count; ++i) codes[i] = coding.template of<Code>(labels[i]);
+  for (; i < count; ++i) codes[i] = coding.of(labels[i]);
 }
 
-#define VALOR_CODES_OF(T)                                                                               \
-  [[maybe_unused]] VALOR_CLONES void code_dense(const PixelTask& task, bool of_target, const T* labels, \
-                                                int64_t count, uint8_t* codes) {                        \
-    code_labels(task, of_target, labels, count, codes);                                                 \
-  }                                                                                                     \
-  [[maybe_unused]] VALOR_CLONES void code_dense(const PixelTask& task, bool of_target, const T* labels, \
-                                                int64_t count, uint16_t* codes) {                       \
-    code_labels(task, of_target, labels, count, codes);                                                 \
+#define VALOR_CODES_OF(T)                                                                             \
+  VALOR_CLONES void code_dense(const PixelTask& task, bool of_target, const T* labels, int64_t count, \
+                               Code* codes, bool* steady) {                                           \
+    code_labels<T>(task, of_target, labels, count, codes, steady);                                    \
   }
 VALOR_CODES_OF(int8_t)
 VALOR_CODES_OF(uint8_t)
@@ -95,16 +90,16 @@ VALOR_CODES_OF(uint32_t)
 VALOR_CODES_OF(int64_t)
 #undef VALOR_CODES_OF
 
-// Codes of `count` labels of a line.
-template <class Code>
-void code_map(const PixelTask& task, bool of_target, const PixelPlace& place, int64_t count, Code* codes) {
+void code_map(const PixelTask& task, bool of_target, const PixelPlace& place, int64_t count, Code* codes,
+              bool* steady) {
   const PixelMap& map = of_target ? task.target : task.preds;
   with_label(map.type, [&](auto zero) {
     using T = decltype(zero);
     const T* labels = map.at<T>(place.image, place.row, place.column);
-    if (map.pixel_stride == 1) return code_dense(task, of_target, labels, count, codes);
+    if (map.pixel_stride == 1) return code_dense(task, of_target, labels, count, codes, steady);
     const Coding<T> coding(task, of_target);
-    for (int64_t i = 0; i < count; ++i) codes[i] = coding.template of<Code>(labels[i * map.pixel_stride]);
+    std::fill_n(steady, kTile / kBlock, false);
+    for (int64_t i = 0; i < count; ++i) codes[i] = coding.of(labels[i * map.pixel_stride]);
   });
 }
 

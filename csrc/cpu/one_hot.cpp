@@ -10,10 +10,8 @@
 namespace valor {
 namespace {
 
-using Code = uint16_t;
-
 constexpr int64_t kLanes = 32;            // bytes that are summed side by side
-constexpr int64_t kSpan = 64 * kBlock;    // pixels of a tile: a byte holds their sum in each lane
+constexpr int64_t kSpan = 8 * kTile;      // pixels of a tile: a byte holds their sum in each lane
 constexpr int64_t kLeastBytes = 1 << 18;  // of one-hot maps that are worth a thread
 constexpr int64_t kSides = 2, kRows = 3;  // of a table
 static_assert(kSpan / kLanes < 256, "sums of a lane must fit in a byte");
@@ -71,9 +69,14 @@ bool load_channel(const OneHotTask& task, bool of_target, const PixelPlace& plac
 
 // The codes of label maps, and which pixels are kept.
 void begin_span(const OneHotTask& task, const PixelPlace& place, int64_t count, Span& span) {
+  bool steady[kTile / kBlock];
   span.bad = false;
-  for (int side = 0; side < kSides; ++side)
-    if (!task.one_hot(side)) code_map(task.pixels, side, place, count, span.codes[side]);
+  for (int side = 0; side < kSides; ++side) {
+    if (task.one_hot(side)) continue;
+    PixelPlace at = place;
+    for (int64_t i = 0; i < count; i += kTile, at.column += kTile)
+      code_map(task.pixels, side, at, std::min(kTile, count - i), span.codes[side] + i, steady);
+  }
   std::fill_n(span.kept, kSpan, 0);
   std::fill_n(span.kept, count, 1);
   const Code classes = static_cast<Code>(task.pixels.classes);

@@ -172,39 +172,6 @@ def test_numpy_arrays_equal_scikit_learn(classes: int, dtype: type) -> None:
         assert np.array_equal(each, np.stack(expected))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
-@pytest.mark.parametrize("classes", [2, 120, 254, 255])
-def test_blocks_of_every_density(dtype: type, classes: int) -> None:
-    """Blocks without a change, with few and with many follow one another, over several tiles and to their ends."""
-    rng = random(classes)
-    most = min(classes, np.iinfo(dtype).max + 1)
-    runs = np.repeat(rng.integers(0, most, 3000), rng.choice([1, 1, 1, 2, 3, 40, 300], 3000))
-    for size in (1, 63, 64, 65, 4096, 4097, 4098, 8194, len(runs)):
-        truth = np.roll(runs, size)[:size].astype(dtype)
-        preds = np.where(rng.random(size) < rng.choice([0, 0.01, 0.5]), rng.integers(0, most, size), truth)
-        for labels in (preds.astype(dtype), preds.astype(np.int64)):
-            for ignore in (None, 1, 255, -1):
-                own = _pixel_counts_cpu.count_pixels(labels, truth, classes, ignore_index=ignore, pairs=True)
-                assert np.array_equal(own, matrix_of(labels, truth, classes, ignore))
-                by_class = _pixel_counts_cpu.count_pixels(labels, truth, classes, ignore_index=ignore)
-                assert np.array_equal(by_class, classes_of(own))
-
-
-@pytest.mark.parametrize("value", [-1, 3, 127])
-def test_bytes_that_are_no_class(value: int) -> None:
-    """Bytes are read in place: ignored ones and bad ones are told apart by their value, whatever their sign."""
-    truth = np.repeat(np.arange(3, dtype=np.int8), 5000)
-    preds = truth.copy()
-    truth[4097] = truth[9000:9100] = preds[7] = preds[9050] = value
-    with pytest.raises(InputError, match=rf"preds\[7\] must be a class index from 0 to 2 but is {value}"):
-        _pixel_counts_cpu.count_pixels(preds, truth, 3, ignore_index=value)
-    preds[7] = 0
-    own = _pixel_counts_cpu.count_pixels(preds, truth, 3, ignore_index=value, pairs=True)
-    assert np.array_equal(own, matrix_of(preds, truth, 3, value)) and own.sum() == 15_000 - 101
-    with pytest.raises(InputError, match=rf"target\[4097\] must be a class index from 0 to 2 but is {value}"):
-        _pixel_counts_cpu.count_pixels(preds, truth, 3, ignore_index=4)
-
-
 def test_ten_thousand_classes() -> None:
     """Few of them occur: of 800 MB only their rows are touched."""
     present = np.r_[0:5, 9990:10_000]

@@ -24,6 +24,7 @@ _ABOUT = "Evaluation metrics where the tensors already are."
 _COMMANDS = {
     "detect": "average precision and recall of boxes, masks or keypoints, from COCO JSON files",
     "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
+    "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }
 """Modules of this package, and what they are for."""

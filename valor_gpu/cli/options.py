@@ -67,6 +67,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def integer(text: str) -> int:
+    """A whole number, which may be negative."""
+    if not text.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number but got {text!r}")
+    return int(text)
+
+
 def score(text: str) -> float:
     """A finite number."""
     try:
@@ -111,14 +118,27 @@ def check_paths(inputs: Mapping[str, str], json_file: Path | None, pictures: Seq
         _take(taken, option, path)
     if json_file is None and not pictures:
         return
-    from valor_gpu.report.files import check_output, check_picture, is_standard_output
+    check_outputs([*(("--plot", picture) for picture in pictures), ("--json", json_file)], taken)
+    from valor_gpu.report.files import check_picture
 
-    json_files = [] if json_file is None or is_standard_output(json_file) else [("--json", json_file)]
-    for option, output in (*(("--plot", picture) for picture in pictures), *json_files):
-        check_output(option, output)
-        _take(taken, option, output)
     for picture in pictures:
         check_picture("--plot", picture)
+
+
+def check_outputs(outputs: Sequence[tuple[str, Path | None]], taken: dict[str, str] | None = None) -> None:
+    """Raises for files that cannot be written, or that two options name.
+
+    Args:
+        outputs: options and their files; None of one that is not given, and what is standard output, are fine.
+        taken: option by path of other files of the command.
+    """
+    from valor_gpu.report.files import check_output, is_standard_output
+
+    taken = {} if taken is None else taken
+    for option, output in outputs:
+        if output is not None and not (option == "--json" and is_standard_output(output)):
+            check_output(option, output)
+            _take(taken, option, output)
 
 
 def _take(taken: dict[str, str], option: str, path: str | Path) -> None:

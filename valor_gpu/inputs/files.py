@@ -27,12 +27,26 @@ LARGEST_EXPANSION = 256
 """How many bytes each byte of gzip may become, once it is more than ``FREE_EXPANSION`` bytes in all."""
 FREE_EXPANSION = 64 << 20
 
+_CHUNK = 1 << 20  # bytes
 _Stamp = tuple[int, int, int]  # device-wide number, size in bytes, time of change in nanoseconds
 
 
 def source_name(path: Path) -> str:
     """How messages call a file."""
     return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
+
+
+def sha256_of(path: Path) -> tuple[int, str]:
+    """Bytes and hexadecimal SHA-256 of a file as it lies on disk; other threads run meanwhile."""
+    import hashlib  # here, since most runs hash nothing
+
+    digest, size = hashlib.sha256(), 0
+    view = memoryview(bytearray(_CHUNK))
+    with open(path, "rb", buffering=0) as file:
+        while count := file.readinto(view):
+            digest.update(view[:count])
+            size += count
+    return size, digest.hexdigest()
 
 
 class InputFile:

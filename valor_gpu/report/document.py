@@ -5,22 +5,26 @@ docs/json.md explains every key. There is no time of day in it: equal inputs giv
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from valor_gpu._version import __version__
-from valor_gpu.inputs.files import STANDARD_INPUT
+from valor_gpu.inputs.files import STANDARD_INPUT, sha256_of
 from valor_gpu.result import Result
 
 SCHEMA_VERSION = 1
 """Goes up when a key changes its meaning, name or type, or goes; not when one is added."""
 
-_CHUNK = 1 << 20  # bytes
+
+class Described(Protocol):
+    """What knows the files that were read."""
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """What an input is, to its path, size and hash."""
 
 
 class Inputs:
@@ -60,29 +64,17 @@ class Inputs:
         try:
             for name, path in self._files.items():
                 once = str(path) == STANDARD_INPUT or not path.is_file()
-                size, digest = (None, None) if once else _sha256(path)
+                size, digest = (None, None) if once else sha256_of(path)
                 self._found[name] = {"path": str(path), "bytes": size, "sha256": digest}
         except OSError as error:
             self._error = error
 
 
-def _sha256(path: Path) -> tuple[int, str]:
-    """Bytes and hexadecimal digest; hashlib lets other threads run meanwhile."""
-    digest, size = hashlib.sha256(), 0
-    buffer = bytearray(_CHUNK)
-    view = memoryview(buffer)
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            digest.update(view[:count])
-            size += count
-    return size, digest.hexdigest()
-
-
-def document(command: str, result: Result, inputs: Inputs, device: str, **more: Any) -> dict[str, Any]:
+def document(command: str, result: Result, inputs: Described, device: str, **more: Any) -> dict[str, Any]:
     """All that ``--json`` writes; no NaN, but null with a reason.
 
     Args:
-        command: ``detect`` or ``classify``.
+        command: ``detect``, ``classify`` or ``segment``.
         result: values, signature, counts and reasons.
         inputs: the files that were read.
         device: where the numbers were counted.

@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, require_matplotlib
@@ -130,10 +130,29 @@ def _write(path: Path, content: bytes) -> None:
         with open(path, "wb", buffering=0) as stream:
             _write_all(stream, content)
         return
+    with _replaced(path) as part:
+        part.write_bytes(content)
+
+
+@contextlib.contextmanager
+def text_output(path: Path) -> Iterator[TextIO]:
+    """A stream of UTF-8 into the file; a regular file is replaced when the body is done, and stays if that raises."""
+    try:
+        with contextlib.ExitStack() as stack:
+            part = path if _is_fed(path) else stack.enter_context(_replaced(path))
+            yield stack.enter_context(open(part, "w", encoding="utf-8", errors="surrogateescape", newline=""))
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """A file beside the target of ``path`` that takes its place, and its permissions, when the body is done."""
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(content)
+        yield part
         _take_permissions(part, target)
         part.replace(target)
     finally:

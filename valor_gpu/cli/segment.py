@@ -1,0 +1,208 @@
+"""``valor-gpu segment``: from folders of label maps to intersection over union."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.cli.options import JSON_HELP, QUIET_HELP, check_outputs, count, input_path, integer, output_path, reports
+from valor_gpu.errors import InputError
+from valor_gpu.report.text import plural
+
+if TYPE_CHECKING:
+    from valor_gpu.inputs.label_map_pairs import Pairing, Side
+    from valor_gpu.report.progress import Progress
+    from valor_gpu.result import Result
+    from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
+
+_LISTED = 10
+"""How many images that failed standard error lists."""
+
+
+def add_options(segment: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    add = segment.add_argument
+    add("--gt", type=input_path, required=True, metavar="DIR",
+        help="ground truth: folder of label maps, .png (grey or palette, 1 to 16 bits), .npy or .npz,"
+        " nested folders too; or one file")  # fmt: skip
+    add("--pred", type=input_path, required=True, metavar="DIR",
+        help="predictions: likewise, of the same names whatever the ending; .npy and .npz may also hold logits"
+        " [classes, height, width]")  # fmt: skip
+    add("--num-classes", type=count, metavar="N", help="how many classes; default: as many as --names has")
+    add("--names", metavar="NAME[,NAME...] or FILE",
+        help="names of the classes 0, 1 ..., or a text file with one per line; default: the numbers")  # fmt: skip
+    add("--ignore", type=integer, metavar="VALUE",
+        help="leave out pixels whose ground truth is VALUE, whatever their prediction, for example 255")  # fmt: skip
+    add("--gt-suffix", default="", metavar="TEXT",
+        help="end of the names of ground truths before the ending, no part of what is paired, for example"
+        " _gtFine_labelIds; other files are left out")  # fmt: skip
+    add("--pred-suffix", default="", metavar="TEXT", help="the same of predictions")
+    add("--flat", action="store_true", help="pair files by their names alone, whatever nested folder they are in")
+    add("--gt-key", metavar="KEY", help="array to read of .npz ground truths; default: the only one")
+    add("--pred-key", metavar="KEY", help="array to read of .npz predictions; default: the only one")
+    add("--allow-missing", action="store_true", help="leave out files without a partner, and count them")
+    add("--skip-bad", action="store_true",
+        help="leave out images that cannot be read or do not fit, and count them; without it they are listed and the"
+        " exit status is 2")  # fmt: skip
+    add("--per-class", action="store_true", help="also print one line per class")
+    add("--per-image", type=output_path, metavar="FILE",
+        help="write a table (CSV) with one line per image: its numbers, IoU and pixels of each class, or why it"
+        " failed")  # fmt: skip
+    add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
+    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
+    add("--quiet", action="store_true", help=QUIET_HELP)
+    segment.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from valor_gpu.report.progress import Progress
+
+    check_outputs([("--json", options.json), ("--per-image", options.per_image)])
+    names = _class_names(options)
+    sides, pairing = _paired(options)
+    with Progress(len(pairing.pairs) + 1, sys.stderr, enabled=not options.quiet) as progress:
+        totals = _evaluate(options, names, pairing, progress)
+        _check_failures(options, totals)
+        progress.step("writing")
+        result = totals.result(_counts_of_files(pairing))
+        _write_json(options, result, totals, pairing)
+    missing = pairing.describe_missing(sides)
+    _warn(options, missing and f"{missing}; left out")
+    if reports(options):
+        print(_report(options, result))
+
+
+# ----------------------------------------------------------------------------------------------------- before the work
+
+
+def _class_names(options: argparse.Namespace) -> list[str]:
+    """Names of the classes, all different."""
+    if options.names is None:
+        if options.num_classes is None:
+            raise InputError("--num-classes or --names must be given but neither is")
+        return [str(number) for number in range(options.num_classes)]
+    if os.path.isfile(options.names):
+        with open(options.names, encoding="utf-8-sig", errors="surrogateescape") as file:
+            names = [line.strip() for line in file if line.strip()]
+    else:
+        names = [name.strip() for name in options.names.split(",")]
+    if options.num_classes not in (None, len(names)):
+        raise InputError(f"--names must have {options.num_classes} names, as --num-classes says, but has {len(names)}")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice or "" in names:
+        raise InputError(f"--names must be different but {f'has {twice[0]!r} twice' if twice else 'one is empty'}")
+    return names
+
+
+def _paired(options: argparse.Namespace) -> tuple[tuple[Side, Side], Pairing]:
+    """The folders and the pairs of their files; raises where these cannot be evaluated."""
+    from valor_gpu.inputs.label_map_pairs import Side, hint_at_names, pair_files
+
+    sides = Side(options.gt, options.gt_suffix, "--gt"), Side(options.pred, options.pred_suffix, "--pred")
+    if os.path.realpath(options.gt) == os.path.realpath(options.pred) and options.gt_suffix == options.pred_suffix:
+        raise InputError(f"--pred must have other files than --gt but both are {options.gt}")
+    pairing = pair_files(*sides, flat=options.flat)
+    missing = pairing.describe_missing(sides)
+    if not pairing.pairs:
+        hint = hint_at_names(pairing, options.flat)
+        raise InputError(f"--gt and --pred must have files of the same names but have none: {missing}{hint}")
+    if missing and not options.allow_missing:
+        raise InputError(f"{missing}; --allow-missing leaves them out")
+    return sides, pairing
+
+
+def _counts_of_files(pairing: Pairing) -> dict[str, int]:
+    return {
+        "ground_truths_without_prediction": len(pairing.without_prediction),
+        "predictions_without_ground_truth": len(pairing.without_ground_truth),
+        "other_files": pairing.other_files,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ the work
+
+
+def _evaluate(options: argparse.Namespace, names: list[str], pairing: Pairing, progress: Progress) -> Totals:
+    from valor_gpu.inputs.label_map_files import LabelMapReader
+    from valor_gpu.native import threads
+    from valor_gpu.segmentation.label_map_folders import Task, Totals, count_images
+
+    readers = (
+        LabelMapReader(options.gt_key, False, "--gt-key"),
+        LabelMapReader(options.pred_key, True, "--pred-key"),
+    )
+    workers = min(options.threads or threads(), len(pairing.pairs))
+    task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None)
+    totals, many = Totals(names, task), plural(len(pairing.pairs), "image")
+    with _image_lines(options, names) as add_line:
+        progress.step(f"counting {many}")
+        for done, image in enumerate(count_images(pairing.pairs, task), 1):
+            add_line(image, totals.add(image))
+            progress.step(f"counted {done:,} of {many}")
+    return totals
+
+
+@contextlib.contextmanager
+def _image_lines(options: argparse.Namespace, names: list[str]) -> Iterator[Callable[[ImageCounts, Any], None]]:
+    """What takes each image and its numbers."""
+    if options.per_image is None:
+        yield lambda image, numbers: None
+        return
+    from valor_gpu.report.files import text_output
+    from valor_gpu.report.segmentation import ImageTable
+
+    with text_output(options.per_image) as stream:
+        yield ImageTable(stream, names).add
+
+
+def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
+    """Lists the images that failed; raises unless they are to be left out and others are left."""
+    from valor_gpu.report.segmentation import failures, hint_at_ignore
+
+    if not totals.failed:
+        return
+    for reason in failures(totals.failed, _LISTED):
+        print(f"valor-gpu {options.command}: failed: {reason}", file=sys.stderr)
+    count = len(totals.failed)
+    text = f"{count:,} of {plural(totals.images + count, 'image')} failed"
+    hint = "" if options.ignore is not None else hint_at_ignore(totals.failed)
+    if options.skip_bad and totals.images:
+        _warn(options, f"{text}; left out{hint}")
+        return
+    raise InputError(text + (hint or ("" if options.skip_bad else "; --skip-bad leaves them out")))
+
+
+def _write_json(options: argparse.Namespace, result: Result, totals: Totals, pairing: Pairing) -> None:
+    if options.json is None:
+        return
+    from valor_gpu.report.document import document
+    from valor_gpu.report.files import write_json
+    from valor_gpu.report.segmentation import FolderInputs
+
+    inputs = FolderInputs({"ground_truths": options.gt, "predictions": options.pred}, totals)
+    more = {
+        "classes": list(totals.names),
+        "failed": [{"image": image.pair.name, "error": image.error} for image in totals.failed],
+        "without_prediction": pairing.without_prediction,
+        "without_ground_truth": pairing.without_ground_truth,
+    }
+    write_json(options.json, document("segment", result, inputs, "cpu", **more))
+
+
+def _warn(options: argparse.Namespace, text: str) -> None:
+    if text:
+        print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
+
+
+def _report(options: argparse.Namespace, result: Result) -> str:
+    from valor_gpu.report.segmentation import class_table, count_line, summary
+
+    notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
+    parts = [summary(result), *([class_table(result)] if options.per_class else [])]
+    return "\n\n".join([*parts, "\n".join([count_line(result), str(result.signature), *notes])])

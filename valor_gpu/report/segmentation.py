@@ -1,0 +1,150 @@
+"""The report of ``valor-gpu segment``: tables in text, and the rows of its table of images."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from valor_gpu.report.text import plural, table
+from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
+
+_TITLES = {
+    "miou": "mIOU",
+    "pixel_accuracy": "pixel accuracy",
+    "mean_accuracy": "mean accuracy",
+    "frequency_weighted_iou": "frequency-weighted IoU",
+    "mean_precision": "mean precision",
+    "mean_f1": "mean F1",
+}
+_CLASS_COLUMNS = {"IoU": "iou", "precision": "precision", "recall": "recall", "F1": "f1"}
+_CLASS_COUNTS = {"true pixels": "true_pixels", "predicted": "predicted_pixels", "images": "images"}
+
+
+def summary(result: Result) -> str:
+    """The numbers of all pixels beside the means over images.
+
+    Args:
+        result: of :class:`valor_gpu.segmentation.label_map_folders.Totals`; what does not exist is shown as ``-``.
+    """
+    rows = [
+        [title, number(result.values[name]), number(result.values[f"image_{name}"])] for name, title in _TITLES.items()
+    ]
+    return table(["", "all pixels", "mean of images"], rows)
+
+
+def class_table(result: Result) -> str:
+    """One line per class: ratios of all pixels, mean IoU of the images that have it, and the counts behind them."""
+    values = result.values
+    rows = [
+        [
+            name,
+            *(number(values[f"{key}_per_class"][name]) for key in _CLASS_COLUMNS.values()),
+            number(values["image_iou_per_class"][name]),
+            *(f"{values[f'{key}_per_class'][name]:,}" for key in _CLASS_COUNTS.values()),
+        ]
+        for name in values["iou_per_class"]
+    ]
+    return table(["class", *_CLASS_COLUMNS, "image IoU", *_CLASS_COUNTS], rows)
+
+
+def number(value: float) -> str:
+    """Three digits, or ``-`` for what does not exist."""
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def count_line(result: Result) -> str:
+    """What the numbers were counted on, and what was left out."""
+    counts = result.counts
+    text = f"{plural(counts['images'], 'image')}, {plural(counts['pixels'], 'pixel')}"
+    text += f" ({counts['ignored_pixels']:,} more ignored)" if counts["ignored_pixels"] else ""
+    text += f", {counts['classes']:,} class{'' if counts['classes'] == 1 else 'es'}"
+    if counts["absent_classes"]:
+        text += f" ({counts['absent_classes']:,} of them neither true nor predicted, with no part in means)"
+    missing = counts["ground_truths_without_prediction"], counts["predictions_without_ground_truth"]
+    for count, of, other in zip(missing, ("ground truth", "prediction"), ("prediction", "ground truth")):
+        text += f", {plural(count, of)} without {other}" if count else ""
+    text += f", {plural(counts['failed_images'], 'image')} failed" if counts["failed_images"] else ""
+    return text
+
+
+class ImageTable:
+    """Writes a line of CSV for each image as it comes.
+
+    Args:
+        stream: where to.
+        classes: names of the classes.
+    """
+
+    def __init__(self, stream: TextIO, classes: Sequence[str]) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+        per_class = [f"{what}/{name}" for what in ("iou", "true_pixels", "predicted_pixels") for name in classes]
+        head = ["image", "ground_truth", "prediction", "height", "width", "pixels", "ignored_pixels"]
+        self._writer.writerow([*head, *_TITLES, *per_class, "error"])
+        self._classes = len(classes)
+
+    def add(self, image: ImageCounts, numbers: Mapping[str, float]) -> None:
+        """Writes the line of an image; cells of what does not exist are empty.
+
+        Args:
+            image: its counts.
+            numbers: what :meth:`valor_gpu.segmentation.label_map_folders.Totals.add` gave for it.
+        """
+        pair = image.pair
+        head = [pair.name, pair.ground_truth, pair.prediction]
+        if image.counts is None or image.shape is None:
+            empty = [""] * (4 + len(_TITLES) + 3 * self._classes)
+            self._writer.writerow([*head, *empty, image.error])
+            return
+        from valor_gpu.reduce.regions import region_value
+
+        sizes = [*image.shape, image.pixels, image.ignored_pixels]
+        ious = region_value("iou", image.counts, None).tolist()
+        cells = [_cell(value) for value in (*(numbers[name] for name in _TITLES), *ious)]
+        self._writer.writerow([*head, *sizes, *cells, *image.counts[2].tolist(), *image.counts[1].tolist(), ""])
+
+
+def _cell(value: float) -> Any:
+    return "" if math.isnan(value) else value
+
+
+class FolderInputs:
+    """What ``--json`` says of the two folders.
+
+    Args:
+        folders: path by what it has, ground truths first.
+        totals: after the last image.
+    """
+
+    def __init__(self, folders: Mapping[str, str], totals: Totals) -> None:
+        self._folders, self._totals = folders, totals
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """``path``, ``files`` that counted, their ``bytes``, and ``sha256`` of their own SHA-256 and names."""
+        return {
+            what: {"path": path, "files": self._totals.images, "bytes": size, "sha256": digest}
+            for (what, path), (size, digest) in zip(self._folders.items(), self._totals.digests())
+        }
+
+
+def failures(images: Sequence[ImageCounts], limit: int) -> Iterator[str]:
+    """Why images failed, ``limit`` of them, and how many more there are."""
+    yield from (image.error for image in images[:limit])
+    if len(images) > limit:
+        yield f"{plural(len(images) - limit, 'more image')} failed: --per-image and --json list all"
+
+
+def hint_at_ignore(images: Sequence[ImageCounts]) -> str:
+    """Says how to leave out the first value of a ground truth that is no class, where that is why images failed."""
+    for image in images:
+        said = re.fullmatch(
+            re.escape(image.pair.ground_truth) + r"\[.*\] must be a class .* but is (-?\d+)", image.error
+        )
+        if said:
+            return f": --ignore {said[1]} leaves out pixels whose ground truth is {said[1]}"
+    return ""
