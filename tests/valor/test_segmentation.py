@@ -13,7 +13,7 @@ import pytest
 
 from tests.valor import cases
 from tests.valor import segmentation_scenes as scenes
-from valor_gpu.valor import Annotation, Datum, Evaluation, Filter, GroundTruth, Label, Prediction, Raster
+from valor_gpu.valor import Annotation, Datum, Evaluation, Filter, GroundTruth, Label, Prediction, Raster, pixel_keys
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.filters import annotation_metadata, datum_uid, label_value
 from valor_gpu.valor.segmentation import evaluate_segmentation
@@ -117,6 +117,13 @@ def test_the_order_of_datums_and_annotations_does_not_matter() -> None:
         scene = scenes.random_scene(np.random.default_rng(seed))
         turned = {uid: (true[::-1], found[::-1]) for uid, (true, found) in reversed(scene.items())}
         assert plain(scene) == plain(turned)
+
+
+def test_sums_of_pairs_on_the_way_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = scenes.random_scene(np.random.default_rng(2))
+    whole = plain(scene)
+    monkeypatch.setattr(pixel_keys, "_LOOSE", 0)
+    assert plain(scene) == whole
 
 
 def test_a_mask_may_be_split() -> None:

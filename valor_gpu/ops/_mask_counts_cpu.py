@@ -99,7 +99,9 @@ def _groups(sets: Sequence[MaskSet], pairs: bool) -> Iterator[list[MaskSet]]:
 def _count(sets: Sequence[MaskSet], exclusive: bool, pairs: bool) -> Iterator[MaskCounts]:
     sizes = [_table_size(one.num_labels, pairs) for one in sets]
     starts = np.cumsum([0, *sizes])
-    table, kept, labels = np.zeros((len(sets), 5), np.int64), [], []
+    table = np.zeros((len(sets), 5), np.int64)
+    kept: list[NDArray[Any]] = []
+    labels: list[int] = []
     pieces: list[tuple[int, int, int]] = []
     pixels = 0
     for i, one in enumerate(sets):

@@ -55,8 +55,9 @@ class MaskCounts(NamedTuple):
     def read(cls, table: NDArray[np.int64], labels: int, pairs: bool) -> MaskCounts:
         """From counts of labels, totals and pairs, one after another."""
         counts, totals, rest = np.split(table, [3 * labels, 3 * labels + TOTALS])
-        shape = (labels + 1, labels + 1)
-        return cls(counts.reshape(3, labels), *totals.tolist(), rest.reshape(shape) if pairs else None)
+        agreeing, neither, gt_overlap, overlap = totals.tolist()
+        matrix = rest.reshape(labels + 1, labels + 1) if pairs else None
+        return cls(counts.reshape(3, labels), agreeing, neither, gt_overlap, overlap, matrix)
 
 
 def count_mask_set(one: MaskSet, exclusive: bool, pairs: bool) -> MaskCounts:

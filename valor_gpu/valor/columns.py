@@ -46,8 +46,8 @@ class Rows:
 
     def take(self, chosen: NDArray[Any]) -> Rows:
         """The rows of a mask, or at these places."""
-        columns = (column[chosen] for column in (self.datum, self.label, self.annotation, self.score))
-        return Rows(*columns, self.metadata, self.masks)
+        datum, label, annotation = (column[chosen] for column in (self.datum, self.label, self.annotation))
+        return Rows(datum, label, annotation, self.score[chosen], self.metadata, self.masks)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,9 @@ class _Reader:
         metadata = read_metadata(name, frame, names, ANNOTATION, first_rows)
         if self.task is TaskType.CLASSIFICATION:
             return Rows(datum, label, annotation, score, metadata)
-        return Rows(datum, label, annotation, score, metadata, self.masks.column(name, frame, kept, uids, annotation))
+        return Rows(
+            datum, label, annotation, score, metadata, self.masks.column(name, frame, kept, uids.tolist(), annotation)
+        )
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
         """Encodes keys and values apart, so that tuples are made once per label and not once per row."""

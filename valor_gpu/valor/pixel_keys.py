@@ -99,7 +99,7 @@ class _Grouped(NamedTuple):
         order = np.argsort(codes, kind="stable")
         return cls(rows, order, codes[order])
 
-    def at(self, code: int) -> tuple[list[Mask], Integers]:
+    def at(self, code: int) -> tuple[list[Mask], NDArray[np.int32]]:
         """Masks and labels of a datum and key, in the order in which they came."""
         first, end = np.searchsorted(self.codes, [code, code + 1])
         chosen = self.order[first:end]
@@ -169,7 +169,7 @@ def _empty_keys(
 
 
 def _mask_set(
-    gt_masks: list[Mask], gt_labels: Integers, masks: list[Mask], labels: Integers
+    gt_masks: list[Mask], gt_labels: NDArray[np.int32], masks: list[Mask], labels: NDArray[np.int32]
 ) -> tuple[MaskSet, Integers]:
     """A set whose labels are counted from 0, and which labels these are."""
     used, places = np.unique(np.concatenate([gt_labels, labels]), return_inverse=True)

@@ -143,13 +143,13 @@ def _meta(
     here = np.zeros((2, len(datums)), np.bool_)
     for place, side in enumerate(sides):
         here[place, side.datum] = True
-    overlap = np.sum([key.overlap for key in keys], 0, dtype=np.int64) if keys else np.zeros(2, np.int64)
+    overlap = [sum(int(key.overlap[place]) for key in keys) for place in (0, 1)]
     return {
         "labels": len(set().union(*map(columns.labels_of, sides))),
         "datums": int(np.count_nonzero(datums)),
         "annotations": count_annotations(columns, truths, rows),
         "pixels": int(datum_pixels(columns)[datums].sum()),
-        "overlapping_pixels": dict(zip(_SIDES, overlap.tolist())),
+        "overlapping_pixels": dict(zip(_SIDES, overlap)),
         "ignored_annotations": dict(columns.ignored),
         "datums_without_masks": len(columns.uids) - len(columns.datums),
         "datums_without_groundtruths": int(np.count_nonzero(datums & ~here[0])),
