@@ -11,10 +11,10 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.confusion_base import PairMetric
-from valor_gpu.classification.confusion_plot import plot_confusion
 from valor_gpu.classification.examples import shown
 from valor_gpu.classification.pair_counts import PairCounts, PairExamples
 from valor_gpu.errors import InputError
+from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result
 

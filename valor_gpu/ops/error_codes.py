@@ -93,6 +93,11 @@ def value_row(code: int) -> int:
     return code >> (_KIND_BITS + _COLUMN_BITS)
 
 
+def value_place(code: int) -> int:
+    """Returns the column of a code of a table of values; of pixels, which one of the image."""
+    return code >> _KIND_BITS & ((1 << _COLUMN_BITS) - 1)
+
+
 def describe_value(code: int, names: Names) -> str:
     """Returns the message of a code of a table of values: the place, and what the value there must be.
 
@@ -101,7 +106,7 @@ def describe_value(code: int, names: Names) -> str:
         'preds[7, 2] must not be NaN'
     """
     kind, row = value_kind(code), value_row(code)
-    column = code >> _KIND_BITS & ((1 << _COLUMN_BITS) - 1)
+    column = value_place(code)
     first = f"{row}" if row < LAST_ROW else f"{row} or later"
     element = f"{first}, {column}" if names.classes > 1 else first
     index = f"must be a class index from 0 to {names.classes - 1}"
@@ -133,7 +138,7 @@ def describe_pixel(code: int, shape: Sequence[int], names: Names, sides: tuple[A
     need = f"must be a class index from 0 to {names.classes - 1}"
     if row >= LAST_ROW:
         return f"{name}[{row} or later] {need}"
-    left = code >> _KIND_BITS & ((1 << _COLUMN_BITS) - 1)
+    left = value_place(code)
     place: list[int] = []
     for size in reversed(shape[1:] if len(shape) > 1 else shape):
         place.insert(0, left % size)

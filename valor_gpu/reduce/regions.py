@@ -121,14 +121,47 @@ def mean_of_images(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return _divide(sums, found).reshape(values.shape[1:])
 
 
+def generalized_dice(counts: NDArray[np.int64], weight_type: str, per_class: bool = False) -> NDArray[np.float64]:
+    """Generalized Dice score of each image, 0 for 0 / 0.
+
+    Args:
+        counts: int64 ``[N, 3, C]``.
+        weight_type: weights of the classes by their true pixels t: ``square`` 1 / t^2, ``simple`` 1 / t, both 0 where
+            t is 0, or ``linear`` 1.
+        per_class: the quotient of each class, in place of that of the sums over classes.
+
+    Returns:
+        float64 ``[N]``, with ``per_class`` ``[N, C]``.
+
+    Example:
+        >>> generalized_dice(np.array([[[2, 1], [2, 2], [3, 1]]]), "square")
+        array([0.6875])
+    """
+    tp, predicted, true = np.moveaxis(counts, -2, 0)
+    power = {"square": 2, "simple": 1, "linear": 0}[weight_type]
+    one = np.ones(true.shape)
+    weights = np.divide(
+        one, true.astype(np.float64) ** power, out=np.zeros(true.shape), where=(true > 0) | (power == 0)
+    )
+    numerator, denominator = 2 * tp * weights, (predicted + true) * weights
+    if not per_class:
+        numerator, denominator = numerator.sum(-1), denominator.sum(-1)
+    return np.nan_to_num(_divide(numerator, denominator), nan=0.0)
+
+
+def check_zero_division(zero_division: object) -> None:
+    """Raises :class:`InputError` unless it is a number from 0 to 1 or NaN."""
+    if not (isinstance(zero_division, float) and math.isnan(zero_division)):
+        check_number("zero_division", zero_division, 0, 1)
+
+
 def _check(
     name: str, counts: NDArray[np.int64], average: str | None, zero_division: float,
     classes: NDArray[np.bool_] | None,
 ) -> None:  # fmt: skip
     check_choice("name", name, REGION_RATIOS)
     check_choice("average", average, AVERAGES)
-    if not (isinstance(zero_division, float) and math.isnan(zero_division)):
-        check_number("zero_division", zero_division, 0, 1)
+    check_zero_division(zero_division)
     if counts.ndim < 2 or counts.shape[-2] != 3 or counts.dtype.kind not in "iu":
         raise InputError(f"counts must be integers [..., 3, C] but are {counts.dtype} {list(counts.shape)}")
     if classes is not None and (classes.shape != counts.shape[-1:] or classes.dtype != np.bool_):

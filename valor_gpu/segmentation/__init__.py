@@ -7,15 +7,34 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.segmentation.dice import DiceScore, GeneralizedDiceScore
+    from valor_gpu.segmentation.mean_iou import MeanIoU
     from valor_gpu.segmentation.panoptic import ModifiedPanopticQuality, PanopticQuality
+    from valor_gpu.segmentation.pixel_confusion import PixelConfusionMatrix
+    from valor_gpu.segmentation.region_metrics import IOU, PixelAccuracy, PixelF1, PixelPrecision, PixelRecall, mIOU
 
 __all__ = [
+    "IOU",
+    "DiceScore",
+    "GeneralizedDiceScore",
+    "MeanIoU",
     "ModifiedPanopticQuality",
     "PanopticQuality",
+    "PixelAccuracy",
+    "PixelConfusionMatrix",
+    "PixelF1",
+    "PixelPrecision",
+    "PixelRecall",
+    "mIOU",
 ]
 
+_REGIONS = ("IOU", "PixelAccuracy", "PixelF1", "PixelPrecision", "PixelRecall", "mIOU")
 _HOMES = {
+    **dict.fromkeys(_REGIONS, "valor_gpu.segmentation.region_metrics"),
+    **dict.fromkeys(("DiceScore", "GeneralizedDiceScore"), "valor_gpu.segmentation.dice"),
     **dict.fromkeys(("ModifiedPanopticQuality", "PanopticQuality"), "valor_gpu.segmentation.panoptic"),
+    "MeanIoU": "valor_gpu.segmentation.mean_iou",
+    "PixelConfusionMatrix": "valor_gpu.segmentation.pixel_confusion",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

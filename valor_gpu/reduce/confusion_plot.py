@@ -16,7 +16,12 @@ WRITTEN = 25
 """Up to so many classes the numbers are written into the cells."""
 
 _LARGEST = 16.0  # inches of the matrix itself
-_BY = {"true": "of the true class", "pred": "of the predicted class", "all": "of all samples"}
+_BY = {
+    "true": "fraction of the true class",
+    "pred": "fraction of the predicted class",
+    "all": "fraction of all {unit}s",
+    "iou": "intersection over union",
+}
 
 
 def plot_confusion(
@@ -31,7 +36,7 @@ def plot_confusion(
     """Draws the matrix of ``result``, of one ``label`` in the multilabel task; returns the axes.
 
     Args:
-        result: of :class:`ConfusionMatrix`.
+        result: of a confusion matrix, whose counts have ``samples`` or ``pixels``, and ``ignored``.
         ax: matplotlib axes, or None for new ones.
         label: which matrix of several.
         names: names of the classes, else their indices. Numbers other than 0 are written into the cells of up to 25
@@ -40,7 +45,8 @@ def plot_confusion(
         source: what was evaluated, for the title.
         resize: fit the size of the figure to the picture, as is done with new ones.
     """
-    check_choice("normalize", normalize, (*_BY, "none", None))
+    check_choice("normalize", normalize, ("true", "pred", "all", "none", None))
+    unit = "pixel" if "pixels" in result.counts else "sample"
     matrix = result.values["confusion_matrix"]
     matrix = matrix[label] if matrix.ndim == 3 else matrix
     done = result.signature["normalize"]
@@ -49,15 +55,15 @@ def plot_confusion(
     cell, points = _cell(size, by in _BY or float(np.nanmax(shown, initial=0)) >= 1000)
     margin = texts.columns * points * 0.62 / 72 + 0.7
     axes = axes_to_draw(ax, (size * cell + margin + 1.2, size * cell + margin + 0.9), resize)
-    scale = "samples" if by not in _BY else f"fraction {_BY[by]}"
-    _color(axes, shown, 1.0 if by in ("true", "pred") else float(np.nanmax(shown, initial=0)) or 1.0, scale)
+    scale = f"{unit}s" if by not in _BY else _BY[by].format(unit=unit)
+    _color(axes, shown, 1.0 if by in ("true", "pred", "iou") else float(np.nanmax(shown, initial=0)) or 1.0, scale)
     axes.set(xlabel=texts.with_notes("predicted class"), ylabel="true class")
     _name_classes(axes, texts, size, points)
     if not np.nansum(shown):
         say_empty(axes, "no data")
     elif size <= WRITTEN:
         _write_cells(axes, shown, ".2f" if by in _BY else ".6g", points)
-    samples = count(result.counts["samples"] - result.counts["ignored"], "sample")
+    samples = count(result.counts[f"{unit}s"] - result.counts["ignored"], unit)
     total = np.nansum(matrix)
     accuracy = f", accuracy {np.trace(matrix) / total:.4f}" if done not in _BY and total > 0 else ""
     titled(axes, f"Confusion matrix{accuracy}", [samples, f"{size} classes", *([scale] if by in _BY else [])], source)

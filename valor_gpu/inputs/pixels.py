@@ -1,0 +1,238 @@
+"""Label maps, logits and one-hot maps with their target, to one :class:`PixelBatch`: formats and shapes end here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from valor_gpu.checks import check_dense, check_same_device, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.ops.dtypes import FLOAT_TYPES
+from valor_gpu.ops.error_codes import TARGET, value_kind, value_place, value_row
+from valor_gpu.ops.labels import TRUE
+from valor_gpu.ops.one_hot import count_one_hot, one_hot_error
+from valor_gpu.ops.pixel_counts import (
+    PIXEL_TYPES,
+    count_logit_pairs,
+    count_logits,
+    count_pixel_pairs,
+    count_pixels,
+    pixel_error,
+)
+
+INPUT_FORMATS = ("index", "one-hot", "mixed")
+_USUAL_VOID = (255, -1, -100, 65535)  # what data sets write where a pixel has no class
+
+
+class PixelTask(NamedTuple):
+    """What the pixels of a batch may be.
+
+    Attributes:
+        classes: C, or None: as many as the one-hot side has channels.
+        ignore_index: pixels of this target are left out.
+        input_format: one of :data:`INPUT_FORMATS`, see :func:`pixel_batch`.
+    """
+
+    classes: int | None
+    ignore_index: int | None = None
+    input_format: str = "index"
+
+
+class PixelCounts(NamedTuple):
+    """Counts of a batch.
+
+    Attributes:
+        counts: int64 ``[3, C]``, or of each image ``[B, 3, C]``: true positives, predicted and true pixels.
+        ignored: int64 ``[]``, pixels that were left out; None where ``ignore_index`` is.
+        error: int64 ``[]``, an error code.
+    """
+
+    counts: Tensor
+    ignored: Tensor | None
+    error: Tensor
+
+
+@dataclass(frozen=True)
+class PixelBatch:
+    """Predictions and target of a batch, on one device.
+
+    Attributes:
+        preds: class indices ``[B, ...]``, logits ``[B, C, ...]`` or a one-hot map ``[B, C, ...]``.
+        target: class indices ``[B, ...]`` or, unless ``preds`` are logits, a one-hot map.
+        form: ``labels`` (of both), ``logits`` (of the predictions) or ``one-hot`` (of one side at least).
+        shape: images, then the pixels of each.
+        classes: C.
+        ignore_index: see :class:`PixelTask`.
+    """
+
+    preds: Tensor
+    target: Tensor
+    form: str
+    shape: tuple[int, ...]
+    classes: int
+    ignore_index: int | None
+
+    @property
+    def images(self) -> int:
+        """Number of images, B."""
+        return self.shape[0]
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels of all images."""
+        return math.prod(self.shape)
+
+    def count(self, per_image: bool) -> PixelCounts:
+        """Counts of classes; does not synchronise with the device."""
+        ignore = self.ignore_index
+        if self.form == "one-hot":
+            found = count_one_hot(self.preds, self.target, self.classes, ignore_index=ignore, per_image=per_image)
+            return PixelCounts(found.counts, None if ignore is None else found.ignored, found.error)
+        if self.form == "logits":
+            counts, error = count_logits(self.preds, self.target, ignore_index=ignore, per_image=per_image)
+        else:
+            counts, error = count_pixels(
+                self.preds, self.target, self.classes, ignore_index=ignore, per_image=per_image
+            )
+        return PixelCounts(counts, None if ignore is None else self.pixels - counts[..., TRUE, :].sum(), error)
+
+    def count_pairs(self) -> PixelCounts:
+        """The confusion matrix ``[C, C]``, rows are true classes, in place of the counts.
+
+        Raises:
+            InputError: a side is one-hot.
+        """
+        if self.form == "one-hot":
+            raise InputError(
+                "preds and target must be class indices, or preds logits, for a confusion matrix: channels of one-hot"
+                " maps may overlap, so that a pixel has no one cell; give the argmax over the channels"
+            )
+        if self.form == "logits":
+            matrix, error = count_logit_pairs(self.preds, self.target, ignore_index=self.ignore_index)
+        else:
+            matrix, error = count_pixel_pairs(self.preds, self.target, self.classes, ignore_index=self.ignore_index)
+        return PixelCounts(matrix, None if self.ignore_index is None else self.pixels - matrix.sum(), error)
+
+    def describe(self, code: int) -> str:
+        """The message of an error code: the place and the value; reads it, so that CUDA tensors are waited for."""
+        sides = self.preds, self.target
+        if self.form == "one-hot":
+            message: Callable[[int], str] = one_hot_error(*sides, self.classes)
+        else:
+            message = pixel_error(None if self.form == "logits" else sides[0], sides[1], self.classes)
+        text = message(code)
+        value = text.rpartition(" ")[2]
+        labels = value_kind(code) == TARGET and text.find("class index") >= 0
+        if labels and value in map(str, _USUAL_VOID):
+            return f"{text}: ignore_index={value} leaves such pixels out"
+        return text
+
+
+def describe_later(code: int, task: PixelTask) -> str:
+    """The message of an error code of a batch that is gone: the image, the place in it, what is needed."""
+    name = "target" if value_kind(code) == TARGET else "preds"
+    labels = f"a class index from 0 to {(task.classes or 0) - 1}" if task.classes else "a class index below C"
+    needs = {"index": labels, "one-hot": "0 or 1", "mixed": f"{labels}, or 0 or 1 in a one-hot map"}
+    hint = ""
+    if name == "target" and task.input_format != "one-hot" and task.ignore_index is None:
+        hint = "; ignore_index leaves out pixels without a class, which are often 255"
+    return (
+        f"{name}[{value_row(code)}] must hold {needs[task.input_format]} but element {value_place(code)} of that image,"
+        f" counted along its rows, does not (images are counted within their batch){hint}"
+    )
+
+
+def pixel_batch(preds: Tensor, target: Tensor, task: PixelTask) -> PixelBatch:
+    """Reads one batch of a segmentation metric. Nothing is copied unless a one-hot side is floating point.
+
+    Args:
+        preds: ``index``: class indices ``[B, ...]`` of any integer dtype, or logits ``[B, C, ...]`` of any float dtype.
+            ``one-hot``: 0 and 1 of bool or any integer dtype ``[B, C, ...]``, channels may overlap; or logits.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        target: ``index``: class indices ``[B, ...]``; ``one-hot``: as ``preds``, in their shape. A floating-point
+            target ``[B, C, ...]`` stands for its argmax.
+        task: what is expected.
+
+    Returns:
+        The batch; of logits beside a one-hot target, and of a floating-point target, the argmax was taken.
+
+    Raises:
+        InputError: a shape, dtype or device does not fit; the message names the argument.
+
+    Example:
+        >>> import torch
+        >>> batch = pixel_batch(torch.rand(2, 3, 8, 8), torch.zeros(2, 8, 8, dtype=torch.uint8), PixelTask(3))
+        >>> batch.form, batch.shape
+        ('logits', (2, 8, 8))
+    """
+    for name, side in (("preds", preds), ("target", target)):
+        check_type(name, side, Tensor)
+        check_dense(name, side)
+        if side.dtype not in FLOAT_TYPES and side.dtype not in PIXEL_TYPES:
+            raise InputError(f"{name} must be floating point or integer but is {side.dtype}")
+    check_same_device(("preds", "target"), (preds, target))
+    channels = _with_channels(preds, target, task.input_format)
+    classes = task.classes
+    for name, side, wide in zip(("preds", "target"), (preds, target), channels):
+        if not wide:
+            continue
+        if classes is None:
+            classes = side.shape[1]
+        if side.shape[1] != classes or classes == 0:
+            need = f"[B, {classes or 'C'}, ...]"
+            raise InputError(f"{name} must have shape {need}, a channel for each class, but got {list(side.shape)}")
+    if classes is None:
+        raise InputError("num_classes must be given where no side has channels")
+    preds, target = preds.detach(), target.detach()
+    shape = (target.shape[0], *target.shape[2:]) if channels[1] else tuple(target.shape)
+    if channels[1] and target.is_floating_point():
+        target, channels = target.argmax(1), (channels[0], False)
+    if channels[1] and preds.is_floating_point():
+        preds, channels = preds.argmax(1), (False, True)
+    form = "logits" if preds.is_floating_point() else "one-hot" if any(channels) else "labels"
+    return PixelBatch(preds, target, form, shape, classes, task.ignore_index)
+
+
+def _with_channels(preds: Tensor, target: Tensor, input_format: str) -> tuple[bool, bool]:
+    """Which sides are ``[B, C, ...]``.
+
+    Raises:
+        InputError: the shapes do not fit the format.
+    """
+    found = {
+        "index": (preds.is_floating_point(), False),
+        "one-hot": (True, True),
+        "mixed": (preds.ndim > target.ndim, preds.ndim < target.ndim),
+    }[input_format]
+    pixels = []
+    fits = any(found) or input_format == "index"
+    for side, wide in zip((preds, target), found):
+        pixels.append((*side.shape[:1], *side.shape[2:]) if wide else tuple(side.shape))
+        fits &= side.ndim >= 2 + wide and (wide or not side.is_floating_point())
+    if not fits or pixels[0] != pixels[1]:
+        raise InputError(_shape_message(preds, target, input_format))
+    return found
+
+
+def _shape_message(preds: Tensor, target: Tensor, input_format: str) -> str:
+    need = {
+        "index": "preds must be class indices [B, ...] or floating-point logits [B, C, ...] and target class indices"
+        " [B, ...] of the same pixels",
+        "one-hot": "preds and target must both be [B, C, ...], with at least one dimension of pixels",
+        "mixed": "one of preds and target must be class indices [B, ...] and the other [B, C, ...] of the same pixels",
+    }[input_format]
+    hint = ""
+    if input_format == "index" and preds.shape == target.shape and target.ndim > 1:
+        hint = ": floating-point class indices need .long(), one-hot maps input_format='one-hot'"
+    elif input_format != "mixed" and preds.ndim != target.ndim and not preds.is_floating_point():
+        hint = ": a one-hot map beside class indices needs input_format='mixed'"
+    elif input_format != "index" and preds.shape == target.shape:
+        hint = ": class indices on both sides need input_format='index'"
+    got = " and ".join(
+        f"{name} {side.dtype} {list(side.shape)}" for name, side in (("preds", preds), ("target", target))
+    )
+    return f"{need} with input_format={input_format!r} but got {got}{hint}"

@@ -1,0 +1,181 @@
+"""Dice scores with torchmetrics' arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.reduce.regions import AVERAGES, generalized_dice, mean_of_images, region_value
+from valor_gpu.result import Result
+from valor_gpu.segmentation.region_base import (
+    Regions,
+    RegionState,
+    kept_classes,
+    pixel_sums,
+    pixel_task,
+    seen_counts,
+)
+
+WEIGHT_TYPES = ("square", "simple", "linear")
+
+
+def _check_classes(num_classes: object) -> None:
+    if num_classes is None:
+        raise InputError("num_classes must be given but is None")
+
+
+class DiceScore(RegionState):
+    """Computes Dice's coefficient, 2 tp / (predicted + true) pixels, of images or the data set, as torchmetrics does.
+
+    A class that an image does not have, neither true nor predicted, has no score there and no part in a mean.
+
+    Source: torchmetrics 1.9, ``segmentation.DiceScore``; Dice, Ecology 26 (3), 1945. :class:`PixelF1` is the same ratio
+    with the arguments of this package.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
+        average: ``macro`` is the mean over classes, ``weighted`` that by true pixels (0 where pixels were predicted but
+            none is true), ``micro`` pools the pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``samplewise`` scores each image, keeping 12 C bytes of it, and averages over the images
+            where the score exists; ``global`` pools the pixels of the data set.
+        input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
+            a float dtype stand for their argmax. ``index``: class indices ``[B, ...]`` of any integer dtype.
+            ``mixed``: one side of either kind.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> metric = DiceScore(num_classes=3, average="none", input_format="index")
+        >>> metric.update(torch.tensor([[[0, 0], [1, 1]]]), torch.tensor([[[0, 0], [0, 1]]]))
+        >>> metric.compute()
+        tensor([0.8000, 0.6667,    nan])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        include_background: bool = True,
+        average: str | None = "macro",
+        aggregation_level: str = "samplewise",
+        input_format: str = "one-hot",
+        **kwargs: Any,
+    ) -> None:
+        _check_classes(num_classes)
+        check_choice("average", average, AVERAGES)
+        check_choice("aggregation_level", aggregation_level, ("samplewise", "global"))
+        task = pixel_task(num_classes, None, input_format)
+        self.kept = kept_classes(num_classes, include_background)
+        self.include_background, self.average = include_background, average
+        self.aggregation_level, self.input_format = aggregation_level, input_format
+        super().__init__(task, aggregation_level == "samplewise", **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns the value, float32 ``[]``, or ``[C]`` without average; NaN where no image has it."""
+        value = mean_of_images(self._values(self.state(), self.average))
+        return torch.from_numpy(np.asarray(value)).float().to(self.device)
+
+    def result(self) -> Result:
+        """Returns the value in float64, ``per_class``, and with ``samplewise`` ``per_image``; NaN has a reason.
+
+        ``tp``, ``predicted`` and ``true`` are pixels of each class, background included.
+        """
+        with self.synced_state() as state:
+            found: dict[str, Any] = {"per_class": mean_of_images(self._values(state, None))}
+            if self.average not in ("none", None):
+                rows = self._values(state, self.average)
+                found = {"DiceScore": float(mean_of_images(rows)), **found}
+                found |= {"per_image": rows} if self.per_image else {}
+            reasons = {
+                "DiceScore": "no image has a pixel of a class that counts",
+                "per_class": "no image has a pixel of the class, true or predicted",
+                "per_image": "the image has no pixel of a class that counts",
+            }
+            missing = {name: text for name, text in reasons.items() if name in found and np.isnan(found[name]).any()}
+            signature = self._signature_with("average", "aggregation_level", "include_background")
+            return Result(found | pixel_sums(state), signature, seen_counts(state, self.kept), missing)
+
+    def _values(self, state: Regions, average: str | None) -> NDArray[np.float64]:
+        """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
+        return region_value("f1", state.images()[..., self.kept], average)
+
+
+class GeneralizedDiceScore(RegionState):
+    """Computes the generalized Dice score, the mean over images, as torchmetrics does for each image.
+
+    Of one image 2 sum w tp / sum w (predicted + true) over the classes, with w = 1 / true^2 (``square``),
+    1 / true (``simple``) or 1 (``linear``) of the true pixels of a class. A class that is not true in an image weighs 0
+    there (``linear``: 1); a score 0 / 0 is 0. It keeps 12 C bytes an image.
+
+    Source: Sudre et al., Generalised Dice overlap as a deep learning loss function, DLMIA 2017; torchmetrics 1.9,
+    ``segmentation.GeneralizedDiceScore``, whose weight of a class that is not true depends on the other images of the
+    batch: docs/quirks.md.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
+        per_class: return the score of each class, whose weight has no effect but where it is 0.
+        weight_type: ``square``, ``simple`` or ``linear``.
+        input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
+            a float dtype stand for their argmax. ``index``: class indices ``[B, ...]`` of any integer dtype.
+            ``mixed``: one side of either kind.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> metric = GeneralizedDiceScore(num_classes=2, input_format="index")
+        >>> metric.update(torch.tensor([[[0, 0], [1, 1]]]), torch.tensor([[[0, 0], [0, 1]]]))
+        >>> metric.compute()
+        tensor(0.6875)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        include_background: bool = True,
+        per_class: bool = False,
+        weight_type: str = "square",
+        input_format: str = "one-hot",
+        **kwargs: Any,
+    ) -> None:
+        _check_classes(num_classes)
+        check_type("per_class", per_class, bool)
+        check_choice("weight_type", weight_type, WEIGHT_TYPES)
+        task = pixel_task(num_classes, None, input_format)
+        self.kept = kept_classes(num_classes, include_background)
+        self.include_background, self.per_class = include_background, per_class
+        self.weight_type, self.input_format = weight_type, input_format
+        super().__init__(task, True, **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns the value, float32 ``[]``, with ``per_class`` ``[C]``; NaN without images."""
+        value = mean_of_images(self._values(self.state(), self.per_class))
+        return torch.from_numpy(np.asarray(value)).float().to(self.device)
+
+    def result(self) -> Result:
+        """Returns the value in float64, ``per_class`` and ``per_image``; 0 / 0 is 0 as in ``compute``.
+
+        ``images_without_target`` counts the images in which no class that counts is true.
+        """
+        with self.synced_state() as state:
+            rows = self._values(state, False)
+            per_class = mean_of_images(self._values(state, True))
+            found = {"GeneralizedDiceScore": float(mean_of_images(rows)), "per_class": per_class, "per_image": rows}
+            without = int((state.images()[:, 2, self.kept].sum(-1) == 0).sum())
+            counts = {**seen_counts(state, self.kept), "images_without_target": without}
+            missing = dict.fromkeys(("GeneralizedDiceScore", "per_class") if not len(rows) else (), "there is no image")
+            signature = self._signature_with("weight_type", "include_background")
+            return Result(found | pixel_sums(state), signature, counts, missing)
+
+    def _values(self, state: Regions, per_class: bool) -> NDArray[np.float64]:
+        return generalized_dice(state.images()[..., self.kept], self.weight_type, per_class)

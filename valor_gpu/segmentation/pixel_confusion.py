@@ -1,0 +1,159 @@
+"""The confusion matrix of pixels."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.pixels import PixelTask
+from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.reduce.confusion_plot import plot_confusion
+from valor_gpu.reduce.ratios import Ratio, normalized
+from valor_gpu.result import Result
+from valor_gpu.segmentation.region_base import PixelMetric, pixel_task
+from valor_gpu.state import State, check_sums, summed
+
+NORMALIZE = ("none", "true", "pred", "all", "iou", None)
+_AT_ONCE = 3  # matrices in memory while a batch is added: the state, that of the batch, their sum
+
+
+@dataclass(frozen=True)
+class PixelPairs(State):
+    """Counts of pixels by true and predicted class, exact for any order and split.
+
+    Attributes:
+        matrix: int64 ``[C, C]``, rows are true classes.
+        seen: int64 ``[3]``, images, pixels, and pixels that were ignored.
+    """
+
+    matrix: Tensor = summed()
+    seen: Tensor = summed()
+
+    def check(self, rule: PixelTask) -> None:
+        """Raises :class:`InputError` unless all are counts, of the pixels that were seen."""
+        check_sums("matrix", self.matrix)
+        check_sums("seen", self.seen)
+        _, pixels, ignored = self.seen.tolist()
+        if int(self.matrix.sum()) != pixels - ignored:
+            raise InputError(
+                f"state field matrix must sum to {pixels - ignored}, the pixels that were not ignored, but sums to"
+                f" {int(self.matrix.sum())}"
+            )
+
+
+def _check_memory(classes: int) -> None:
+    size = 8 * classes**2
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if _AT_ONCE * size > memory:
+        raise InputError(
+            f"num_classes must be so small that {_AT_ONCE} matrices, as an update makes, fit into memory but"
+            f" {classes} classes need {_AT_ONCE * size / 2**30:,.1f} GiB and this machine has {memory / 2**30:,.1f} GiB"
+        )
+
+
+class PixelConfusionMatrix(PixelMetric[PixelPairs]):
+    """Counts how many pixels of each true class were predicted as each class; rows are true classes.
+
+    It takes 8 C^2 bytes, 800 MB for 10,000 classes, and three times as much during an update; :class:`IOU` and the
+    other ratios need 24 C. A fraction 0 / 0, of a class that is never true (or never predicted), is 0 in ``compute``
+    and NaN in :meth:`result`.
+
+    Source: scikit-learn, ``confusion_matrix``; ``iou``: the confusion matrix of valor-lite's segmentation.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        normalize: divide by the sum of the row (``true``), of the column (``pred``), of everything (``all``), or by the
+            pixels that are of the true class, of the predicted class or of both (``iou``: the diagonal is intersection
+            over union of each class); ``none`` or None keeps counts.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or the matrices do not fit into memory.
+
+    Example:
+        >>> metric = PixelConfusionMatrix(3, ignore_index=255)
+        >>> metric.update(torch.tensor([[[0, 0], [1, 2]]]), torch.tensor([[[0, 1], [1, 255]]]))
+        >>> metric.compute()
+        tensor([[1, 0, 0],
+                [1, 1, 0],
+                [0, 0, 0]])
+    """
+
+    update_family: ClassVar[str | None] = None
+    higher_is_better = None
+
+    def __init__(
+        self, num_classes: int, *, normalize: str | None = "none", ignore_index: int | None = None, **kwargs: Any
+    ) -> None:
+        check_choice("normalize", normalize, NORMALIZE)
+        if "input_format" in kwargs:
+            raise InputError(
+                "input_format must be left out: channels of one-hot maps may overlap, so that a pixel has no one cell;"
+                " give the argmax over the channels"
+            )
+        task = pixel_task(num_classes, ignore_index, "index")
+        _check_memory(num_classes)
+        self.normalize = normalize
+        zeros = torch.zeros((num_classes, num_classes), dtype=torch.int64)
+        super().__init__(task, PixelPairs(zeros, torch.zeros(3, dtype=torch.int64)), **kwargs)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: class indices ``[B, ...]`` of any integer dtype, or logits ``[B, C, ...]`` of any float dtype, whose
+                largest counts, of equal ones the first.
+            target: class indices ``[B, ...]`` of any integer dtype.
+
+        Raises:
+            InputError: naming the argument and the place. On CUDA, labels out of range are raised by ``compute``
+                instead, since ``update`` does not synchronise with the device.
+        """
+        batch = self._batch(preds, target)
+        matrix, ignored, error = batch.count_pairs()
+        deferred = raise_or_defer(error, batch.describe)
+        self._add(PixelPairs(matrix, self._seen(batch, ignored)), deferred)
+
+    def compute(self) -> Tensor:
+        """Returns int64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``."""
+        matrix = self.state().matrix
+        return matrix if self.normalize in ("none", None) else self._normalized(matrix).nan_to_num(0.0).float()
+
+    def result(self) -> Result:
+        """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen."""
+        with self.synced_state() as state:
+            matrix = self._normalized(state.matrix)
+            missing = ["confusion_matrix"] if bool(matrix.isnan().any()) else []
+            images, pixels, ignored = state.seen.tolist()
+            unseen = (state.matrix.sum(0) == 0) & (state.matrix.sum(1) == 0)
+            counts = {"images": images, "pixels": pixels, "ignored": ignored, "absent_classes": int(unseen.sum())}
+            reasons = dict.fromkeys(missing, "the number of pixels that it is divided by is 0")
+            values = {"confusion_matrix": matrix.cpu().numpy()}
+            return Result(values, self._signature_with("normalize"), counts, reasons, plot_confusion)
+
+    def plot(self, val: None = None, ax: Any = None) -> Any:
+        """Draws the matrix of :meth:`result` and returns figure and axes; collective like it.
+
+        Args:
+            val: must be left out: only what the metric holds is drawn.
+            ax: matplotlib axes, or None for new ones.
+        """
+        if val is not None:
+            raise InputError("val must be left out: plot draws what the PixelConfusionMatrix holds")
+        axes = self.result().plot(ax=ax)
+        return axes.figure, axes
+
+    def _normalized(self, matrix: Tensor) -> Tensor:
+        """float64 fractions, or the counts as they are."""
+        if self.normalize != "iou":
+            return normalized(matrix if self.normalize in ("none", None) else matrix.double(), self.normalize)
+        counts = matrix.double()
+        return Ratio(counts, counts.sum(1, keepdim=True) + counts.sum(0) - counts).value()

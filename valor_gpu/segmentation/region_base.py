@@ -1,0 +1,244 @@
+"""Counts of regions as state, of the data set or of each image, and the base class of the metrics made of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_int, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.pixels import INPUT_FORMATS, PixelBatch, PixelTask, describe_later, pixel_batch
+from valor_gpu.metric import Metric
+from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
+from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.reduce.regions import absent
+from valor_gpu.result import Signature
+from valor_gpu.state import State, check_elements, check_sums, joined, summed
+
+MAX_IMAGE_PIXELS = 2**31 - 1
+"""Pixels of an image whose counts are kept, in 32 bits."""
+
+
+def check_counts(counts: Tensor, seen: Tensor) -> None:
+    """Raises :class:`InputError` unless counts are sums, with true positives among the predicted and the true."""
+    check_sums("counts", counts)
+    check_sums("seen", seen)
+    tp, predicted, true = counts.unbind(-2)
+    sound = ((tp <= predicted) & (tp <= true)).unsqueeze(-2).expand_as(counts)
+    check_elements("counts", counts, sound, "have at most as many true positives as predicted and true pixels")
+    if int(seen[2]) > int(seen[1]):
+        raise InputError(f"state field seen must have at most as many ignored pixels as pixels but is {seen.tolist()}")
+
+
+class Regions(State):
+    """Base of the states of counts by class.
+
+    Attributes:
+        seen: int64 ``[3]``, images, pixels, and pixels that were ignored.
+    """
+
+    seen: Tensor
+
+    def images(self) -> NDArray[np.int64]:
+        """The counts ``[N, 3, C]`` of each image, or ``[1, 3, C]`` of all as one."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RegionCounts(Regions):
+    """Counts of the pixels of all images, exact for any order and split.
+
+    Attributes:
+        counts: int64 ``[3, C]``: true positives, predicted and true pixels of each class.
+        seen: int64 ``[3]``, images, pixels, and pixels that were ignored.
+    """
+
+    counts: Tensor = summed()
+    seen: Tensor = summed()
+
+    def check(self, rule: PixelTask) -> None:
+        """Raises :class:`InputError` unless the counts can be such."""
+        check_counts(self.counts, self.seen)
+
+    def images(self) -> NDArray[np.int64]:
+        """The counts ``[1, 3, C]`` of all images as one."""
+        return self.counts.cpu().numpy()[None]
+
+
+@dataclass(frozen=True)
+class ImageRegions(Regions):
+    """Counts of each image, 12 C bytes an image: 228 bytes for 19 classes.
+
+    Attributes:
+        counts: int32 ``[N, 3, C]``, see :class:`RegionCounts`.
+        seen: int64 ``[3]``, images, pixels, and pixels that were ignored.
+    """
+
+    counts: Tensor = joined()
+    seen: Tensor = summed()
+
+    def check(self, rule: PixelTask) -> None:
+        """Raises :class:`InputError` unless the counts can be such, of as many images as were seen."""
+        check_counts(self.counts, self.seen)
+        if len(self.counts) != int(self.seen[0]):
+            raise InputError(f"state field counts must have {int(self.seen[0])} images but has {len(self.counts)}")
+
+    def images(self) -> NDArray[np.int64]:
+        """The counts ``[N, 3, C]``."""
+        return self.counts.cpu().numpy().astype(np.int64)
+
+
+R = TypeVar("R", bound=State)
+
+
+class PixelMetric(Metric[R]):
+    """Base of the metrics of pixels: the task, the intake of a batch, and errors of bad labels.
+
+    Args:
+        task: what is expected.
+        empty: the state without data.
+        config: the choices that ``update`` depends on, as JSON values.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(self, task: PixelTask, empty: R, config: dict[str, Any] | None = None, /, **kwargs: Any) -> None:
+        self.task = self._state_rule = task
+        self.num_classes = task.classes
+        choices = {"num_classes": task.classes, "ignore_index": task.ignore_index, "input_format": task.input_format}
+        super().__init__(empty, {**choices, **(config or {})}, **kwargs)
+
+    def _batch(self, preds: Tensor, target: Tensor) -> PixelBatch:
+        return pixel_batch(preds, target, self.task)
+
+    def _seen(self, batch: PixelBatch, ignored: Tensor | None) -> Tensor:
+        """int64 ``[3]``: images, pixels, ignored pixels; does not synchronise with the device."""
+        seen = to_device(torch.tensor([batch.images, batch.pixels, 0]), batch.target.device)
+        if ignored is not None:
+            seen[2] = ignored
+        return seen
+
+    def _signature_with(self, *names: str) -> Signature:
+        """The choices that made a number: those of ``update``, and the attributes ``names``."""
+        choices = {name: getattr(self, name) for name in names}
+        return Signature({"metric": type(self).__name__, **self._identity.config, **choices})
+
+    def _describe_error(self, code: int) -> str:
+        return describe_later(code, self.task)
+
+
+class RegionState(PixelMetric[Any]):
+    """Base of the metrics of counts by class; all of equal configuration share one ``update`` in a MetricCollection.
+
+    Args:
+        task: what is expected; its classes are known.
+        per_image: keep the counts of each image, not those of the data set.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
+
+    update_family: ClassVar[str | None] = "region counts"
+
+    def __init__(
+        self, task: PixelTask, per_image: bool, config: dict[str, Any] | None = None, /, **kwargs: Any
+    ) -> None:
+        self.per_image = per_image
+        super().__init__(task, self._empty_state(task), config, **kwargs)
+
+    def _empty_state(self, task: PixelTask) -> Regions:
+        assert task.classes is not None
+        seen = torch.zeros(3, dtype=torch.int64)
+        if self.per_image:
+            return ImageRegions(torch.zeros((0, 3, task.classes), dtype=torch.int32), seen)
+        return RegionCounts(torch.zeros((3, task.classes), dtype=torch.int64), seen)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: with ``input_format="index"`` class indices ``[B, ...]`` of any integer dtype, or logits
+                ``[B, C, ...]`` of any float dtype, whose largest counts, of equal ones the first; with ``"one-hot"`` 0
+                and 1 of bool or any integer dtype ``[B, C, ...]``, or logits; with ``"mixed"`` one of both.
+            target: class indices ``[B, ...]``, or one-hot ``[B, C, ...]``.
+
+        Raises:
+            InputError: naming the argument and the place. On CUDA, labels out of range are raised by ``compute``
+                instead, since ``update`` does not synchronise with the device.
+        """
+        batch = self._batch(preds, target)
+        counts, ignored, error = batch.count(self.per_image)
+        deferred = raise_or_defer(error, batch.describe)
+        self._add(self._batch_state(batch, counts, self._seen(batch, ignored)), deferred)
+
+    def _batch_state(self, batch: PixelBatch, counts: Tensor, seen: Tensor) -> Regions:
+        if not self.per_image:
+            return RegionCounts(counts, seen)
+        return ImageRegions(narrowed(batch, counts), seen)
+
+
+def pixel_sums(state: Regions) -> dict[str, NDArray[np.int64]]:
+    """Pixels of each class, int64 ``[C]``: true positives, predicted and true ones, of all images."""
+    return dict(zip(("tp", "predicted", "true"), state.images().sum(0)))
+
+
+def seen_counts(state: Regions, kept: NDArray[np.bool_]) -> dict[str, int]:
+    """What a result says of a state: images, pixels, and how many classes that count are absent."""
+    images, pixels, ignored = state.seen.tolist()
+    absent_classes = int((absent(state.images().sum(0)) & kept).sum())
+    return {"images": images, "pixels": pixels, "ignored": ignored, "absent_classes": absent_classes}
+
+
+def narrowed(batch: PixelBatch, counts: Tensor) -> Tensor:
+    """Counts of each image in 32 bits.
+
+    Raises:
+        InputError: an image has more pixels than they hold.
+    """
+    pixels = math.prod(batch.shape[1:])
+    if pixels > MAX_IMAGE_PIXELS:
+        raise InputError(f"an image must have at most {MAX_IMAGE_PIXELS} pixels but has {pixels}")
+    return counts.to(torch.int32)
+
+
+def pixel_task(num_classes: int | None, ignore_index: int | None, input_format: str) -> PixelTask:
+    """Checks the arguments of a metric.
+
+    Raises:
+        InputError: one is out of range; ``num_classes`` is None, which only a one-hot side makes good.
+    """
+    check_choice("input_format", input_format, INPUT_FORMATS)
+    if num_classes is None and input_format == "index":
+        raise InputError("num_classes must be given with input_format='index' but is None")
+    if num_classes is not None:
+        check_int("num_classes", num_classes, 1)
+        if num_classes > MAX_CLASSES:
+            raise InputError(f"num_classes must be at most {MAX_CLASSES} but got {num_classes}")
+    if ignore_index is not None:
+        check_int("ignore_index", ignore_index, -(2**63))
+        if ignore_index >= 2**63:
+            raise InputError(f"ignore_index must fit in int64 but got {ignore_index}")
+    return PixelTask(num_classes, ignore_index, input_format)
+
+
+def kept_classes(num_classes: int, include_background: bool) -> NDArray[np.bool_]:
+    """Bool ``[C]``: all classes, or all but the background, class 0; a class that is alone is always kept.
+
+    Raises:
+        InputTypeError: ``include_background`` is no bool.
+    """
+    check_type("include_background", include_background, bool)
+    kept = np.ones(num_classes, np.bool_)
+    kept[0] = include_background or num_classes == 1
+    return kept

@@ -1,0 +1,338 @@
+"""Ratios of the pixels of regions, over the data set or image by image."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.reduce.regions import AVERAGES, check_zero_division, mean_of_images, region_value
+from valor_gpu.result import Result
+from valor_gpu.segmentation.region_base import Regions, RegionState, kept_classes, pixel_sums, pixel_task, seen_counts
+
+LEVELS = ("global", "samplewise")
+_NO_CLASS = "a class is absent, neither true nor predicted, or never predicted (precision) or never true (recall)"
+_NO_VALUE = "no class that counts has a denominator: it is absent, never predicted (precision) or never true (recall)"
+_NO_IMAGE = "in no image does it have a denominator"
+
+
+class RegionMetric(RegionState):
+    """Base of the ratios of true positive, predicted and true pixels; a subclass names the ratio.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: over classes, see :func:`valor_gpu.reduce.regions.region_value`.
+        aggregation_level: ``global`` or ``samplewise``.
+        ignore_index: pixels of this target are left out.
+        include_background: whether class 0 counts in values and means.
+        input_format: ``index``, ``one-hot`` or ``mixed``.
+        zero_division: value of a class that is there but whose denominator is 0.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+
+    _ratio: ClassVar[str]
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        average: str | None = "macro",
+        aggregation_level: str = "global",
+        ignore_index: int | None = None,
+        include_background: bool = True,
+        input_format: str = "index",
+        zero_division: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("average", average, AVERAGES)
+        check_choice("aggregation_level", aggregation_level, LEVELS)
+        check_zero_division(zero_division)
+        if num_classes is None:
+            raise InputError("num_classes must be given but is None")
+        task = pixel_task(num_classes, ignore_index, input_format)
+        self.kept = kept_classes(num_classes, include_background)
+        if num_classes == 1 and not include_background:
+            raise InputError("include_background must be True with num_classes=1: no class is left")
+        self.average, self.aggregation_level = average, aggregation_level
+        self.include_background, self.zero_division = include_background, float(zero_division)
+        super().__init__(task, aggregation_level == "samplewise", **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns the value, float32 ``[]``, or ``[C]`` without average."""
+        value = mean_of_images(self._values(self.state(), self.average, self.zero_division))
+        return torch.from_numpy(value).float().to(self.device)
+
+    def result(self) -> Result:
+        """Returns the value in float64, the value of every class, and the counts behind them.
+
+        ``per_class`` and the pixels ``tp``, ``predicted`` and ``true`` are arrays ``[C]``; with
+        ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
+        an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
+        classes and images take it as ``zero_division``.
+        """
+        with self.synced_state() as state:
+            return self._result(state)
+
+    def _values(self, state: Regions, average: str | None, zero_division: float) -> NDArray[np.float64]:
+        """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
+        return region_value(self._ratio, state.images(), average, zero_division=zero_division, classes=self.kept)
+
+    def _number(self, state: Regions, average: str | None) -> NDArray[np.float64]:
+        """As ``compute``, but NaN where all denominators are 0."""
+        exists = ~np.isnan(mean_of_images(self._values(state, average, math.nan)))
+        return np.where(exists, mean_of_images(self._values(state, average, self.zero_division)), math.nan)
+
+    def _result(self, state: Regions) -> Result:
+        values: dict[str, Any] = {"per_class": self._number(state, None)}
+        if self.average not in ("none", None):
+            values = {type(self).__name__: float(self._number(state, self.average)), **values}
+            values |= {"per_image": self._values(state, self.average, math.nan)} if self.per_image else {}
+        values |= pixel_sums(state)
+        return Result(
+            values,
+            self._signature_with("average", "aggregation_level", "include_background", "zero_division"),
+            seen_counts(state, self.kept),
+            self._reasons(values),
+        )
+
+    def _reasons(self, values: dict[str, Any]) -> dict[str, str]:
+        said = {"per_class": _NO_CLASS, "per_image": _NO_VALUE, type(self).__name__: _NO_VALUE}
+        if not self.include_background:
+            said["per_class"] += "; class 0 is the background, which is left out"
+        if self.per_image:
+            said[type(self).__name__] = _NO_IMAGE
+        return {name: said[name] for name in said if name in values and bool(np.isnan(values[name]).any())}
+
+
+class IOU(RegionMetric):
+    """Computes intersection over union of each class: tp / (tp + fp + fn) of its pixels.
+
+    Source: Jaccard, New Phytologist 11 (2), 1912; pooled over a data set: Everingham et al., The PASCAL Visual Object
+    Classes Challenge, IJCV 88, 2010, section 4.1.4.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``none`` (default) or None gives every class; ``macro`` is the mean over classes, ``weighted`` that by
+            true pixels; ``micro`` pools the pixels of all classes.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = IOU(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor([0.7500, 0.6000, 0.0000])
+    """
+
+    _ratio = "iou"
+
+    def __init__(self, num_classes: int, *, average: str | None = "none", **kwargs: Any) -> None:
+        super().__init__(num_classes, average=average, **kwargs)
+
+
+class mIOU(RegionMetric):
+    """Computes the mean over classes of intersection over union, mIoU.
+
+    Classes are pooled over the data set first; :class:`MeanIoU` averages over images and classes at once.
+    Source: Everingham et al., The PASCAL Visual Object Classes Challenge, IJCV 88, 2010, section 4.1.4.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
+            pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = mIOU(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor(0.4500)
+    """
+
+    _ratio = "iou"
+
+
+class PixelAccuracy(RegionMetric):
+    """Computes the share of right pixels, or with ``average="macro"`` the mean over classes of their recall.
+
+    Where channels overlap, ``micro`` is true positives over true pixels of all channels. Source: Long et al., Fully
+    convolutional networks for semantic segmentation, CVPR 2015, section 5 (pixel accuracy and mean accuracy).
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``micro`` (default): right pixels over counted pixels; ``macro`` is the mean over classes of their
+            recall, ``weighted`` that by true pixels; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = PixelAccuracy(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor(0.7500)
+    """
+
+    _ratio = "accuracy"
+
+    def __init__(self, num_classes: int, *, average: str | None = "micro", **kwargs: Any) -> None:
+        super().__init__(num_classes, average=average, **kwargs)
+
+
+class PixelPrecision(RegionMetric):
+    """Computes precision of pixels, tp / (tp + fp): the share of the pixels predicted as a class that are of it.
+
+    Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
+            pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = PixelPrecision(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor(0.5333)
+    """
+
+    _ratio = "precision"
+
+
+class PixelRecall(RegionMetric):
+    """Computes recall of pixels, tp / (tp + fn): the share of the pixels of a class that were predicted as it.
+
+    Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
+            pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = PixelRecall(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor(0.5833)
+    """
+
+    _ratio = "recall"
+
+
+class PixelF1(RegionMetric):
+    """Computes F1 of pixels, 2 tp / (2 tp + fp + fn), which is Dice's coefficient.
+
+    Source: Dice, Ecology 26 (3), 1945. :class:`DiceScore` has torchmetrics' arguments.
+
+    Args:
+        num_classes: C, from 1 to 32,767.
+        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
+            pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes an image.
+        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
+            class. Of a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
+            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is NaN and left out always.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
+        >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
+        >>> metric = PixelF1(3)
+        >>> metric.update(preds, target)
+        >>> metric.compute()
+        tensor(0.5357)
+    """
+
+    _ratio = "f1"
