@@ -17,8 +17,8 @@ from torchmetrics import MetricCollection
 from valor_gpu.classification import confusion_base
 from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
 from valor_gpu.classification.confusion_base import PairMetric
-from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.errors import InputError
+from valor_gpu.reduce.confusion_plot import plot_confusion
 
 mpl.use("Agg")
 

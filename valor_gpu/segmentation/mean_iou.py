@@ -56,7 +56,7 @@ class SizedRegions(Regions):
         check_counts(self.cells.view(images, 3, classes), self.seen)
 
     def size(self) -> int:
-        """Number of classes, 1 without data.
+        """Number of classes, 1 as long as there is no image.
 
         Raises:
             InputError: batches had different numbers of channels.
@@ -112,8 +112,10 @@ class MeanIoU(RegionState):
         check_type("per_class", per_class, bool)
         check_type("include_background", include_background, bool)
         self.include_background, self.per_class, self.input_format = include_background, per_class, input_format
-        flat = {"flat_maps": "one image"} if input_format == "index" else {}
-        super().__init__(pixel_task(num_classes, None, input_format), True, flat, **kwargs)
+        super().__init__(pixel_task(num_classes, None, input_format), True, **kwargs)
+
+    def _choices_of_update(self) -> dict[str, Any]:
+        return {"flat_maps": "one image"} if self.input_format == "index" else {}
 
     def _empty_state(self, task: PixelTask) -> Regions:
         if task.classes is not None:
@@ -130,7 +132,7 @@ class MeanIoU(RegionState):
     def _batch_state(self, batch: PixelBatch, counts: Tensor, seen: Tensor) -> Regions:
         if self.num_classes is not None:
             return super()._batch_state(batch, counts, seen)
-        classes = torch.tensor([batch.classes, -batch.classes])
+        classes = torch.tensor([batch.classes, -batch.classes] if batch.images else [_UNKNOWN] * 2)
         if not batch.target.is_cuda:  # reading it does not synchronise
             SizedRegions(seen, torch.minimum(classes, self.classes.cpu()), seen).size()
         return SizedRegions(narrowed(batch, counts).flatten(), to_device(classes, batch.target.device), seen)

@@ -151,11 +151,13 @@ class RegionState(PixelMetric[Any]):
 
     update_family: ClassVar[str | None] = "region counts"
 
-    def __init__(
-        self, task: PixelTask, per_image: bool, config: dict[str, Any] | None = None, /, **kwargs: Any
-    ) -> None:
+    def __init__(self, task: PixelTask, per_image: bool, /, **kwargs: Any) -> None:
         self.per_image = per_image
-        super().__init__(task, self._empty_state(task), config, **kwargs)
+        super().__init__(task, self._empty_state(task), self._choices_of_update(), **kwargs)
+
+    def _choices_of_update(self) -> dict[str, Any]:
+        """What ``update`` depends on beside the task, as JSON values."""
+        return {}
 
     def _empty_state(self, task: PixelTask) -> Regions:
         assert task.classes is not None
