@@ -155,6 +155,14 @@ def test_bad_multipolygons_are_refused(value: Any, message: str) -> None:
         MultiPolygon(value)
 
 
+@pytest.mark.parametrize("size", [(-1, 3), (3, 2.5), (3, "x")])
+def test_rasters_have_a_size(size: Any) -> None:
+    for make, shape in ((Raster.from_geometry, Box.from_extrema(0, 1, 0, 1)), (Raster.from_coordinates, [])):
+        with pytest.raises(InputError, match=r"(height|width) must be"):
+            make(shape, *size)  # type: ignore[operator]
+        assert make(shape, np.int64(2), np.uint8(3)).mask.shape == (2, 3)  # type: ignore[operator]
+
+
 def test_geometries_as_rasters() -> None:
     shapes = [Box.from_extrema(0, 4, 0, 4), Polygon([ring(0, 0, 4)]), MultiPolygon([[ring(0, 0, 2)], [ring(2, 2, 2)]])]
     masks = [scenes.annotation("k", "x", Raster.from_geometry(shape, 6, 6).mask) for shape in shapes]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.checks import check_number, check_type
+from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.valor.shapes import (
     Box,
@@ -101,11 +101,9 @@ class Raster:
             width: columns of the mask.
 
         Raises:
-            InputError: a point that is no such dict, or a negative coordinate.
+            InputError: a point that is no such dict, or a negative coordinate or size.
         """
-        import numpy as np
-
-        inside = np.zeros((height, width), np.bool_)
+        inside = _background(height, width)
         for contour in coordinates:
             inside |= _filled([_closed(contour)], height, width)
         return cls(inside)
@@ -120,7 +118,7 @@ class Raster:
             width: columns of the mask; what lies beyond is cut off.
 
         Raises:
-            InputError: a negative coordinate.
+            InputError: a negative coordinate or size.
         """
         check_type("geometry", geometry, (Polygon, MultiPolygon))
         if isinstance(geometry, Polygon):
@@ -131,11 +129,19 @@ class Raster:
         return cls(inside)
 
 
+def _background(height: int, width: int) -> NDArray[np.bool_]:
+    import numpy as np
+
+    for name, number in (("height", height), ("width", width)):
+        check_int(name, int(number) if isinstance(number, np.integer) else number)
+    return np.zeros((height, width), np.bool_)
+
+
 def _filled(rings: Sequence[Sequence[Sequence[Number]]], height: int, width: int) -> NDArray[np.bool_]:
     """Pixels whose centre lies inside an odd number of rings."""
     import numpy as np
 
-    inside = np.zeros((height, width), np.bool_)
+    inside = _background(height, width)
     columns, rows = np.arange(width) + 0.5, np.arange(height) + 0.5
     for ring in rings:
         if min((number for point in ring for number in point), default=0) < 0:
