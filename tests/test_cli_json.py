@@ -31,6 +31,8 @@ GT, DT = DATA / "instances_val2014_100.json", DATA / "instances_val2014_fakebbox
 DIGITS = DATA / "digits_predictions.csv"
 DETECT = ["detect", "--gt", str(GT), "--dt", str(DT)]
 CLASSIFY = ["classify", "--data", str(DIGITS), "--target", "digit", "--scores-prefix", "p_"]
+PANOPTIC = ["panoptic", "--gt", str(DATA / "panoptic_examples.json")]
+PANOPTIC += ["--pred", str(DATA / "panoptic_examples_predictions.json")]
 COMMAND = [sys.executable, "-W", "ignore", "-m", "valor_gpu"]
 
 
@@ -39,7 +41,7 @@ def strict(text: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("arguments", [DETECT, CLASSIFY])
+@pytest.mark.parametrize("arguments", [DETECT, CLASSIFY, PANOPTIC])
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
 def test_a_dash_prints_the_json_alone(
     arguments: list[str], quiet: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -235,6 +237,7 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
         "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "2", "--gt-suffix", "_gt",
                      "--pred-suffix", "_pred"]],
+        "panoptic": [PANOPTIC],
     }.items():  # fmt: skip
         written: set[str] = set()
         for command in commands:

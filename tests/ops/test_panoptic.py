@@ -235,6 +235,27 @@ def test_ids_without_void_equal_categories_and_instances(seed: int) -> None:
     assert np.array_equal(counted.table, expected.numpy()) and counted.error is None
 
 
+@pytest.mark.parametrize("seed", seeds(6))
+def test_plain_numpy_counts_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    sides = [rng.integers(0, 9, (5 + seed, 40)) for _ in range(2)]
+    sides[1] = np.where(rng.random(sides[0].shape) < 0.8, sides[0] + 1, sides[1])
+    listed = [
+        Segments(rng.permutation(np.arange(1, 9 + side)), rng.integers(0, 3, 8 + side), np.zeros(8 + side, np.int64))
+        for side in range(2)
+    ]
+    listed[1].flags[:] = rng.choice([0, 0, CROWD, CROWD | EXCUSES], 9)
+    pixels = np.stack([sides[0], np.zeros_like(sides[0]), np.zeros_like(sides[0])], -1).astype(np.uint8)
+    expected = [count_image(side, sides[1], *listed, 3) for side in (sides[0], pixels)]
+    bad = count_image(sides[0], sides[1] + 1, *listed, 3)
+    monkeypatch.setattr("valor_gpu.native.usable", lambda name: False)
+    for side, native in zip((sides[0], pixels), expected):
+        plain = count_image(side, sides[1], *listed, 3)
+        assert all(np.array_equal(a, b) for a, b in zip(plain[:3], native[:3])) and plain.error == native.error
+    assert count_image(sides[0], sides[1] + 1, *listed, 3).error == bad.error is not None
+    assert count_image(sides[0][:0], sides[1][:0], *listed, 3).table.sum() == 0
+
+
 # ------------------------------------------------------------------------------------------------------------- errors
 
 

@@ -25,6 +25,7 @@ _COMMANDS = {
     "detect": "average precision and recall of boxes, masks or keypoints, from COCO JSON files",
     "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
     "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
+    "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }
 """Modules of this package, and what they are for."""

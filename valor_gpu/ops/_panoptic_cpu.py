@@ -1,7 +1,6 @@
 """Panoptic counts over addresses and numpy arrays, by the C++ library. No torch import.
 
-Callers ask ``native.usable("valor_cpu")`` first: without the library the torch op of :mod:`valor_gpu.ops.panoptic`
-serves.
+Without the library the torch op of :mod:`valor_gpu.ops.panoptic` and ``valor_gpu/ops/_panoptic_numpy.py`` serve.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
+from valor_gpu.ops._panoptic_numpy import count_ids
 from valor_gpu.ops._pixel_counts_cpu import PIXEL_TYPES, Map, place_pixels
 from valor_gpu.ops.error_codes import NO_ERROR, TARGET, value_kind
 
@@ -198,6 +198,8 @@ def count_image(
     maps = [_id_map(name, array) for name, array in (("preds", preds), ("target", target))]
     if preds.shape[:2] != target.shape[:2]:
         raise InputError(f"preds must have shape {list(target.shape[:2])} but got {list(preds.shape[:2])}")
+    if not native.usable("valor_cpu"):
+        return _count_plainly(preds, target, segments, target_segments, classes)
     sorted_entries = [Entries.of(*side) for side in (segments, target_segments)]
     areas = [np.zeros(len(side.ids), np.int64) for side in (segments, target_segments)]
     table, error = np.zeros((ROWS, classes), np.int64), np.array(NO_ERROR)
@@ -209,8 +211,23 @@ def count_image(
         words = task_words((sides[0], sides[1]), shape, Rule(classes, classes, False))
         assert words is not None  # height and width are placed with any strides
         count_tables(words, table.ctypes.data, error.ctypes.data, 1)
-    in_order = [area[np.argsort(np.argsort(side.ids))] for area, side in zip(areas, (segments, target_segments))]
-    return ImageCounts(table, *in_order, _place(int(error), target.shape[1]))
+    own, true = (area[np.argsort(np.argsort(side.ids))] for area, side in zip(areas, (segments, target_segments)))
+    return ImageCounts(table, own, true, _place(int(error), target.shape[1]))
+
+
+def _count_plainly(
+    preds: NDArray[Any], target: NDArray[Any], segments: Segments, target_segments: Segments, classes: int
+) -> ImageCounts:
+    """:func:`count_image` without the C++ library."""
+    ids = [side if side.ndim == 2 else side @ np.array([1, 256, 65536]) for side in (preds, target)]
+    table, areas, true_areas, bad = count_ids(
+        ids[0].astype(np.int64), ids[1].astype(np.int64), segments, target_segments, classes
+    )
+    error = None
+    if bad.any():
+        row, column = divmod(int(np.argmax(bad.any(0))), target.shape[1])
+        error = bool(bad[1, row, column]), row, column
+    return ImageCounts(table, areas, true_areas, error)
 
 
 def count_tables(words: bytes, tables: int, error: int, threads: int) -> None:

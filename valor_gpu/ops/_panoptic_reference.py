@@ -27,8 +27,8 @@ def count_panoptic(
     """See :func:`valor_gpu.ops.panoptic.count_panoptic`."""
     tables, error = count_panoptic_fake(preds, target, categories, things, modified, allow_unknown)
     segments = [_segments(side, categories, things) for side in (preds, target)]  # [B, P, 2]
-    for image, sides in enumerate(zip(*segments)):
-        tables[image] = _count_image(*sides, len(categories), things if modified else len(categories))
+    for image, (own, true) in enumerate(zip(*segments)):
+        tables[image] = _count_image(own, true, len(categories), things if modified else len(categories))
     unknown = segments[0][..., 0] == _VOID
     bad = torch.zeros_like(unknown) if allow_unknown else unknown
     return tables, error.copy_(first_error([(bad, PREDICTION), (torch.zeros_like(bad), TARGET)]))

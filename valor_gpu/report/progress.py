@@ -39,6 +39,10 @@ class Progress:
         """Begins the next step."""
         self._done, self._name = self._done + 1, name
 
+    def rename(self, name: str) -> None:
+        """Gives the step at work another name, as when a part of it is done."""
+        self._name = name
+
     def __enter__(self) -> Progress:
         if self._enabled:
             import threading  # here, since most runs draw nothing

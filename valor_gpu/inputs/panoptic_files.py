@@ -1,0 +1,253 @@
+"""COCO panoptic files: a JSON of segments, and a PNG of segment ids for every image. Imports no torch.
+
+The format: <https://cocodataset.org/#format-data>, section 4. The id of a pixel is R + 256 G + 65536 B; 0 is void.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import stat
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu._frozen import frozen
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.inputs.files import FREE_EXPANSION, LARGEST_EXPANSION, InputFile
+
+LAST_ID = 2**24 - 1
+"""The largest id that three bytes hold."""
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_RGB = 2  # colour type of PNG, ISO/IEC 15948, 11.2.2
+_COLORS = {0: "grey", 3: "palette", 4: "grey with transparency", 6: "RGB with transparency"}
+
+ImageId = int | str
+
+
+class Category(NamedTuple):
+    """A category of a ground truth: its id, its name, and whether it is a thing."""
+
+    id: int
+    name: str
+    is_thing: bool
+
+
+@frozen
+class Annotation:
+    """The segments of one image.
+
+    Attributes:
+        image_id: an int, or a string as in Cityscapes.
+        file_name: of the PNG, below the folder.
+        place: where it stands, for messages.
+        ids: int64 ``[N]``, all different.
+        categories: int64 ``[N]``.
+        crowd: bool ``[N]``.
+        areas: int64 ``[N]``, -1 where the file has none.
+    """
+
+    image_id: ImageId
+    file_name: str
+    place: str
+    ids: NDArray[np.int64]
+    categories: NDArray[np.int64]
+    crowd: NDArray[np.bool_]
+    areas: NDArray[np.int64]
+
+
+@frozen
+class PanopticFile:
+    """One JSON of segments.
+
+    Attributes:
+        path: of the file.
+        annotations: by image id, in the order of the file.
+        categories: of a ground truth, in the order of the file; empty of predictions.
+        sizes: width and height of images by id, where the file has them.
+    """
+
+    path: str
+    annotations: Mapping[ImageId, Annotation]
+    categories: tuple[Category, ...]
+    sizes: Mapping[ImageId, tuple[int, int]]
+
+
+def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
+    """Reads the segments of all images.
+
+    Args:
+        path: of JSON, plain or gzip: ``annotations`` with ``image_id``, ``file_name`` and ``segments_info``, whose
+            entries have ``id``, ``category_id``, ``iscrowd`` (0 where it is left out) and ``area``; of a ground truth
+            ``categories`` with ``id``, ``name`` and ``isthing``.
+        ground_truth: whether there must be categories.
+
+    Raises:
+        InputError: naming the file and the entry.
+        OSError: the file cannot be read.
+    """
+    try:
+        whole = json.loads(InputFile(path).read())
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} must be JSON but is not: {error}") from None
+    if not isinstance(whole, dict):
+        raise InputError(f"{path} must be an object with annotations but is {_kind(whole)}")
+    categories = tuple(_categories(path, whole)) if ground_truth else ()
+    annotations: dict[ImageId, Annotation] = {}
+    for index, entry in enumerate(_field(path, whole, "annotations", list)):
+        found = _annotation(f"{path}: annotations[{index}]", entry)
+        if found.image_id in annotations:
+            raise InputError(f"{found.place} must have an image_id of its own but repeats {found.image_id!r}")
+        annotations[found.image_id] = found
+    return PanopticFile(path, annotations, categories, _sizes(path, whole))
+
+
+def _categories(path: str, whole: dict[str, Any]) -> list[Category]:
+    found: dict[int, Category] = {}
+    for index, entry in enumerate(_field(path, whole, "categories", list)):
+        place = f"{path}: categories[{index}]"
+        number = _field(place, entry, "id", int)
+        thing = _field(place, entry, "isthing", int)
+        if thing not in (0, 1):
+            raise InputError(f"{place}.isthing must be 0 or 1 but is {thing}")
+        if number in found:
+            raise InputError(f"{place} must have an id of its own but repeats {number}")
+        found[number] = Category(number, str(entry.get("name", number)), thing == 1)
+    if not found:
+        raise InputError(f"{path} must have categories but has none")
+    return list(found.values())
+
+
+def _sizes(path: str, whole: dict[str, Any]) -> dict[ImageId, tuple[int, int]]:
+    """Of the images that have one."""
+    images = whole.get("images", [])
+    if not isinstance(images, list):
+        raise InputError(f"{path}: images must be a list but is {_kind(images)}")
+    sizes = {}
+    for image in images:
+        size = (image.get("width"), image.get("height")) if isinstance(image, dict) else ()
+        if size and all(type(side) is int for side in size) and isinstance(image.get("id"), (int, str)):
+            sizes[image["id"]] = (size[0], size[1])
+    return sizes
+
+
+def _annotation(place: str, entry: Any) -> Annotation:
+    image_id = _field(place, entry, "image_id", (int, str))
+    name = _field(place, entry, "file_name", str)
+    if os.path.isabs(name) or ".." in name.split("/") or "\0" in name or not name:
+        raise InputError(f"{place}.file_name must name a file inside the folder but is {name!r}")
+    segments = _field(place, entry, "segments_info", list)
+    rows = [_segment(f"{place}.segments_info[{index}]", segment) for index, segment in enumerate(segments)]
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    ids, counts = np.unique(columns[0], return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"{place} must have each segment id once but repeats {ids[counts > 1][0]}")
+    return Annotation(image_id, name, place, columns[0], columns[1], columns[2] == 1, columns[3])
+
+
+def _segment(place: str, entry: Any) -> tuple[int, int, int, int]:
+    number, category = _field(place, entry, "id", int), _field(place, entry, "category_id", int)
+    if not 0 < number <= LAST_ID:
+        raise InputError(f"{place}.id must be from 1 to {LAST_ID} but is {number}")
+    if not -(2**63) <= category < 2**63:
+        raise InputError(f"{place}.category_id must fit in int64 but is {category}")
+    crowd = entry.get("iscrowd", 0)
+    if crowd not in (0, 1):
+        raise InputError(f"{place}.iscrowd must be 0 or 1 but is {crowd!r}")
+    area = entry.get("area", -1)
+    return number, category, int(crowd), int(area) if type(area) is int and 0 <= area < 2**63 else -1
+
+
+def _field(place: str, entry: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+    if not isinstance(entry, dict):
+        raise InputError(f"{place} must be an object but is {_kind(entry)}")
+    if name not in entry:
+        raise InputError(f"{place} must have {name} but has {', '.join(map(repr, entry)) or 'nothing'}")
+    value = entry[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise InputError(f"{place}.{name} must be {' or '.join(k.__name__ for k in kinds)} but is {_kind(value)}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    return {dict: "an object", type(None): "null"}.get(type(value), type(value).__name__)
+
+
+# ---------------------------------------------------------------------------------------------------------------- PNG
+
+
+class Picture(NamedTuple):
+    """The ids of an image: uint8 ``[H, W, 3]``, and size and SHA-256 of its file."""
+
+    ids: NDArray[np.uint8]
+    bytes: int
+    digest: bytes
+
+
+def read_ids(path: str, named_by: str) -> Picture:
+    """Reads a PNG of segment ids.
+
+    Args:
+        path: of the file.
+        named_by: what names it, for messages.
+
+    Raises:
+        InputError: it is missing, damaged, or no PNG of RGB colours of 8 bits; its name begins the message.
+        MissingExtraError: Pillow is not installed.
+        OSError: it cannot be read.
+    """
+    decode = _decoder()
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise InputError(f"{path} must be a regular file but is not")
+        with open(path, "rb") as file:
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} must be there, as {named_by} names it, but is not") from None
+    _check_header(path, data)
+    return Picture(decode(path, data), len(data), hashlib.sha256(data).digest())
+
+
+def _check_header(path: str, data: bytes) -> None:
+    if not data.startswith(_SIGNATURE):
+        raise InputError(f"{path} must be a PNG but begins with {data[:8]!r}")
+    if len(data) < 33 or data[12:16] != b"IHDR":
+        raise InputError(f"{path} must be a whole PNG but is damaged: it has no header")
+    width, height, depth, color = struct.unpack_from(">IIBB", data, 16)
+    if color != _RGB or depth != 8:
+        got = _COLORS.get(color, "RGB") if color != _RGB else f"RGB of {depth} bits"
+        raise InputError(f"{path} must have the ids of segments as RGB of 8 bits (R + 256 G + 65536 B) but has {got}")
+    if 3 * width * height > max(FREE_EXPANSION, LARGEST_EXPANSION * len(data)):
+        raise InputError(
+            f"{path} must expand at most {LARGEST_EXPANSION} times but {len(data)} bytes stand for"
+            f" {width} x {height} pixels"
+        )
+
+
+def _decoder() -> Callable[[str, bytes], NDArray[np.uint8]]:
+    if importlib.util.find_spec("PIL") is None:
+        raise MissingExtraError("Pillow", "images", "reading PNG of panoptic segmentations")
+    from PIL import PngImagePlugin  # Image.open would look for other formats and warn of large images
+
+    def decode(path: str, data: bytes) -> NDArray[np.uint8]:
+        try:
+            with PngImagePlugin.PngImageFile(io.BytesIO(data)) as image:
+                if getattr(image, "is_animated", False):
+                    raise InputError(f"{path} must be one picture but is an animation")
+                return np.asarray(image)
+        except (MemoryError, InputError):
+            raise
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more for what is damaged
+            raise InputError(f"{path} must be a whole PNG but is damaged: {error}") from None
+
+    return decode
