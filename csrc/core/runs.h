@@ -111,7 +111,9 @@ inline int64_t run_difference(const int32_t* counts, int64_t i) {
   return i > 2 ? static_cast<int64_t>(counts[i]) - counts[i - 2] : counts[i];
 }
 
-// Characters of a number, from 1 to 7.
+constexpr int64_t kMostRunCharacters = 7;  // of a run, or of the difference of two
+
+// Characters of a number, from 1 to kMostRunCharacters.
 inline int32_t run_characters(int64_t value) {
   const uint64_t bits = static_cast<uint64_t>(value < 0 ? ~value : value);  // without the sign
   int32_t characters = 1;
@@ -120,6 +122,8 @@ inline int32_t run_characters(int64_t value) {
 }
 
 inline uint8_t* write_run(int64_t value, uint8_t* out) {
+  if (-16 <= value && value < 16)
+    return *out = static_cast<uint8_t>(48 + (value & 31)), out + 1;  // most often
   for (int32_t left = run_characters(value); left > 0; --left, value >>= 5)
     *out++ = static_cast<uint8_t>(48 + (value & 31) + (left > 1 ? 32 : 0));
   return out;
