@@ -36,6 +36,7 @@ from tests.contract_boxes import (
 )
 from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
 from tests.contract_regions import region_rows
+from tests.contract_surfaces import surface_rows
 from valor_gpu import classification, segmentation, text
 from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
@@ -307,7 +308,7 @@ METRICS = [
         )
         for name, other in OTHER.items()
     ),
-    *(Case(**row) for row in region_rows()),
+    *(Case(**row) for row in (*region_rows(), *surface_rows())),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),
 ]
