@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,25 @@ IOU_THRESHOLD = 0.5
 
 def check_overlay(options: argparse.Namespace) -> None:
     """Raises for what cannot work: other options, folders, no matplotlib."""
-    if options.overlay is None:
-        for name in ("images", "overlay_count", "overlay_score"):
-            if getattr(options, name) is not None:
-                raise InputError(f"--overlay must be given with --{name.replace('_', '-')} but is not")
+    if not overlay_is_given(options, "images", "overlay_count", "overlay_score"):
         return
     if options.protocol == "lvis":
         raise InputError("--overlay must go with --protocol coco or crowdpose but got lvis")
     if options.iou_type == "rotated":
         raise InputError("--overlay must go with --iou-type bbox, segm, boundary or keypoints but got rotated")
+    check_picture_folders(options)
+
+
+def overlay_is_given(options: argparse.Namespace, *others: str) -> bool:
+    """Whether there is ``--overlay``; raises where there is not but others of its options."""
+    given = [name for name in others if getattr(options, name) is not None]
+    if options.overlay is None and given:
+        raise InputError(f"--overlay must be given with --{given[0].replace('_', '-')} but is not")
+    return options.overlay is not None
+
+
+def check_picture_folders(options: argparse.Namespace) -> None:
+    """Raises for folders of pictures and photos that cannot work, or where matplotlib is not installed."""
     _check_folder(options.overlay)
     if options.images is not None:
         if not os.path.isdir(options.images):
@@ -64,11 +75,16 @@ def draw_overlay(options: argparse.Namespace, evaluation: COCOeval) -> list[str]
     drawn = draw_worst_images(
         evaluation, options.overlay, count, photos, IOU_THRESHOLD, lowest, on_missing=missing.append
     )
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
+    warn_of_missing(options, missing)
+    return [f"wrote {path}" for path in drawn] or [f"no picture in {options.overlay}: no image has an error"]
+
+
+def warn_of_missing(options: argparse.Namespace, photos: Sequence[Path]) -> None:
+    """Says which photos are not there."""
+    if photos:
+        are = "is" if len(photos) == 1 else "are"
         print(
-            f"valor-gpu {options.command}: warning: {plural(len(missing), 'photo')} {are} not there, drawn on a plain"
-            f" canvas instead: {missing[0]}{' and others' if len(missing) > 1 else ''}",
+            f"valor-gpu {options.command}: warning: {plural(len(photos), 'photo')} {are} not there, drawn on a plain"
+            f" canvas instead: {photos[0]}{' and others' if len(photos) > 1 else ''}",
             file=sys.stderr,
         )
-    return [f"wrote {path}" for path in drawn] or [f"no picture in {options.overlay}: no image has an error"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import JSON_HELP, QUIET_HELP, check_outputs, count, input_path, integer, output_path, reports
+from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, worst_images
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -53,6 +54,14 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--per-image", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per image: its numbers, IoU and pixels of each class, or why it"
         " failed")  # fmt: skip
+    add("--overlay", type=output_path, metavar="DIR",
+        help="draw the images with the lowest mIOU as pictures in this folder, which is made where it is not there:"
+        " ground truth, prediction and errors")  # fmt: skip
+    add("--overlay-count", type=count, metavar="N", help="how many of these images at most: default 10")
+    add("--images", type=input_path, metavar="DIR",
+        help="folder of the photos to draw on, .jpg or .png, by the names of the label maps; an image whose photo is"
+        " not there is drawn on a plain canvas, with a warning")  # fmt: skip
+    add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
     add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     add("--quiet", action="store_true", help=QUIET_HELP)
@@ -64,18 +73,21 @@ def run(options: argparse.Namespace) -> None:
     from valor_gpu.report.progress import Progress
 
     check_outputs([("--json", options.json), ("--per-image", options.per_image)])
+    check_overlay(options)
     names = _class_names(options)
     sides, pairing = _paired(options)
-    with Progress(len(pairing.pairs) + 1, sys.stderr, enabled=not options.quiet) as progress:
-        totals = _evaluate(options, names, pairing, progress)
+    worst = worst_images(options)
+    with Progress(len(pairing.pairs) + 2, sys.stderr, enabled=not options.quiet) as progress:
+        totals = _evaluate(options, names, pairing, worst, progress)
         _check_failures(options, totals)
-        progress.step("writing")
+        progress.step("drawing the worst images" if worst else "writing")
+        pictures = draw_overlay(options, worst, totals) if worst else []
         result = totals.result(_counts_of_files(pairing))
         _write_json(options, result, totals, pairing)
     missing = pairing.describe_missing(sides)
     _warn(options, missing and f"{missing}; left out")
     if reports(options):
-        print(_report(options, result))
+        print(_report(options, result, pictures))
 
 
 # ----------------------------------------------------------------------------------------------------- before the work
@@ -128,7 +140,9 @@ def _counts_of_files(pairing: Pairing) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------------ the work
 
 
-def _evaluate(options: argparse.Namespace, names: list[str], pairing: Pairing, progress: Progress) -> Totals:
+def _evaluate(
+    options: argparse.Namespace, names: list[str], pairing: Pairing, worst: WorstImages | None, progress: Progress
+) -> Totals:
     from valor_gpu.inputs.label_map_files import LabelMapReader
     from valor_gpu.native import threads
     from valor_gpu.segmentation.label_map_folders import Task, Totals, count_images
@@ -143,7 +157,10 @@ def _evaluate(options: argparse.Namespace, names: list[str], pairing: Pairing, p
     with _image_lines(options, names) as add_line:
         progress.step(f"counting {many}")
         for done, image in enumerate(count_images(pairing.pairs, task), 1):
-            add_line(image, totals.add(image))
+            numbers = totals.add(image)
+            add_line(image, numbers)
+            if worst and numbers:
+                worst.add(image, numbers["miou"])
             progress.step(f"counted {done:,} of {many}")
     return totals
 
@@ -200,9 +217,9 @@ def _warn(options: argparse.Namespace, text: str) -> None:
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, result: Result) -> str:
+def _report(options: argparse.Namespace, result: Result, pictures: list[str]) -> str:
     from valor_gpu.report.segmentation import class_table, count_line, summary
 
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
     parts = [summary(result), *([class_table(result)] if options.per_class else [])]
-    return "\n\n".join([*parts, "\n".join([count_line(result), str(result.signature), *notes])])
+    return "\n\n".join([*parts, "\n".join([count_line(result), str(result.signature), *notes, *pictures])])

@@ -224,7 +224,7 @@ def draw_overlay(
         check_choice("outcome", shape.outcome, OUTCOMES)
         if shape.mask is not None and shape.mask.shape != (height, width):
             raise InputError(f"mask must have shape [{height}, {width}] but got {list(shape.mask.shape)}")
-    canvas = _photo(photo, size)
+    canvas = read_photo(photo, size)
     scale = _LONG_SIDE / max(size)
     wide, high = max(width * scale, _NARROWEST), max(height * scale, 0.5)
     figure = Figure(figsize=(wide, high + _MARGIN_TOP + _MARGIN_BOTTOM), dpi=_DPI)
@@ -242,10 +242,10 @@ def draw_overlay(
     content = io.BytesIO()
     figure.savefig(content, dpi=_DPI, format=path.suffix[1:].lower(), facecolor="white")
     small = photo is None and path.suffix.lower() == ".png"
-    write_file(path, _of_few_colors(content) if small else content.getvalue())
+    write_file(path, of_few_colors(content) if small else content.getvalue())
 
 
-def _of_few_colors(content: io.BytesIO) -> bytes:
+def of_few_colors(content: io.BytesIO) -> bytes:
     """The same PNG at a third of its size: 256 colours are enough without a photo."""
     from PIL import Image  # which matplotlib needs anyway
 
@@ -259,8 +259,16 @@ def _order(shape: Shape) -> tuple[float, int]:
     return -shape.box[2] * shape.box[3], OUTCOMES.index(shape.outcome)
 
 
-def _photo(photo: Path | Pixels | None, size: tuple[int, int]) -> Pixels | None:
-    """The photo as float ``[H, W, 3]`` from 0 to 1, lightened."""
+def read_photo(photo: Path | Pixels | None, size: tuple[int, int]) -> Pixels | None:
+    """The photo as float ``[H, W, 3]`` from 0 to 1, lightened.
+
+    Args:
+        photo: a file or an array, see :func:`draw_overlay`; None gives None.
+        size: height and width that it must have.
+
+    Raises:
+        InputError: it has another size.
+    """
     if photo is None:
         return None
     if isinstance(photo, Path):
