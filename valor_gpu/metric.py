@@ -273,7 +273,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
                 for name, attribute in saved.items():
                     setattr(self, name, attribute)
                 raise
-            self._merged = None
+            self.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
         return outside_graphs(guarded)
 

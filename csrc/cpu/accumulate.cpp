@@ -46,7 +46,8 @@ VALOR_API int32_t valor_order_records_cpu(const uint8_t* records, int64_t row_by
   return valor::guarded([&] {
     using namespace valor;
     const RecordOrder ordered(records, row_bytes, num_limits, {starts, lengths, num_images},
-                              ClassIndex(labels, num_classes), num_classes, agnostic, offsets, order);
+                              ClassIndex(labels, num_classes), num_classes, agnostic, offsets, order,
+                              threads);
     auto body = [&](int64_t begin, int64_t end) {
       RecordOrder::Room room;
       for (int64_t k = begin; k < end; ++k) ordered.sort(k, room);

@@ -149,7 +149,7 @@ class Accumulate {
     count_positives(index);
     const ImageRows images{images_.starts.data(), images_.lengths.data(), task_.totals[0]};
     const RecordOrder records(task_.detections, shape().row_bytes(), task_.limits, images, index,
-                              report_.classes, task_.agnostic, task_.offsets, task_.order);
+                              report_.classes, task_.agnostic, task_.offsets, task_.order, task_.threads);
     task_.totals[5] = task_.offsets[report_.classes];
     const std::vector<Accumulation> runs = runs_of_ties();
     for (const Accumulation& run : runs) clear_curves(run);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../core/curves.h"
+#include "record_rows.h"
 
 namespace valor {
 namespace {
@@ -54,7 +55,7 @@ class ClassCurve {
   // Records of a class lie all over memory: ask for one some steps before it is read.
   static constexpr int64_t kAhead = 12;
   void fetch(int64_t at, int64_t end) const {
-    if (at < end) __builtin_prefetch(record(at));
+    if (at < end) prefetch_record(record(at), shape_.row_bytes());
   }
   int64_t positives(int64_t a) const { return run_.positives_of(k_, a); }
   const uint8_t* record(int64_t at) const { return run_.record(at); }

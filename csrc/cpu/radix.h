@@ -19,9 +19,10 @@ void radix_sort(Item* items, Item* spare, int64_t count, const KeyOf& key_of) {
   Key any = 0, all = ~Key{0};
   for (int64_t i = 0; i < count; ++i) any |= key_of(items[i]), all &= key_of(items[i]);
   Item *from = items, *to = spare;
-  for (int shift = 0; shift < kBits; shift += kDigit) {
-    const Key mask = (Key{1} << kDigit) - 1;
-    if ((((any ^ all) >> shift) & mask) == 0) continue;
+  // Digits begin at the lowest bit that differs: scores that were float32 have 29 bits of zeros before it.
+  const Key differ = any ^ all, mask = (Key{1} << kDigit) - 1;
+  for (int shift = differ ? __builtin_ctzll(differ) : kBits; shift < kBits; shift += kDigit) {
+    if (((differ >> shift) & mask) == 0) continue;
     int64_t start[1 << kDigit] = {};
     for (int64_t i = 0; i < count; ++i) ++start[(key_of(from[i]) >> shift) & mask];
     int64_t total = 0;

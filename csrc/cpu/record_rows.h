@@ -15,6 +15,12 @@ inline int32_t ground_truth_label(const uint8_t* row) {
 // Of A area ranges: bit a counts in area range a, bit A is a real row, bit A + 1 a crowd or ignored one.
 inline int ground_truth_bit(const uint8_t* row, int64_t bit) { return row[4 + bit / 8] >> (bit % 8) & 1; }
 
+// Asks for a record some steps before it is read; a third of them lie on two lines of the cache.
+inline void prefetch_record(const uint8_t* record, int64_t bytes) {
+  __builtin_prefetch(record);
+  __builtin_prefetch(record + bytes - 1);
+}
+
 // Notes the label of a row that is no padding; whether it is none.
 inline bool note_detection(const uint8_t* row, LabelSet& seen) {
   if (record_bucket(row) == kPaddingBucket) return false;

@@ -11,6 +11,7 @@ import torch
 from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
+from valor_gpu.ops import _accumulate_cpu
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.accumulate import count_ground_truths, order_records, precision_recall
 from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
@@ -190,3 +191,26 @@ def test_counts_equal_reference(labels: list[int], areas: int, agnostic: bool) -
     ours = count_ground_truths(ground_truths, names, areas, agnostic)
     assert torch.equal(ours, reference("count_ground_truths")(ground_truths, names, areas, agnostic))
     torch.library.opcheck(torch.ops.valor_gpu.count_ground_truths.default, (ground_truths, names, areas, agnostic))
+
+
+@pytest.mark.parametrize("largest", [0, 250_000])
+@pytest.mark.parametrize("low", [0.0, 0.1])
+def test_rows_split_among_threads_keep_their_order(largest: int, low: float) -> None:
+    rng = np.random.default_rng(largest)
+    lengths = rng.integers(0, 90, 6000)
+    lengths[4000] += largest  # one image with more than a thread's part
+    rows = np.zeros((int(lengths.sum()), 13 + 2), np.uint8)
+    scores = rng.integers(0, 2000, len(rows)).astype(np.float32).astype(np.float64) / 2048 + low
+    labels = rng.integers(-3, 5, len(rows)).astype(np.int32)
+    rows[:, :8], rows[:, 8:12] = scores[:, None].view(np.uint8), labels[:, None].view(np.uint8)
+    rows[:, 12] = rng.choice([0, 1, 2, 255], len(rows))
+    images = rng.permutation(len(lengths))
+    starts = (lengths.cumsum() - lengths)[images]
+    wanted = np.array([-3, -1, 0, 4, 9])
+    place = np.repeat(images.argsort(), lengths)
+    kept = np.flatnonzero(np.isin(labels, wanted) & (rows[:, 12] < 2))
+    expected = kept[np.lexsort((kept, place[kept], -scores[kept], labels[kept]))]
+    for threads in (1, 2, 3, 8):
+        order, offsets = _accumulate_cpu.order_records(rows, starts, lengths[images], wanted, 2, threads=threads)
+        assert np.array_equal(order, expected)
+        assert np.array_equal(np.diff(offsets), [(labels[kept] == label).sum() for label in wanted])

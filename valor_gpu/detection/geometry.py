@@ -15,9 +15,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.keypoints import keypoint_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
+from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
 from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
-from valor_gpu.ops.assign import assign
+from valor_gpu.ops.assign import assign, assign_plain
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.keypoints import keypoint_pairs, keypoint_similarity
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
@@ -207,6 +208,18 @@ def match_all(
             given = with_mask_areas(batch, areas) if found else batch
             found[name] = kind.match(given, own, rule, error)
     return [found[name] for name in geometries]
+
+
+def plain_code(geometries: Mapping[str, Geometry]) -> int | None:
+    """The code of the box format if upright boxes are all that there is."""
+    first = geometries.get("bbox")
+    return BOX_FORMATS.index(first.box_format) if isinstance(first, UprightBoxes) and len(geometries) == 1 else None
+
+
+def plain_tables(preds: Any, target: Any, rule: MatchRule, code: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The row tables of upright boxes in plain tensors on the CPU; None where :func:`read_all` must look at them."""
+    boxes = plain_boxes(preds, target)
+    return None if boxes is None else assign_plain(boxes, rule, code)
 
 
 def _geometry(name: str, choices: GeometryChoices) -> Geometry:

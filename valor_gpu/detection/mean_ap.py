@@ -31,6 +31,8 @@ from valor_gpu.detection.geometry import (
     Shapes,
     choose_geometries,
     match_all,
+    plain_code,
+    plain_tables,
     read_all,
 )
 from valor_gpu.detection.record_checks import RecordChoices
@@ -50,6 +52,7 @@ AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 92
 
 MAX_DETECTIONS = 2**31 - 1
 _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
+_TABLES = ("detections", "ground_truths", "images")
 
 
 class MeanAveragePrecision(Metric[DetectionRecords]):
@@ -152,6 +155,7 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
         self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches, len(self.iou_type))
+        self._plain_code = None if extended_summary or self._rematches else plain_code(self._geometries)
         super().__init__(self._no_records(), self._config(), **kwargs)
 
     def _no_records(self) -> DetectionRecords:
@@ -219,6 +223,11 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
+        code = self._plain_code if self.error.is_cpu else None
+        if code is not None and (tables := plain_tables(preds, target, self._rule, code)) is not None:
+            for name, table in zip(_TABLES, tables):
+                getattr(self, name).append(table)
+            return
         batch, shapes = read_all(self._geometries, preds, target)
         if batch.lengths.shape[1] == 0:
             return

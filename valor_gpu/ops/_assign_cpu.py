@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from valor_gpu.errors import InputError, NativeError
 from valor_gpu.ops import _pair_errors
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import (
+    BATCH_FIELDS,
     COLUMNS,
     DETECTIONS,
     FLOATS,
@@ -23,7 +26,6 @@ from valor_gpu.ops.match_batch import (
     PAIR_TYPES,
     TYPED,
     WANT_MATCHES,
-    BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
@@ -40,7 +42,10 @@ _DTYPES = {
     FLOATS: ("float16", "bfloat16", "float32", "float64"),
     INTEGERS: ("int8", "uint8", "int16", "int32", "int64", "bool"),
 }
-_PLAN = tuple((name, column, f"{name}_stride") for name, column in COLUMNS.items())
+_PLAN = tuple((name, column, f"{name}_stride", name in TYPED) for name, column in COLUMNS.items())
+_COLUMNS_OF = attrgetter(*COLUMNS)
+_NO_WORDS = dict.fromkeys(BATCH_FIELDS, 0)
+_NO_TYPES = dict.fromkeys(TYPED, 0)
 
 
 class Access(NamedTuple):
@@ -114,7 +119,7 @@ def raise_if_bad(matched: Matched, batch: MatchBatch) -> None:
 
 def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     """Matches, and leaves the error code in the result."""
-    words: dict[str, int] = {}
+    words = _NO_WORDS.copy()
     kept: dict[str, Any] = {}  # arrays must live while C++ reads them
     types = _add_columns(batch, kept, words, access)
     if batch.room or batch.gt_room:
@@ -122,12 +127,10 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     words["images"] = images = batch.lengths.shape[1]
     rows = (words[DETECTIONS], words[GROUND_TRUTHS], images)
     check_sizes(rows, batch.lengths)
-    for name in ("lengths", "image_ids", "counts", "gt_counts"):
-        array = getattr(batch, name)
-        if name == "image_ids":
-            array = _joined_ids(array, access)
-        if array is not None:
-            _add_images(name, array, images, kept, words, access)
+    of_images = (batch.lengths, _joined_ids(batch.image_ids, access), batch.counts, batch.gt_counts)
+    for name, values in zip(("lengths", "image_ids", "counts", "gt_counts"), of_images):
+        if values is not None:
+            _add_images(name, values, images, kept, words, access)
     if batch.pairs is not None:
         _add_pairs(batch, rule, kept, words, access)
     out = allocate(access.empty, rows, rule)
@@ -135,13 +138,49 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
         out.matches[:] = -1
     try:
         native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
-            bytes(BatchWords(**words)), rule.words(types, batch.box_format, batch.gt_box_format),
+            array("q", words.values()).tobytes(), rule.words(types, batch.box_format, batch.gt_box_format),
             *map(access.address, out), access.threads(),
         )  # fmt: skip
     except NativeError:
         _check_lengths(np.asarray(batch.lengths), rows)
         raise
     return out
+
+
+_PLAIN_COLUMNS = tuple(
+    (name, f"{name}_stride", COLUMNS[name].width)
+    for name in ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
+)
+
+
+def assign_plain(boxes: Any, rule: MatchRule, box_format: int, tables: Sequence[int], access: Access) -> int:
+    """Fills the row tables of detections, ground truths and images; returns the error code.
+
+    Args:
+        boxes: a :class:`valor_gpu.ops.assign.PlainBoxes`; its columns may be numpy arrays too.
+        rule: thresholds, area ranges, limits and options without ``WANT_MATCHES``.
+        box_format: code of the format of all boxes.
+        tables: addresses of the tables.
+        access: how columns are read.
+    """
+    words, types = _NO_WORDS.copy(), _NO_TYPES.copy()
+    for (name, stride, width), column in zip(_PLAIN_COLUMNS, boxes.columns):
+        if column is not None:
+            dtype = column.dtype
+            types[name] = access.codes[dtype]
+            words[name] = access.address(column)
+            words[stride] = dtype.itemsize * width
+    words["images"], words["lengths"] = len(boxes.lengths) // 2, boxes.lengths.buffer_info()[0]
+    words[DETECTIONS], words[GROUND_TRUTHS] = boxes.rows
+    words["room"], words["gt_room"] = boxes.rooms
+    if boxes.image_ids is not None:
+        words["image_ids"] = access.address(boxes.image_ids)
+    error = array("q", (0,))
+    native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
+        array("q", words.values()).tobytes(), rule.words(types, box_format, box_format), *tables, None,
+        error.buffer_info()[0], access.threads(),
+    )  # fmt: skip
+    return error[0]
 
 
 def _check_lengths(lengths: NDArray[np.int64], rows: tuple[int, int, int]) -> None:
@@ -153,9 +192,8 @@ def _check_lengths(lengths: NDArray[np.int64], rows: tuple[int, int, int]) -> No
 
 def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int], access: Access) -> dict[str, int]:
     """Fills addresses, strides and row counts into ``words``; returns the dtype codes of columns that have several."""
-    types = dict.fromkeys(TYPED, 0)
-    for name, column, stride in _PLAN:
-        parts = getattr(batch, name)
+    types = _NO_TYPES.copy()
+    for (name, column, stride, typed), parts in zip(_PLAN, _COLUMNS_OF(batch)):
         if not parts:
             continue
         if len(parts) == 1:
@@ -163,7 +201,7 @@ def _add_columns(batch: MatchBatch, kept: dict[str, Any], words: dict[str, int],
         kept[name] = whole = access.contiguous(parts[0]) if len(parts) == 1 else _join(parts, access)
         dtype = whole.dtype
         check_dtype(name, dtype, column.dtype)
-        if name in types:
+        if typed:
             types[name] = access.codes[dtype]
         words[name] = access.address(whole)
         words[stride] = dtype.itemsize * column.width

@@ -6,9 +6,11 @@ docs/design/001-detection-records.md; how it fits in: docs/design/004-one-matche
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +20,11 @@ from valor_gpu.ops import _assign_cpu, _assign_cuda, _assign_reference
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.match_batch import (
     COLUMNS,
+    IMAGE_COLUMNS,
+    MAX_ROWS,
     MatchBatch,
     Matched,
     MatchRule,
@@ -71,6 +76,47 @@ def assign(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> M
     return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, matched.error)))
 
 
+class PlainBoxes(NamedTuple):
+    """Upright boxes on the CPU whose shapes, dtypes and sizes the caller has checked, one column for all images.
+
+    Attributes:
+        columns: plain contiguous tensors of the dtypes in :class:`MatchBatch`: boxes, scores, labels, gt_boxes,
+            gt_labels, gt_flags and gt_areas, of which the last two may be None.
+        lengths: int64 ``[2, I]``: rows of detections, then of ground truths, of each image.
+        image_ids: int64 ``[I]`` or None.
+        rows: how many detections and ground truths there are.
+        rooms: rows from one image to the next, 0 where there are no gaps.
+    """
+
+    columns: Sequence[Tensor | None]
+    lengths: array[int]
+    image_ids: Tensor | None
+    rows: tuple[int, int]
+    rooms: tuple[int, int]
+
+
+def assign_plain(boxes: PlainBoxes, rule: MatchRule, box_format: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The row tables of detections, ground truths and images, as :func:`assign` gives them, in less time.
+
+    Args:
+        boxes: the images.
+        rule: thresholds, area ranges, limits and options without ``WANT_MATCHES``.
+        box_format: code of the format of all boxes.
+
+    Returns:
+        None where a row cannot be matched, which :func:`assign` tells, or where the C++ library cannot be called.
+    """
+    if not _on_host("valor_cpu") or sum(boxes.rows) > MAX_ROWS:
+        return None
+    tables = (
+        _LIKE["uint8"].new_empty(boxes.rows[0], rule.detection_bytes),
+        _LIKE["uint8"].new_empty(boxes.rows[1], rule.ground_truth_bytes),
+        _LIKE["int64"].new_empty(len(boxes.lengths) // 2, len(IMAGE_COLUMNS)),
+    )
+    error = _assign_cpu.assign_plain(boxes, rule, box_format, [*map(Tensor.data_ptr, tables)], TORCH)
+    return tables if error == NO_ERROR else None
+
+
 _PLAIN = {Tensor}
 _ALL_TENSORS = attrgetter(*COLUMNS, "image_ids")
 
@@ -83,12 +129,12 @@ def _direct(batch: MatchBatch) -> bool:
     if len(batch.labels) == 0 or set(map(type, chain.from_iterable(_ALL_TENSORS(batch)))) != _PLAIN:
         return False
     library = {"cpu": "valor_cpu", "cuda": "valor_cuda"}.get(batch.labels[0].device.type)
-    return (
-        library is not None
-        and native.available(library)
-        and not torch.compiler.is_compiling()
-        and torch._C._len_torch_dispatch_stack() == 0
-    )
+    return library is not None and _on_host(library)
+
+
+def _on_host(library: str) -> bool:
+    """Whether tensors lie where they say, so that a library can be called by their addresses."""
+    return native.available(library) and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0
 
 
 _LIKE = {name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in _DTYPES.items()}
