@@ -235,7 +235,7 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
     for heading, commands in {
         "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols, [*protocols[0], "--iou-type", "segm"]],
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
-        "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "2", "--gt-suffix", "_gt",
+        "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "3", "--gt-suffix", "_gt",
                      "--pred-suffix", "_pred"]],
         "panoptic": [PANOPTIC],
     }.items():  # fmt: skip
