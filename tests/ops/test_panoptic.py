@@ -16,7 +16,7 @@ from torch import Tensor, library
 from testing import examples_panoptic as made
 from testing.parity import differences
 from tests.fuzz import seeds
-from tests.ops.backends import BACKENDS, kernel
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _panoptic_cpu, panoptic
 from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, Segments, count_image
@@ -27,10 +27,10 @@ Run = Callable[..., Any]
 NAME = "count_panoptic"
 
 
-@pytest.fixture(params=[name for name in BACKENDS if name == "cpu"])
+@pytest.fixture(params=BACKENDS)
 def run(request: pytest.FixtureRequest) -> Run:
     """Calls the op as one backend computes it."""
-    return kernel(request.param, NAME, panoptic._count_panoptic_cpu)
+    return kernel(request.param, NAME, panoptic._count_panoptic_cuda)
 
 
 def check(got: Any, *args: Any) -> None:
@@ -50,6 +50,34 @@ def test_small_scenes(run: Run) -> None:
     for modified in (False, True):
         args = *made.batch_of(0, 2, 9, 14), made.CATEGORIES, made.THINGS, modified, False
         check(run(*args), *args)
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    simulated = kernel("simulated", NAME, panoptic._count_panoptic_cuda)
+    for modified in (False, True):
+        args = *made.batch_of(int(seed), 2, 30, 75, 20), made.CATEGORIES, made.THINGS, modified, True
+        check(simulated(*args), *args)
+    pixels = torch.arange(90 * 90).reshape(1, 90, 90)  # more segments than small tables hold, beside an image of few
+    noise = torch.cat([torch.stack([pixels % 2, pixels // 2], -1), torch.ones(1, 90, 90, 2, dtype=torch.int64)])
+    args = noise, noise.roll(1, 2), (0, 1), 2, False, False
+    check(simulated(*args), *args)
+
+
+def test_large_tables_serve_images_one_after_another() -> None:
+    """1,900 x 1,000 pixels have room for 2.4 million segments, so that the second image waits for the first."""
+    target = torch.ones(3, 1900, 1000, 2, dtype=torch.uint8)
+    preds = target.clone()
+    for image in (0, 2):  # few pixels of another category, in more places than small tables have slots
+        preds[image, ::2, ::3] = torch.tensor([2, image + 5], dtype=torch.uint8)
+        preds[image, 1::400, :600:2, 1] = torch.arange(300).to(torch.uint8)
+    side = preds.to(torch.int32)
+    side[0, :9, :, 1] += torch.arange(9000, dtype=torch.int32).reshape(9, 1000)
+    side[2, 5:14, :, 1] -= torch.arange(9000, dtype=torch.int32).reshape(9, 1000)
+    args = side, target, (1, 2), 2, False, False
+    got = kernel("simulated", NAME, panoptic._count_panoptic_cuda)(*args)
+    assert differences(tuple(got), tuple(panoptic._count_panoptic_cpu(*args))) == ""
 
 
 @pytest.mark.parametrize("seed", seeds(4))

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _panoptic_reference as reference
-from valor_gpu.ops._launch import cpp
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._device_tables import constant
+from valor_gpu.ops._launch import cpp, cuda, launching
+from valor_gpu.ops._library import register
 from valor_gpu.ops._panoptic_cpu import (
     BAD,
     VOID,
@@ -183,11 +186,30 @@ def _count_panoptic_cpu(
     return tables, error
 
 
+def _count_panoptic_cuda(
+    preds: Tensor, target: Tensor, categories: Sequence[int], things: int, modified: bool, allow_unknown: bool
+) -> tuple[Tensor, Tensor]:
+    with launching(target.device) as stream:
+        tables, error = _outputs(target, categories)
+        if target.numel():
+            known = [constant(column, target.device) for column in category_entries(tuple(categories), things)]
+            addresses = known[0].data_ptr(), known[1].data_ptr(), len(categories)
+            words, *kept = _task(preds, target, addresses, _rule(categories, things, modified), allow_unknown)
+            size = np.zeros((), np.int64)
+            native.function("valor_cuda", "valor_count_panoptic_bytes_cuda", "pp")(words, size.ctypes.data)
+            scratch = torch.empty(int(size), dtype=torch.uint8, device=target.device)
+            native.function("valor_cuda", "valor_count_panoptic_cuda", "ppppp")(
+                words, scratch.data_ptr(), tables.data_ptr(), error.data_ptr(), stream
+            )
+            del kept
+    return tables, error
+
+
 _COUNT_PANOPTIC = register(
     "count_panoptic(Tensor preds, Tensor target, int[] categories, int things, bool modified, bool allow_unknown)"
     " -> (Tensor, Tensor)",
     reference=reference.count_panoptic,
     fake=reference.count_panoptic_fake,
     cpu=cpp(_count_panoptic_cpu),
-    cuda=by_reference("no CUDA kernel yet"),
+    cuda=cuda(_count_panoptic_cuda),
 )
