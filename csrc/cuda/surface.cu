@@ -112,20 +112,50 @@ __global__ void __launch_bounds__(32) start_rows_kernel(SurfacePart part, int64_
   }
 }
 
-// A thread a column of the other side's boundary: steps to the nearest boundary pixel in it.
+// Rows [first, end) of a 2-D image with boundary pixels of a side; of a volume all rows of a plane.
+struct RowRange {
+  int64_t first, end;
+
+  __device__ RowRange(const SurfacePart& part, int64_t arrays) : first(0), end(part.task.height) {
+    if (part.task.depth > 1) return;
+    const uint32_t* const starts = part.starts(arrays);  // they ascend
+    const uint32_t total = starts[end];
+    first = rows_until(starts, 1, end) - 1, end = rows_until(starts, total, end);
+  }
+
+ private:
+  // The first row before which there are `count` boundary pixels or more.
+  __device__ static int64_t rows_until(const uint32_t* starts, uint32_t count, int64_t rows) {
+    int64_t low = 0;
+    for (int64_t high = rows; low < high;) {
+      const int64_t middle = (low + high) / 2;
+      if (starts[middle] < count)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+};
+
+// A thread a column of the other side's boundary: steps to the nearest boundary pixel in it, for rows that
+// are asked.
 __global__ void __launch_bounds__(kColumnThreads) step_columns_kernel(SurfacePart part) {
   const SurfaceTask& task = part.task;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
   if (column >= task.depth * task.width || !part.has_both()) return;
-  const int64_t z = quotient(column, task.width), x = column - z * task.width, height = task.height;
-  const uint32_t* const bits = part.bits(part.other_arrays()) + z * height * part.words() + x / 32;
-  int32_t* const out = part.steps(part.arrays()) + z * height * task.width + x;
+  const RowRange asked(part, part.arrays()), there(part, part.other_arrays());
+  const int64_t first = asked.first < there.first ? asked.first : there.first;
+  const int64_t end = asked.end > there.end ? asked.end : there.end;
+  const int64_t z = quotient(column, task.width), x = column - z * task.width, words = part.words();
+  const uint32_t* const bits = part.bits(part.other_arrays()) + z * task.height * words + x / 32;
+  int32_t* const out = part.steps(part.arrays()) + z * task.height * task.width + x;
   int32_t steps = kNoSteps;
-  for (int64_t y = 0; y < height; ++y) {
-    steps = bits[y * part.words()] >> (x % 32) & 1u ? 0 : steps < kNoSteps ? steps + 1 : kNoSteps;
+  for (int64_t y = first; y < end; ++y) {
+    steps = bits[y * words] >> (x % 32) & 1u ? 0 : steps < kNoSteps ? steps + 1 : kNoSteps;
     out[y * task.width] = steps;
   }
-  for (int64_t y = height - 2; y >= 0; --y) {
+  for (int64_t y = end - 2; y >= first; --y) {
     steps = steps < kNoSteps ? steps + 1 : kNoSteps;
     if (out[y * task.width] < steps) steps = out[y * task.width];
     out[y * task.width] = steps;
@@ -170,8 +200,10 @@ __global__ void __launch_bounds__(32 * kSurfaceWarps) ask_rows_kernel(SurfacePar
   const int64_t line = static_cast<int64_t>(blockIdx.x) * kSurfaceWarps + threadIdx.x / 32;
   if (line >= part.lines() || !part.has_both()) return;
   const int64_t arrays = part.arrays(), width = task.width;
+  const uint32_t* const starts = part.starts(arrays) + line;
+  if (starts[0] == starts[1]) return;
   const uint32_t* const bits = part.bits(arrays) + line * part.words();
-  double* out = part.space.distances + arrays * task.pixels() + part.starts(arrays)[line];
+  double* out = part.space.distances + arrays * task.pixels() + starts[0];
   using Cost = typename Rule::Cost;
   const ColumnCosts<Rule> steps{rule, part.steps(arrays) + line * width, 1};
   const StoredCosts<Cost> stored{static_cast<const Cost*>(part.space.costs) + arrays * task.pixels() +

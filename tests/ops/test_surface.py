@@ -100,6 +100,19 @@ def test_boundary_is_what_erosion_takes_away(size: tuple[int, ...]) -> None:
 
 
 @pytest.mark.smoke
+def test_small_images_on_every_kernel(op: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(1)
+    for size in ((1, 1), (3, 35), (9, 4), (2, 3, 5)):
+        for unit in (True, False):
+            given = arguments(rng, size, unit)
+            assert differences(op(*given), _library.reference(NAME)(*given)) == ""
+    here, there = torch.ones(1, 1, 3, 40, dtype=torch.bool), torch.zeros(1, 1, 3, 40, dtype=torch.bool)
+    there[..., -1] = True  # far from most of a row, whose envelope is made
+    for metric in range(3):
+        given = (here, there, [metric, 0, 1], [1.0, 1.0, 0.95, 2.0])
+        assert differences(op(*given), _library.reference(NAME)(*given)) == ""
+
+
 def test_every_kernel_equals_the_definition(op: Callable[..., Any]) -> None:
     for example in ROWS[NAME].examples(True):
         expected = _library.reference(NAME)(*example.arguments)

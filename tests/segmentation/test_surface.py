@@ -94,6 +94,17 @@ def test_hausdorff_of_masks_that_overlap_and_of_logits() -> None:
         assert float(HausdorffDistance(3, input_format="index")(*given)) == pytest.approx(expected, rel=1e-6)
 
 
+def test_ties_and_nan_of_logits_are_those_of_argmax() -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits = torch.randint(0, 3, (2, 4, 12, 13), generator=generator).float()
+    logits[torch.rand(logits.shape, generator=generator) < 0.1] = math.nan
+    target = maps(3, (2, 12, 13))[1]
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        metric = SurfaceDistance(4, include_background=True)
+        value = metric(logits.to(dtype), target)
+        assert value == SurfaceDistance(4, include_background=True)(logits.argmax(1), target) > 0
+
+
 def test_hausdorff_where_boundaries_are_empty() -> None:
     """torchmetrics: infinite where one is empty, an error where both are."""
     here, none = torch.zeros(2, 1, 2, 6, 6, dtype=torch.int64)
