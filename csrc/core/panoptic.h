@@ -54,14 +54,13 @@ struct PanopticSide {
 struct PanopticTask {
   PanopticSide preds, target;
   int64_t images, rows, columns;
-  int64_t code_pixels;  // pixels of what error codes call a row
   int64_t classes;
   int64_t modified;       // categories from here on are scored without a threshold
   int64_t ignores_voids;  // void of a prediction is ignored as that of the ground truth
 
   VALOR_HD int64_t pixels() const { return rows * columns; }
 };
-static_assert(sizeof(PanopticTask) == 8 * 29, "valor_gpu/ops/_panoptic_cpu.py packs 29 words");
+static_assert(sizeof(PanopticTask) == 8 * 28, "valor_gpu/ops/_panoptic_cpu.py packs 28 words");
 
 // Rows of an image's table [kCells, classes]. The sum of IoUs is exact: three words of 32 bits a term, in
 // units of 2^-32, 2^-64 and 2^-96.

@@ -230,7 +230,7 @@ class Counter {
   int64_t error_of(const Side& side) const {
     const int64_t pixel = side.bad_pixel();
     if (pixel < 0) return kNoError;
-    return value_error(pixel / task_.code_pixels, pixel % task_.code_pixels, side.kind());
+    return value_error(pixel / task_.pixels(), pixel % task_.pixels(), side.kind());
   }
 
   const PanopticTask& task_;

@@ -112,9 +112,7 @@ struct Cursor {
     if (!is_known || next.key != value.key) {
       entry = side.find(next.key);
       if (entry < 0 && side.is_bad(next.key)) {
-        const int64_t place = whole * task.panoptic.pixels() + pixel;
-        const int64_t code =
-            value_error(place / task.panoptic.code_pixels, place % task.panoptic.code_pixels, kind);
+        const int64_t code = value_error(whole, pixel, kind);
         atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(code));
       }
     }

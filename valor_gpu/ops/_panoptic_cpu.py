@@ -6,6 +6,7 @@ Without the library the torch op of :mod:`valor_gpu.ops.panoptic` and ``valor_gp
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -121,15 +122,13 @@ def task_words(sides: tuple[Side, Side], shape: Sequence[int], rule: Rule) -> by
     words: list[int] = []
     for side, step in zip(sides, steps):
         words += [side.map.address, side.map.type, *step, side.instance_stride, *side.entries, side.unknown, side.areas]
-    return struct.pack("29q", *words, *sizes, code_pixels(shape), *rule)
+    return struct.pack("28q", *words, *sizes, *rule)
 
 
-def code_pixels(shape: Sequence[int]) -> int:
-    """Pixels of an image, at least 1; raises :class:`InputError` for more than 32 bits number."""
-    pixels = int(np.prod(shape[1:], dtype=object))
-    if pixels > MOST_PIXELS:
+def check_pixels(shape: Sequence[int]) -> None:
+    """Raises :class:`InputError` for more pixels of an image than 32 bits number."""
+    if math.prod(shape[1:]) > MOST_PIXELS:
         raise InputError(f"target must have at most {MOST_PIXELS} pixels an image but has shape {list(shape)}")
-    return max(pixels, 1)
 
 
 # ------------------------------------------------------------------------------------------------------ maps of ids
@@ -195,6 +194,7 @@ def count_image(
         [[1], [0], [0]]
     """
     shape = (1, *target.shape[:2])
+    check_pixels(shape)
     maps = [_id_map(name, array) for name, array in (("preds", preds), ("target", target))]
     if preds.shape[:2] != target.shape[:2]:
         raise InputError(f"preds must have shape {list(target.shape[:2])} but got {list(preds.shape[:2])}")

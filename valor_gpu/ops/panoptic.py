@@ -27,7 +27,7 @@ from valor_gpu.ops._panoptic_cpu import (
     Side,
     category_entries,
     check_categories,
-    code_pixels,
+    check_pixels,
     count_tables,
     task_words,
 )
@@ -135,7 +135,7 @@ def _check(preds: Tensor, target: Tensor, categories: Sequence[int], things: int
         raise InputError(f"target must have shape {list(preds.shape)} but got {list(target.shape)}")
     check_same_device(("preds", "target"), (preds, target))
     check_categories(categories, things)
-    code_pixels(target.shape[:-1])
+    check_pixels(target.shape[:-1])
     if min(categories) < 0 and torch.uint64 in (preds.dtype, target.dtype):
         raise InputError(f"categories must be at least 0 for maps of torch.uint64 but got {min(categories)}")
 
