@@ -15,9 +15,12 @@ enum PolygonRule : int64_t { kCocoRule = 0, kCentreRule = 1 };
 // Coordinates lie within this distance of 0: five times the distance of two of them fits in an int32.
 constexpr double kMaxCoordinate = 2e8;
 constexpr int64_t kMinVertices = 3;
+// Times that the edges of a mask may cross columns on the CPU: each leaves a run, so that a few numbers would
+// otherwise make gigabytes. 64 edges across an image of 200,000 columns are below.
+constexpr int64_t kMostCrossings = 1 << 24;
 
 // Why a ring is none; valor_gpu/ops/_polygons_cpu.py says it in words.
-enum RingProblem : int32_t { kGoodRing = 0, kFewVertices = 1, kBadVertex = 2 };
+enum RingProblem : int32_t { kGoodRing = 0, kFewVertices = 1, kBadVertex = 2, kManyCrossings = 3 };
 
 VALOR_HD bool is_coordinate(double value) { return fabs(value) <= kMaxCoordinate; }  // NaN: false
 

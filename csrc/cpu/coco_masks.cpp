@@ -29,6 +29,7 @@ enum MaskProblem : int32_t {
   kNoCounts,     // no "counts", or it is neither a string nor a list of integers
   kWrongCounts,  // counts below 0, or that do not add up
   kWrongString,  // see explain_runs
+  kWidePolygon,  // edges cross more columns than kMostCrossings
 };
 
 // Texts and what belongs to each, one after another.
@@ -69,14 +70,18 @@ class MaskReader {
   bool knows_image() const { return size_[0] >= 0 && size_[1] >= 0 && pixels() <= kMostPixels; }
   int64_t pixels() const { return static_cast<int64_t>(size_[0]) * size_[1]; }
 
+  static MaskProblem problem_of(RingProblem ring) {
+    return ring == kGoodRing ? kMask : ring == kManyCrossings ? kWidePolygon : kFarVertex;
+  }
+
   MaskProblem box(const double* box, std::vector<int32_t>& runs) {
     if (!knows_image()) return kNoImageSize;
     const double x = box[0], y = box[1], right = x + box[2], bottom = y + box[3];
     const double ring[8] = {x, y, x, bottom, right, bottom, right, y};
     rasteriser_.begin(size_[0], size_[1]);
-    if (rasteriser_.add_ring(ring, 4) != kGoodRing) return kFarVertex;
-    rasteriser_.finish(runs);
-    return kMask;
+    const MaskProblem problem = problem_of(rasteriser_.add_ring(ring, 4));
+    if (problem == kMask) rasteriser_.finish(runs);
+    return problem;
   }
 
   // Numbers of the list at the cursor; the cursor is left behind it.
@@ -113,8 +118,10 @@ class MaskReader {
         is_first = false;
       }
       if (size % 2) return kOddRing;
-      if (size >= 2 * kMinVertices && rasteriser_.add_ring(numbers_.data(), size / 2) != kGoodRing)
-        return kFarVertex;
+      if (size >= 2 * kMinVertices) {
+        const MaskProblem problem = problem_of(rasteriser_.add_ring(numbers_.data(), size / 2));
+        if (problem != kMask) return problem;
+      }
       json::skip_space(c);
     } while (c.peek() == ',');
     if (c.peek() != ']') return kNoPolygon;

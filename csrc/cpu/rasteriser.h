@@ -16,6 +16,7 @@ template <class Edge>
 class ColumnFill {
  public:
   void clear() { edges_.clear(), crossings_ = 0; }
+  int64_t crossings() const { return crossings_; }
 
   // Adds the edges of a closed ring.
   void add_ring(const double* xy, int64_t vertices, int32_t width) {
@@ -143,6 +144,7 @@ class Rasteriser {
     rings_.assign(1, 0);
     limit_ = kIntervals;
     centre_.clear();
+    crossings_ = 0;
   }
 
   // xy: x and y of each vertex, in pixels; the last one is joined to the first. A ring with a problem is not
@@ -153,10 +155,12 @@ class Rasteriser {
     if (height_ == 0 || width_ == 0) return kGoodRing;
     if (rule_ == kCentreRule) {
       centre_.add_ring(xy, vertices, width_);
-      return kGoodRing;
+      return centre_.crossings() > kMostCrossings ? kManyCrossings : kGoodRing;
     }
     coco_.clear();
     coco_.add_ring(xy, vertices, width_);
+    crossings_ += coco_.crossings();
+    if (crossings_ > kMostCrossings) return kManyCrossings;
     coco_.append(height_, intervals_);
     if (intervals_.size() > rings_.back()) rings_.push_back(intervals_.size());
     if (intervals_.size() > limit_) {
@@ -225,6 +229,7 @@ class Rasteriser {
   std::vector<Interval> intervals_, merged_;
   std::vector<size_t> rings_{0};  // where the intervals of each ring begin, and their end
   size_t limit_ = kIntervals;
+  int64_t crossings_ = 0;  // of columns with edges of this mask, by COCO's rule
 };
 
 }  // namespace valor

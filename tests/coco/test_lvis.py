@@ -255,6 +255,28 @@ def test_errors_in_results_and_arguments(tmp_path):
         e.run()
 
 
+@pytest.mark.parametrize("limit", [None, "300", 2.5, True])
+def test_a_limit_that_is_no_integer(tmp_path, limit):
+    e = evaluated(tmp_path, cases(), [true(1)])
+    before, e.params.max_dets = dict(e.results), limit
+    with pytest.raises(InputTypeError, match=rf"params\.max_dets must be int but got {limit!r}"):
+        e.summarize()
+    assert e.results == before
+
+
+def test_names_of_area_ranges(tmp_path):
+    e = LVISEval(saved(tmp_path, cases()), [true(1)], "bbox")
+    e.params.area_rng = [[0, 1e10]]
+    with pytest.raises(
+        InputError, match=r"area_rng_lbl must have .* of the 1 ranges of params\.area_rng but is \['all'"
+    ):
+        e.run()
+    assert e.eval["precision"].shape[3] == 1 and not e.results
+    e.params.area_rng_lbl = ["all"]
+    e.summarize()
+    assert e.results["AP"] == evaluated(tmp_path, cases(), [true(1)]).results["AP"] and e.results["APs"] == -1
+
+
 def test_torch_is_not_imported(tmp_path):
     code = (
         "import sys; from valor_gpu.coco import LVISEval;"

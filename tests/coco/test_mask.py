@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from typing import Any
@@ -121,6 +122,19 @@ def test_dense_masks_need_no_special_order() -> None:
     for given in (masks, masks != 0, np.asfortranarray(masks), masks * np.uint8(255), masks.copy()[::-1][::-1]):
         assert mask.encode(given) == expected
     assert mask.encode(masks[:, :, 1]) == expected[1]
+
+
+def test_a_polygon_across_many_columns() -> None:
+    wide, message = (
+        200_000_000,
+        r"ring 0 of mask 1 must leave the mask with at most 16777216 crossings .* of 200000000 c",
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for ring in ([0, 0, wide, 0, wide, 5, 0, 5], [0, 0, wide, 9, 0, 5], [0, 0, wide, 5, wide, 5.4]):
+        with pytest.raises(InputError, match=message):
+            mask.frPyObjects([[3, 3, 8, 3, 8, 8], ring], 10, wide)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+    assert int(mask.area(mask.frPyObjects([[0, 0, 300_000, 9, 0, 5]], 10, wide))[0]) > 300_000
 
 
 def test_sizes_of_images_may_be_floats() -> None:

@@ -205,6 +205,17 @@ def test_segmentations_that_are_none(tmp_path, name):
                 function(read.annotations, np.array([0, 1, 2]))
 
 
+def test_a_polygon_across_many_columns(tmp_path):
+    path = tmp_path / "wide.json"
+    wide = {"images": [{"id": 1, "height": 10, "width": 200_000_000}]}
+    for polygons in ([[0, 0, 2e8, 9, 0, 5]], [[0, 0, 7e6, 9, 0, 5]] * 2):
+        path.write_text(json.dumps({**wide, "annotations": [{"id": 4, "image_id": 1, "segmentation": polygons}]}))
+        read = coco.read_ground_truth(path).annotations
+        message = r"\[0\]\.segmentation \(id 4\) must be polygons whose edges cross columns at most 16777216 times"
+        with pytest.raises(InputError, match=message):
+            measure_masks(read, np.array([0]))
+
+
 @pytest.mark.parametrize(
     "image", [{"x": 1}, {"height": 5}, {"height": 2**16, "width": 2**16}, {"height": -1, "width": 4}]
 )

@@ -67,6 +67,14 @@ def test_every_form_becomes_every_other(form: str, first: str) -> None:
     assert masks.boxes().tolist() == coco_mask.toBbox(encoded).tolist()
 
 
+def test_a_repr_says_how_many_and_how_large() -> None:
+    assert repr(FORMS["mixed"]()) == "Masks(5, form='runs', 9 x 13)"
+    assert repr(FORMS["tensor"]()) == "Masks(5, form='dense', 9 x 13)"
+    two = Masks.of([rle(np.ones((2, 3), np.uint8), "str"), rle(np.ones((4, 3), np.uint8), "list")])
+    assert repr(two) == "Masks(2, form='runs', 2 sizes)"
+    assert repr(Masks.of([])) == "Masks(0, form='runs', 0 sizes)"
+
+
 def test_what_came_is_kept() -> None:
     given = torch.from_numpy(DENSE)
     masks = Masks.of(given)

@@ -228,6 +228,16 @@ def test_arguments_that_are_none_are_named(changed: dict[str, Any], said: str) -
 
 
 @pytest.mark.parametrize("rule", ["coco", "centre"])
+def test_edges_across_many_columns(rule: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for rings in ([[0, 0, 2e8, 9, 0, 5]], [[0, 0, 5e6, 9, 0, 5], [0, 0, 5e6, 9, 0, 5]]):
+        message = rf"ring {len(rings) - 1} of mask 1 must leave the mask with at most 16777216 crossings"
+        with pytest.raises(InputError, match=message):
+            runs_of([[[0, 0, 4, 0, 4, 4]], rings], [(10, 200_000_000)] * 2, rule)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
+
+
+@pytest.mark.parametrize("rule", ["coco", "centre"])
 def test_large_coordinates_cost_neither_memory_nor_time(rule: str) -> None:
     far, wide = 1e8, 2_000_000
     polygons: list[Polygon] = [

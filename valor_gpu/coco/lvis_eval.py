@@ -197,13 +197,27 @@ class LVISEval:
         """Computes ``results``.
 
         Raises:
-            InputError: nothing was accumulated, or parameters are not those of ``evaluate``.
+            InputError: nothing was accumulated, parameters are not those of ``evaluate``, or there are more names of
+                area ranges than ranges.
+            InputTypeError: ``params.max_dets`` is no integer.
         """
         if not self.eval or self._records is None:
             raise InputError("Please run accumulate() first")
         self._check_evaluated(self._records.params)
+        self._check_names()
         for line in _PROTOCOL.lines:
             self.results[self._name(line)] = self._mean(line)
+
+    def _check_names(self) -> None:
+        """Raises unless summaries can name their limit and find their area ranges."""
+        limit, names, ranges = self.params.max_dets, self.params.area_rng_lbl, len(self.params.area_rng)
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)):
+            raise InputTypeError(f"params.max_dets must be int but got {limit!r:.60}")
+        if len(names) > ranges:
+            raise InputError(
+                f"params.area_rng_lbl must have at most one name for each of the {ranges} ranges of params.area_rng but"
+                f" is {names!r:.60}"
+            )
 
     def _name(self, line: Line) -> str:
         return line.name.format(limit=self.params.max_dets)

@@ -156,7 +156,8 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
 
     Raises:
         InputError: for anything else, coordinates that are not finite or farther than 2e8 from 0, an odd number of
-            them, and runs that are negative or do not add up to height x width.
+            them, edges that cross more than 2**24 columns, and runs that are negative or do not add up to height x
+            width.
     """
     if isinstance(pyobj, dict):
         return (few.from_counts([pyobj]) or to_dicts(from_dicts(pyobj, "pyobj")[0]))[0]

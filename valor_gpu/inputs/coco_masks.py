@@ -17,6 +17,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs._coco_values import Rows
 from valor_gpu.inputs.coco import Annotations
+from valor_gpu.ops._polygons_cpu import MOST_CROSSINGS
 from valor_gpu.ops.runs import Runs
 
 _FIELDS = ("data", "size", "places", "sizes", "boxes", "count", "lengths", "mask_sizes", "areas", "bounds")
@@ -35,6 +36,7 @@ _NEEDS = (
     "an object whose counts are text or a list of integers",
     "an object whose counts are from 0 on and add up to height x width",
     "an object whose counts are run lengths as text",
+    f"polygons whose edges cross columns at most {MOST_CROSSINGS} times",
 )
 """What a MaskProblem of csrc/cpu/coco_masks.cpp asks for."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")

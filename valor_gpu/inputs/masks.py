@@ -56,6 +56,11 @@ class Masks:
     def __len__(self) -> int:
         return int(self.sizes.shape[0])
 
+    def __repr__(self) -> str:
+        sizes = np.unique(self.sizes, axis=0).tolist()
+        shown = " x ".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
+        return f"Masks({len(self)}, form={self.form!r}, {shown})"
+
     # ------------------------------------------------------------------------------------------------------ from
 
     @classmethod

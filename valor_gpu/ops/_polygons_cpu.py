@@ -19,7 +19,9 @@ RULES = ("coco", "centre")
 MAX_COORDINATE = 2e8
 """Farthest from 0 that a coordinate may be, in pixels."""
 
-_FEW_VERTICES = 1
+_FEW_VERTICES, _MANY_CROSSINGS = 1, 3
+MOST_CROSSINGS = 1 << 24
+"""Most crossings of edges and columns in a mask, each of which leaves a run; kMostCrossings of csrc/core/polygons.h."""
 _MASKS_PER_HELPER = 512  # waking a thread for fewer takes longer than it saves
 
 
@@ -96,8 +98,9 @@ def rasterise(
 
     Raises:
         InputError: on other shapes, on offsets that do not ascend from 0 to the number of rows, or naming the first
-            ring with fewer than 3 vertices or a vertex that is not finite or too far away, or the first mask whose
-            size is negative or too large.
+            ring with fewer than 3 vertices or a vertex that is not finite or too far away, the first mask whose
+            size is negative or too large, or the first ring with which the edges of its mask cross columns more than
+            2**24 times.
         NativeError: the C++ library is not there; ask :func:`valor_gpu.native.usable` first.
 
     Example:
@@ -166,6 +169,12 @@ def _raise_problem(polygons: Polygons, out: NDArray[np.int64]) -> None:
     rows = polygons.vertices[polygons.rings[ring] : polygons.rings[ring + 1]]
     if problem == _FEW_VERTICES:
         raise InputError(f"{place} must have at least 3 vertices but has {len(rows)}")
+    if problem == _MANY_CROSSINGS:
+        width = int(polygons.sizes[mask, 1])
+        raise InputError(
+            f"{place} must leave the mask with at most {MOST_CROSSINGS} crossings of edges and columns but it has more,"
+            f" in an image of {width} columns"
+        )
     bad = int((~(np.abs(rows) <= MAX_COORDINATE)).any(1).argmax())
     x, y = (float(value) for value in rows[bad])
     raise InputError(f"{place} must have coordinates from -2e8 to 2e8 but vertex {bad} is ({x}, {y})")

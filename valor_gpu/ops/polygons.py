@@ -62,7 +62,8 @@ def rasterise(
     Raises:
         InputError: on other shapes or dtypes, on offsets that do not ascend from 0 to the number of rows, or naming the
             first ring with fewer than 3 vertices or a vertex that is not finite or too far away, the first mask whose
-            size is negative or too large, or on CUDA the first one whose edges cross columns more than 2**22 times.
+            size is negative or too large, or the first one whose edges cross columns more than 2**24 times, on CUDA
+            2**22 times.
 
     Example:
         >>> vertices = torch.tensor([[1.0, 1], [3, 1], [3, 3], [1, 3]], dtype=torch.float64)
