@@ -147,7 +147,7 @@ class Metric(torchmetrics.Metric, Generic[S]):
             if isinstance(now, list):
                 now.append(tensor)
             elif given.get(name) is not self._defaults[name]:  # the empty state, which changes nothing
-                setattr(self, name, merge_tensors(self._merge[name], (now, tensor)))
+                self.__dict__[name] = merge_tensors(self._merge[name], (now, tensor))  # as in guarded() below
 
     def _describe_error(self, code: int) -> str:
         """The message of the sticky error ``code``, for metrics that give one to ``_add``."""

@@ -130,7 +130,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in the order of declaration."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in _names(type(self))}
 
     def schema(self) -> tuple[Spec, ...]:
         """What each field is; equal for every state of one metric configuration.
@@ -174,6 +174,12 @@ class State:
     def to(self, device: torch.device | str) -> Self:
         """The same state on ``device``."""
         return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+@functools.lru_cache
+def _names(kind: type[State]) -> tuple[str, ...]:
+    """The fields of a state: looking them up takes longer than reading them."""
+    return tuple(f.name for f in fields(kind))
 
 
 def check_elements(name: str, values: Tensor, good: Tensor, need: str) -> None:

@@ -21,7 +21,7 @@ from valor_gpu.ops import _one_hot_reference as reference
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 from valor_gpu.ops._one_hot_reference import Output, is_one_hot
-from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, Map, check_choices, task_words
+from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, Map, check_choices, table_shape, task_words
 from valor_gpu.ops.error_codes import NO_ERROR, TARGET, Names, describe_pixel, value_kind
 from valor_gpu.ops.pixel_counts import PIXEL_TYPES
 
@@ -144,8 +144,8 @@ def _task(
 
 
 def _outputs(target: Tensor, classes: int, per_image: bool) -> Output:
-    tables, ignored, error = reference.count_one_hot_fake(target, target, classes, None, per_image)
-    return tables.zero_(), ignored.zero_(), error.fill_(NO_ERROR)
+    counts = target.new_zeros(table_shape(target.shape, classes, per_image, False), dtype=torch.int64)
+    return counts, target.new_zeros((), dtype=torch.int64), torch.full((), NO_ERROR, device=target.device)
 
 
 def _pixels(preds: Tensor, target: Tensor) -> int:

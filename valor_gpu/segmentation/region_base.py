@@ -126,7 +126,8 @@ class PixelMetric(Metric[R]):
 
     def _seen(self, batch: PixelBatch, ignored: Tensor | None) -> Tensor:
         """int64 ``[3]``: images, pixels, ignored pixels; does not synchronise with the device."""
-        seen = to_device(torch.tensor([batch.images, batch.pixels, 0]), batch.target.device)
+        seen = torch.from_numpy(np.array([batch.images, batch.pixels, 0]))  # a third of the time of torch.tensor
+        seen = to_device(seen, batch.target.device)
         if ignored is not None:
             seen[2] = ignored
         return seen
