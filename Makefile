@@ -1,6 +1,6 @@
 # Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
 #
-#   make demo     boxes, masks and classification of bundled real data: numbers, classes, pictures
+#   make demo     boxes, masks, label maps and classification of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
@@ -28,6 +28,7 @@ DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
 MASKS := --iou-type segm --gt examples/data/instances_val2014_100_masks.json.gz \
   --dt examples/data/instances_val2014_fakesegm100_results.json.gz
+MAPS := --gt examples/data/label_maps/gt --pred examples/data/label_maps/pred --names examples/data/label_maps/names.txt --ignore 255
 DIGITS := examples/data/digits_predictions.csv
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
@@ -65,12 +66,17 @@ demo: setup
 	@echo
 	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/worst --overlay-count 5 --json demo_out/masks.json
 	@echo
+	@echo "Label maps of 30 of these images, and pictures of those with the lowest mIOU:"
+	@echo
+	@$(VENV)/bin/valor-gpu segment $(MAPS) --per-class --per-image demo_out/label_maps.csv --json demo_out/label_maps.json \
+	  --overlay demo_out/lowest --overlay-count 5
+	@echo
 	@echo "A classifier of handwritten digits, from a table of its probabilities:"
 	@echo
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --per-class \
 	  --plot $(DIGITS_PICTURES) --json demo_out/digits.json
 	@echo
-	@echo "pictures: demo_out/*.png, demo_out/worst   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
+	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
 # The pictures of the README; the numbers in it are compared with the code by tests/test_readme.py.
 pictures: setup
@@ -78,6 +84,8 @@ pictures: setup
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --plot docs/images/digits_confusion.png --quiet
 	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/pictures --overlay-count 2 --quiet
 	@cp demo_out/pictures/002_761.png docs/images/instance_masks.png
+	@$(VENV)/bin/valor-gpu segment $(MAPS) --overlay demo_out/pictures --overlay-count 5 --quiet
+	@cp demo_out/pictures/005_000715.png docs/images/label_maps.png
 
 # Test files are split over so many processes; 0: all in this one, as a debugger needs.
 PROCESSES ?= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, jaccard_score
 
 from tests.test_imports import loaded_by, needs_library
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
@@ -55,7 +57,7 @@ def test_the_report(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
         [name, f"{iou:.3f}"] for name, iou in zip(("sky", "car", "road"), ious)
     ]
     assert tail == [
-        "3 images, 23 pixels (1 more ignored), 3 classes\n"
+        "3 images, 24 pixels (1 of them ignored), 3 classes\n"
         "metric:segment|num_classes:3|average:macro|ignore_index:255|zero_division:0.0|version:0.1.0\n"
     ]
     assert shown.err == ""
@@ -75,8 +77,8 @@ def test_json_and_the_table_of_images(folders: Path, capsys: pytest.CaptureFixtu
     assert rows[1]["prediction"] == f"{folders}/pred/b.npz"
     assert [float(row["miou"]) for row in rows] == pytest.approx([(4 / 5 + 2 / 3) / 2, (3 / 4 + 4 / 5) / 2, 7 / 8 / 2])
     assert float(rows[0]['iou/"car"']) == 2 / 3 and rows[0]["iou/road"] == ""
-    sizes = [[row[key] for key in ("height", "width", "pixels", "ignored_pixels", "error")] for row in rows]
-    assert sizes == [["2", "4", "7", "1", ""], ["2", "4", "8", "0", ""], ["2", "4", "8", "0", ""]]
+    sizes = [[row[key] for key in ("height", "width", "pixels", "ignored", "error")] for row in rows]
+    assert sizes == [["2", "4", "8", "1", ""], ["2", "4", "8", "0", ""], ["2", "4", "8", "0", ""]]
     assert [rows[1][f"{side}_pixels/road"] for side in ("true", "predicted")] == ["4", "5"]
 
 
@@ -145,7 +147,7 @@ def test_images_that_fail(folders: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert [row["error"] for row in rows] == ["", reason, ""] and rows[1]["miou"] == "" != rows[2]["miou"]
     assert segment(folders, "--ignore", 255, "--json", out, "--skip-bad") == OK
     shown = capsys.readouterr()
-    assert "2 images, 15 pixels" in shown.out and "1 image failed" in shown.out
+    assert "2 images, 16 pixels (1 of them ignored)" in shown.out and "1 image failed" in shown.out
     assert shown.err.splitlines()[1] == "valor-gpu segment: warning: 1 of 3 images failed; left out"
     written = json.loads(out.read_text())
     assert written["failed"] == [{"image": "b", "error": reason}] and written["counts"]["failed_images"] == 1
@@ -241,3 +243,43 @@ def test_a_file_name_that_is_no_text(folders: Path) -> None:
     assert run.returncode == OK, run.stderr
     assert b"gt/\\udcff\\udcfe.npy[1, 3] must be a class" in run.stderr
     assert b"\n\xff\xfe,gt/\xff\xfe.npy," in (folders / "o.csv").read_bytes()
+
+
+def test_the_bundled_label_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers of the demo, against the masks that the maps were painted from and scikit-learn's Jaccard index."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    maps = Path(__file__).parent.parent / "examples/data/label_maps"
+    names = (maps / "names.txt").read_text().split()
+    fixed = ["--gt", f"{maps}/gt", "--pred", f"{maps}/pred", "--names", f"{maps}/names.txt", "--ignore", "255"]
+    assert main(["segment", *fixed, "--json", f"{tmp_path}/o.json"]) == OK
+    values = json.loads((tmp_path / "o.json").read_text())["values"]
+    sides = [
+        np.concatenate([np.asarray(image.open(path)).ravel() for path in sorted((maps / side).glob("*.png"))])
+        for side in ("gt", "pred")
+    ]
+    truth, found = (side[sides[0] != 255] for side in sides)
+    ious = jaccard_score(truth, found, labels=range(len(names)), average=None)
+    assert list(values["iou_per_class"].values()) == pytest.approx(ious.tolist(), rel=1e-14)
+    assert values["miou"] == pytest.approx(ious.mean(), rel=1e-14)
+    assert values["pixel_accuracy"] == pytest.approx(accuracy_score(truth, found), rel=1e-14)
+    assert values["mean_accuracy"] == pytest.approx(balanced_accuracy_score(truth, found), rel=1e-14)
+    assert sum(path.stat().st_size for path in maps.rglob("*.*")) < 150_000
+
+
+def test_the_bundled_label_maps_are_made_by_their_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    examples = Path(__file__).parent.parent / "examples"
+    script = runpy.run_path(str(examples / "make_label_maps.py"))
+    monkeypatch.setitem(script["main"].__globals__, "OUTPUT", tmp_path / "label_maps")
+    script["main"]()
+    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
+    kept = sorted(path.relative_to(examples / "data") for path in (examples / "data/label_maps").rglob("*.*"))
+    assert made == kept and len(made) == 61
+    read = label_map_files.LabelMapReader().read
+    for path in made:
+        if path.suffix == ".png":
+            assert np.array_equal(read(str(tmp_path / path)), read(str(examples / "data" / path)))
+        else:
+            assert (tmp_path / path).read_bytes() == (examples / "data" / path).read_bytes()

@@ -39,9 +39,9 @@ def test_code_runs_and_gives_the_output_below_it(block: int) -> None:
 def test_the_first_screen_is_an_install_line_a_paste_and_a_picture() -> None:
     first = README.split("## Which API should I use?")[0]
     assert re.findall(r"```(\w+)\n", first) == ["bash", "python", "text"]
-    assert "pip install" in first and len(PYTHON[0][0].splitlines()) <= 8 and len(PYTHON) == 5
+    assert "pip install" in first and len(PYTHON[0][0].splitlines()) <= 8 and len(PYTHON) == 6
     pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
-    assert first.count("](docs/images") == 2 and len(pictures) == 3
+    assert first.count("](docs/images") == 2 and len(pictures) == 4
     assert all((ROOT / picture).stat().st_size < 200_000 for picture in pictures)
     assert f"valor_gpu-{__version__}-py3-none" in first
 
@@ -51,10 +51,17 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     ours = [shlex.split(line, comments=True)[1:] for line in COMMANDS if line.startswith("valor-gpu")]
-    assert [arguments[0] for arguments in ours] == ["classify", "detect", "detect", "doctor"]
-    assert [main(arguments) for arguments in ours] == [0, 0, 0, 0]
-    assert {path.name for path in tmp_path.glob("*.*")} == {"roc.png", "confusion.png", "out.json", "pr.png"}
+    assert [arguments[0] for arguments in ours] == ["classify", "detect", "detect", "segment", "doctor"]
+    assert [main(arguments) for arguments in ours] == [0, 0, 0, 0, 0]
+    assert {path.name for path in tmp_path.glob("*.*")} == {
+        "roc.png",
+        "confusion.png",
+        "out.json",
+        "pr.png",
+        "images.csv",
+    }
     assert sorted(path.name for path in tmp_path.glob("worst/*")) == ["001_196.png", "002_761.png"]
+    assert sorted(path.name for path in tmp_path.glob("lowest/*"))[4] == "005_000715.png"
     assert "Average Precision" in capsys.readouterr().out
 
 

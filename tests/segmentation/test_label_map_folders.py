@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
@@ -19,8 +20,7 @@ from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.inputs.label_map_pairs import Pair
-from valor_gpu.reduce.regions import region_value
-from valor_gpu.segmentation import label_map_folders
+from valor_gpu.segmentation import PixelAccuracy, PixelF1, PixelPrecision, label_map_folders, mIOU
 from valor_gpu.segmentation.label_map_folders import NUMBERS, ImageCounts, Task, Totals, count_images
 
 
@@ -96,8 +96,8 @@ def test_numbers_are_those_of_the_confusion_matrix(engine: str, tmp_path: Path) 
             matrix = confusion_matrix(truth[kept], labels[kept], labels=range(classes))
             assert image.error == "" and image.counts is not None
             assert image.counts.tolist() == [m.tolist() for m in (matrix.diagonal(), matrix.sum(0), matrix.sum(1))]
-            assert (image.pixels, image.ignored_pixels) == (kept.sum(), (~kept).sum())
-            assert image.wrong_pixels == matrix.sum() - matrix.trace()
+            assert (image.pixels, image.ignored) == (kept.size, (~kept).sum())
+            assert image.wrong == matrix.sum() - matrix.trace()
             expected, ious = of_matrix(matrix)
             assert totals.add(image) == pytest.approx(expected, rel=1e-15, abs=0)
             whole, each, by_class = whole + matrix, [*each, expected], [*by_class, ious]
@@ -113,8 +113,10 @@ def test_numbers_are_those_of_the_confusion_matrix(engine: str, tmp_path: Path) 
         assert list(result.values["true_pixels_per_class"].values()) == whole.sum(1).tolist()
         assert list(result.values["predicted_pixels_per_class"].values()) == whole.sum(0).tolist()
         assert list(result.values["images_per_class"].values()) == [len(column) for column in present]
-        assert result.counts["pixels"] == whole.sum() and result.counts["images"] == len(scenes)
-        assert result.counts["ignored_pixels"] == sum(int((truth == 255).sum()) for truth, _ in scenes)
+        assert result.counts["pixels"] == sum(truth.size for truth, _ in scenes) and result.counts["images"] == len(
+            scenes
+        )
+        assert result.counts["ignored"] == sum(int((truth == 255).sum()) for truth, _ in scenes)
         assert result.counts["absent_classes"] == np.isnan(ious).sum()
 
 
@@ -145,7 +147,7 @@ def test_a_case_by_hand(tmp_path: Path) -> None:
         },
     }
     assert dict(result.counts) == {
-        "images": 2, "pixels": 7, "ignored_pixels": 1, "classes": 4, "absent_classes": 1, "failed_images": 0
+        "images": 2, "pixels": 8, "ignored": 1, "classes": 4, "absent_classes": 1, "failed_images": 0
     }  # fmt: skip
 
 
@@ -157,7 +159,7 @@ def test_nothing_but_ignored_pixels_has_no_numbers(tmp_path: Path) -> None:
     result = totals.result({})
     assert result.reason("miou") == result.reason("image_miou") == "no pixel counts"
     assert json.dumps(result.to_dict(), allow_nan=False)
-    assert (image.pixels, image.ignored_pixels, result.counts["absent_classes"]) == (0, 6, 2)
+    assert (image.pixels, image.ignored, result.counts["absent_classes"]) == (6, 6, 2)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_what_does_not_fit_names_the_file(
     pair = saved(tmp_path, "bad", truth, found)
     images = list(count_images([good, pair, good], Task(3, threads=2)))
     assert [image.error for image in images] == ["", said.format(g=pair.ground_truth, p=pair.prediction), ""]
-    assert (images[1].shape, images[1].counts, images[1].pixels, images[1].ignored_pixels) == (None, None, 0, 0)
+    assert (images[1].shape, images[1].counts, images[1].pixels, images[1].ignored) == (None, None, 0, 0)
     totals = Totals(["0", "1", "2"], Task(3))
     assert [bool(totals.add(image)) for image in images] == [True, False, True]
     assert totals.images == 2 and totals.failed == [images[1]]
@@ -271,9 +273,27 @@ def test_digests_are_of_the_files_that_count(tmp_path: Path) -> None:
     assert totals.digests()[1] == (sum(map(len, content)), hashlib.sha256(lines.encode()).hexdigest())
 
 
-def test_numbers_use_the_reducer_of_the_metrics() -> None:
-    counts = np.random.default_rng(3).integers(0, 9, (3, 5))
-    counts[0] = counts.min(0)
-    numbers = label_map_folders.image_numbers(counts)
-    assert numbers["miou"] == region_value("iou", counts, "macro")
-    assert numbers["mean_f1"] == region_value("f1", counts, "macro")
+def test_numbers_are_those_of_the_metrics(tmp_path: Path) -> None:
+    """To the last bit, of all pixels and image by image."""
+    rng = np.random.default_rng(3)
+    maps = [(rng.integers(0, 6, (7, 9)), rng.integers(0, 4, (7, 9))) for _ in range(5)]
+    task = Task(6, 5)
+    totals = Totals([str(c) for c in range(6)], task)
+    for image in count_images([saved(tmp_path, f"{i}", *pair) for i, pair in enumerate(maps)], task):
+        totals.add(image)
+    values = totals.result({}).values
+    for name, kind, average in (
+        ("miou", mIOU, "macro"),
+        ("frequency_weighted_iou", mIOU, "weighted"),
+        ("mean_precision", PixelPrecision, "macro"),
+        ("pixel_accuracy", PixelAccuracy, "micro"),
+        ("mean_accuracy", PixelAccuracy, "macro"),
+        ("mean_f1", PixelF1, "macro"),
+    ):
+        for prefix, level in (("", "global"), ("image_", "samplewise")):
+            metric = kind(6, average=average, aggregation_level=level, ignore_index=5)
+            for truth, found in maps:
+                metric.update(torch.from_numpy(found)[None], torch.from_numpy(truth)[None])
+            result = metric.result()
+            assert values[prefix + name] == result.values[kind.__name__], (name, level)
+    assert {name: totals.result({}).counts[name] for name in result.counts} == result.counts

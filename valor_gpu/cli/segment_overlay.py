@@ -39,7 +39,7 @@ class WorstImages:
     def add(self, image: ImageCounts, miou: float) -> None:
         """Takes an image into account; of images with equal mIOU the first are worse."""
         self._seen += 1
-        if not image.wrong_pixels or math.isnan(miou):
+        if not image.wrong or math.isnan(miou):
             return
         heapq.heappush(self._heap, (-miou, -self._seen, image))
         if len(self._heap) > self._limit:
@@ -97,8 +97,8 @@ def _label_maps(image: ImageCounts, miou: float, task: Task, photo: Path | None)
     truth, found = read_pair(image.pair, task)
     found = found.argmax(0) if found.ndim == 3 else found
     counted = np.ones(truth.shape, bool) if task.ignore_index is None else truth != task.ignore_index
-    right = 1 - image.wrong_pixels / image.pixels
-    headline = f"{image.pair.name}: mIOU {miou:.3f}, {right:.1%} of {image.pixels:,} pixels right"
-    headline += f" ({image.ignored_pixels:,} more ignored)" if image.ignored_pixels else ""
+    known = image.pixels - image.ignored
+    headline = f"{image.pair.name}: mIOU {miou:.3f}, {1 - image.wrong / known:.1%} of {known:,} pixels right"
+    headline += f" ({image.ignored:,} more ignored)" if image.ignored else ""
     assert image.counts is not None
     return LabelMaps(truth, found, counted, headline, region_value("iou", image.counts, None).tolist(), photo)

@@ -62,7 +62,7 @@ def count_line(result: Result) -> str:
     """What the numbers were counted on, and what was left out."""
     counts = result.counts
     text = f"{plural(counts['images'], 'image')}, {plural(counts['pixels'], 'pixel')}"
-    text += f" ({counts['ignored_pixels']:,} more ignored)" if counts["ignored_pixels"] else ""
+    text += f" ({counts['ignored']:,} of them ignored)" if counts["ignored"] else ""
     text += f", {counts['classes']:,} class{'' if counts['classes'] == 1 else 'es'}"
     if counts["absent_classes"]:
         text += f" ({counts['absent_classes']:,} of them neither true nor predicted, with no part in means)"
@@ -84,7 +84,7 @@ class ImageTable:
     def __init__(self, stream: TextIO, classes: Sequence[str]) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
         per_class = [f"{what}/{name}" for what in ("iou", "true_pixels", "predicted_pixels") for name in classes]
-        head = ["image", "ground_truth", "prediction", "height", "width", "pixels", "ignored_pixels"]
+        head = ["image", "ground_truth", "prediction", "height", "width", "pixels", "ignored"]
         self._writer.writerow([*head, *_TITLES, *per_class, "error"])
         self._classes = len(classes)
 
@@ -103,7 +103,7 @@ class ImageTable:
             return
         from valor_gpu.reduce.regions import region_value
 
-        sizes = [*image.shape, image.pixels, image.ignored_pixels]
+        sizes = [*image.shape, image.pixels, image.ignored]
         ious = region_value("iou", image.counts, None).tolist()
         cells = [_cell(value) for value in (*(numbers[name] for name in _TITLES), *ious)]
         self._writer.writerow([*head, *sizes, *cells, *image.counts[2].tolist(), *image.counts[1].tolist(), ""])

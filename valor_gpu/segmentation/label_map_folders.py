@@ -92,18 +92,18 @@ class ImageCounts:
 
     @property
     def pixels(self) -> int:
-        """Pixels that count."""
-        return 0 if self.counts is None else int(self.counts[2].sum())
+        """Pixels, ignored ones included."""
+        return 0 if self.shape is None else math.prod(self.shape)
 
     @property
-    def ignored_pixels(self) -> int:
+    def ignored(self) -> int:
         """Pixels that are left out."""
-        return 0 if self.shape is None else math.prod(self.shape) - self.pixels
+        return 0 if self.counts is None else self.pixels - int(self.counts[2].sum())
 
     @property
-    def wrong_pixels(self) -> int:
+    def wrong(self) -> int:
         """Pixels that count and have another class than the ground truth."""
-        return 0 if self.counts is None else self.pixels - int(self.counts[0].sum())
+        return 0 if self.counts is None else int((self.counts[2] - self.counts[0]).sum())
 
 
 def count_images(pairs: Sequence[Pair], task: Task) -> Iterator[ImageCounts]:
@@ -208,7 +208,7 @@ class Totals:
         self.names, self.task = names, task
         self.counts = np.zeros((3, len(names)), np.int64)
         self.images_per_class = np.zeros(len(names), np.int64)
-        self.images = self.ignored_pixels = 0
+        self.images = self.pixels = 0
         self.failed: list[ImageCounts] = []
         self._means = {name: _Mean(()) for name in NUMBERS}
         self._class_means = _Mean((len(names),))
@@ -222,7 +222,7 @@ class Totals:
         self.counts += image.counts
         self.images += 1
         self.images_per_class += ~absent(image.counts)
-        self.ignored_pixels += image.ignored_pixels
+        self.pixels += image.pixels
         numbers = image_numbers(image.counts)
         for name, value in numbers.items():
             self._means[name].add(np.float64(value))
@@ -274,8 +274,8 @@ class Totals:
     def _counts(self, gone: int, more: dict[str, int]) -> dict[str, int]:
         return {
             "images": self.images,
-            "pixels": int(self.counts[2].sum()),
-            "ignored_pixels": self.ignored_pixels,
+            "pixels": self.pixels,
+            "ignored": self.pixels - int(self.counts[2].sum()),
             "classes": len(self.names),
             "absent_classes": gone,
             "failed_images": len(self.failed),
