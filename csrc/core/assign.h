@@ -45,8 +45,14 @@ struct Chunk {
     uint64_t settings = 0;
     if (first == 0) {  // the usual single chunk: area ranges follow one another
       const uint64_t one = low_bits(rule.num_thresholds);
-      for (int64_t a = 0, shift = 0; a < rule.num_areas && shift < 64; ++a, shift += rule.num_thresholds)
+      for (int64_t a = 0, shift = 0; a < rule.num_areas && shift < 64; ++a, shift += rule.num_thresholds) {
+#if defined(__CUDA_ARCH__)
         if (area < rule.area()[2 * a] || area > rule.area()[2 * a + 1]) settings |= one << shift;
+#else  // no branch: sizes come in no order that a processor could guess
+        const uint64_t is_outside = (area < rule.area()[2 * a]) | (area > rule.area()[2 * a + 1]);
+        settings |= (one << shift) & (0 - is_outside);
+#endif
+      }
       return settings & all();
     }
     for (int64_t a = 0; a < rule.num_areas; ++a)
