@@ -53,7 +53,7 @@ class Tool:
         start: imports the engine; raises ImportError when something is not installed.
         slow: takes minutes, and gigabytes, beyond the val2017 scale, where it is not run.
         most: largest size at which it is run, None for any.
-        floor: no evaluator but a bound for all: it is never the fastest peer.
+        floor: no peer, but a bound for all or another entry of ours: it is never the fastest peer.
     """
 
     name: str

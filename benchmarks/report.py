@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import mask_cases, masks, shell, texts
+from benchmarks import mask_cases, masks, segmentation, segmentation_cases, shell, texts
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
+from benchmarks.segmentation_baselines import SECOND_ENTRIES
 from testing.datasets import ROOT
 
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
@@ -32,6 +33,7 @@ shell; elsewhere importing torch, about 2 s, is not counted for any engine.
 _SECTIONS = {
     "detection": "Detection",
     "masks": "Masks",
+    "segmentation": "Segmentation",
     "shell": "From the shell",
     "classification": "Classification",
     "text": "Texts",
@@ -50,6 +52,12 @@ _SUMMARY = (
     ("masks", "segm-lvis", "segm files", "pycocotools", "mask AP at LVIS scale from JSON files, {images:,} images"),
     ("masks", "keypoints", "keypoints files", "pycocotools", "keypoint AP from JSON files, {images:,} images"),
     ("masks", "dense", "dense masks", "pycocotools", "mask AP from dense masks, {images:,} images"),
+    ("segmentation", "maps-19", "label maps", "scikit-learn", "mIoU, {images:,} label maps 1024 x 2048, 19 classes"),
+    ("segmentation", "maps-150", "label maps", "scikit-learn", "mIoU, {images:,} label maps 1024 x 2048, 150 classes"),
+    ("segmentation", "logits-150", "logits", "numpy", "mIoU from logits, {images:,} x 150 x 512 x 1024"),
+    ("segmentation", "panoptic", "panoptic quality", "loop of numpy", "panoptic quality, {images:,} images"),
+    ("segmentation", "surface", "surface distances", "loop of scipy", "surface distances, {images:,} x 512 x 512"),
+    ("segmentation", "folder", "PNG files", "Pillow and numpy", "mIoU from {images:,} pairs of PNG files"),
     ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
     ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
     ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
@@ -132,6 +140,9 @@ _PARITY = {
     "masks": "Every engine's numbers were compared with those of pycocotools first. Outlines are synthetic: real"
     " polygons of COCO moved into the boxes of the detection benchmark. The int64 sum reads the dense masks once and"
     " does nothing else.",
+    "segmentation": "Every engine's counts, or where it gives none its numbers, were compared with those of the engine"
+    " in the last row first. One image at a time, labels in the type in which they are held: uint8 where nothing else"
+    " is said. torchmetrics runs without its checks of values, ours with them.",
     "detection": "Every engine's numbers were compared with those of pycocotools first, in the large cases on a small"
     " version of the dataset.",
     "classification": "Every engine's numbers were compared with those of scikit-learn first, at thresholds with"
@@ -143,8 +154,8 @@ _PARITY = {
 def _sizes(result: dict[str, Any]) -> str:
     if result["kind"] == "classification":
         return "; ".join(dict.fromkeys(f"{row['rows']:,} x {row['classes']:,}" for row in result["rows"]))
-    if result["kind"] == "masks":
-        return "Masks"
+    if result["kind"] in ("masks", "segmentation"):
+        return str(result["kind"]).capitalize()
     return ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
 
 
@@ -183,6 +194,31 @@ def masks_text(results: list[dict[str, Any]]) -> str:
     return "\n\n".join(["\n".join(lines), *map(_conditions, results)])
 
 
+def segmentation_text(results: list[dict[str, Any]]) -> str:
+    """One Markdown table per work (engines by cases), and how the numbers were measured."""
+    rows = [row for result in results for row in result["rows"]]
+    tables = [
+        _work_table(title, [row for row in rows if row["path"] == work]) for work, title in segmentation.WORKS.items()
+    ]
+    return "\n\n".join([*filter(None, tables), *map(_conditions, results)])
+
+
+def _work_table(title: str, rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    sizes = {row["case"]: row["images"] for row in rows}
+    cases = [case for name, case in segmentation_cases.CASES.items() if name in sizes]
+    lines = [
+        f"| {title} | {' | '.join(case.about(sizes[case.name]) for case in cases)} |",
+        "| --- |" + " --- |" * len(cases),
+    ]
+    for tool in dict.fromkeys(row["tool"] for row in rows):
+        mine = [[row for row in rows if row["case"] == case.name] for case in cases]
+        cells = [_cell([row for row in some if row["tool"] == tool], some) for some in mine]
+        lines.append(f"| {tool} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _ran(row: Row) -> bool:
     return bool(row["status"] != "not run")
 
@@ -190,6 +226,7 @@ def _ran(row: Row) -> bool:
 TEXTS = {
     "detection": detection_text,
     "masks": masks_text,
+    "segmentation": segmentation_text,
     "shell": shell.report,
     "classification": classification_text,
     "text": texts.report,
@@ -236,7 +273,7 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> str:
             for row in rows
             if (row["case"], row["path"], row["status"]) == (case, path, "ok")
         }
-        for name in (shell.SCRIPT, SUM):
+        for name in (shell.SCRIPT, SUM, *SECOND_ENTRIES):
             seconds.pop(name, None)
         ours = seconds.pop("valor_gpu", None)
         if ours is None or not seconds:
@@ -278,7 +315,9 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
     """Kind to the stored results that are shown, oldest first."""
     found = {kind: stored(kind, folder) for kind in _SECTIONS}
     return {
-        kind: newest_of_each_case(some) if kind in ("detection", "masks", "shell", "classification") else some
+        kind: newest_of_each_case(some)
+        if kind in ("detection", "masks", "segmentation", "shell", "classification")
+        else some
         for kind, some in found.items()
     }
 

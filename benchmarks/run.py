@@ -1,7 +1,7 @@
-"""``python -m benchmarks.run detection|masks|shell|classification|text``: evaluators side by side, parity first.
+"""``python -m benchmarks.run detection|masks|segmentation|shell|classification|text``: evaluators side by side.
 
 How a run is measured: :mod:`benchmarks.interleave`. An engine whose numbers differ from the reference's (pycocotools,
-scikit-learn), beyond what it documents, gets no number.
+scikit-learn, numpy), beyond what it documents, gets no number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import classification, detection, machine, masks, report, shell, texts
+from benchmarks import classification, detection, machine, masks, report, segmentation, shell, texts
 from benchmarks.baselines import OURS
 from testing import formats
 from testing.datasets import CASES
@@ -21,6 +21,7 @@ from testing.datasets import CASES
 _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str, Any]]]] = {
     "detection": (CASES, detection.benchmark),
     "masks": (masks.CASES, masks.benchmark),
+    "segmentation": (segmentation.CASES, segmentation.benchmark),
     "shell": (shell.CASES, shell.benchmark),
     "classification": (classification.CASES, classification.benchmark),
     "text": (texts.CASES, texts.benchmark),

@@ -51,6 +51,9 @@ RULES = {
     "rounding": Rule("numbers within 1e-9: the arrays differ in the last bit, or are not at hand", 1e-9),
     "float64": Rule("numbers within 1e-9, counts equal", 1e-9, same_arrays=True),
     "float32": Rule("numbers within 1e-5, counts equal: its sums are float32", 1e-5, same_arrays=True),
+    "counts": Rule("counts of every class equal, IoU within 1e-9", 1e-9, same_arrays=True),
+    "ratios": Rule("numbers within 1e-9: it gives no counts", 1e-9),
+    "single": Rule("numbers within 1e-5: its sums are float32", 1e-5),
     "floor": Rule("reads the same bytes, no more", math.inf),
     "float32 grids": Rule(
         "numbers within 1e-6 of ours when we use its float32 thresholds and recall grid", 1e-6, float32=True

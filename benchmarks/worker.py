@@ -15,7 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import baselines, classification_baselines, mask_baselines, mask_cases, scores
+from benchmarks import (
+    baselines,
+    classification_baselines,
+    mask_baselines,
+    mask_cases,
+    scores,
+    segmentation_cases,
+    segmentation_objects,
+)
 from benchmarks.baselines import Clock, Tool
 from testing import datasets, formats
 
@@ -23,6 +31,7 @@ SUITES: dict[str, tuple[Mapping[str, Sequence[Tool]], Callable[[str, int, int, P
     "detection": (baselines.TOOLS, lambda case, *rest: formats.cached(datasets.CASES[case], *rest)),
     "classification": (classification_baselines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
     "masks": (mask_baselines.TOOLS, mask_cases.cached),
+    "segmentation": (segmentation_objects.TOOLS, segmentation_cases.cached),
 }
 """Engines of every benchmark, and what makes their data, from case, size, seed and folder."""
 
