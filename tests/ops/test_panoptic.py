@@ -224,6 +224,7 @@ def test_ids_of_every_dtype(dtype: Any) -> None:
     assert Fraction(int(counted.table[5, 0]), 2**32) == pytest.approx(2 / 3)
 
 
+@pytest.mark.smoke
 def test_red_green_and_blue_are_24_bits() -> None:
     ids = np.array([[1, 256, 65536], [0x010203, 0xFFFFFF, 0]])
     pixels = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
