@@ -30,6 +30,7 @@ MASKS := --iou-type segm --gt examples/data/instances_val2014_100_masks.json.gz 
   --dt examples/data/instances_val2014_fakesegm100_results.json.gz
 MAPS := --gt examples/data/label_maps/gt --pred examples/data/label_maps/pred --names examples/data/label_maps/names.txt --ignore 255
 DIGITS := examples/data/digits_predictions.csv
+PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
 .PHONY: setup demo pictures test fuzz check bench parity wheel clean
@@ -75,6 +76,11 @@ demo: setup
 	@echo
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --per-class \
 	  --plot $(DIGITS_PICTURES) --json demo_out/digits.json
+	@echo
+	@echo "Things and stuff of two images, with predictions that were made from them by splits, merges and void:"
+	@echo
+	@$(VENV)/bin/valor-gpu panoptic --gt $(PANOPTIC).json --pred $(PANOPTIC)_predictions.json --per-class \
+	  --json demo_out/panoptic.json
 	@echo
 	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
