@@ -83,6 +83,7 @@ def test_keypoints_that_are_none(tmp_path, name):
             read_keypoints(values, np.array([0, 1, 2]), "people", 1)
 
 
+@pytest.mark.smoke
 def test_keypoints_that_were_read_for_boxes_are_kept(tmp_path):
     people = [[1, 2, 1, 5, 4, 0], [7, 8.5, 0], [0, 0, 2, -3, 9, 1, 4, 4, 4]]
     for read in both(

@@ -58,6 +58,7 @@ def test_numbers_are_those_of_the_long_way(count: int) -> None:
     assert isinstance(few.areas(found[-1]), np.uint32)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("count", [1, 2, 7, 20])
 def test_strings_are_those_of_the_long_way(count: int) -> None:
     found = masks(count)
