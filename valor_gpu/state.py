@@ -130,7 +130,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in the order of declaration."""
-        return {name: getattr(self, name) for name in _names(type(self))}
+        return {name: getattr(self, name) for name in _names(type(self))}  # type: ignore[arg-type]
 
     def schema(self) -> tuple[Spec, ...]:
         """What each field is; equal for every state of one metric configuration.

@@ -101,6 +101,8 @@ class MeanIoU(RegionState):
         tensor([ 0.6667,  0.5000, -1.0000])
     """
 
+    classes: Tensor  # of SizedRegions
+
     def __init__(
         self,
         num_classes: int | None = None,

@@ -111,7 +111,7 @@ class PixelMetric(Metric[R]):
         InputError: an argument is out of range.
     """
 
-    higher_is_better = True
+    higher_is_better: bool | None = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
 
