@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from valor_gpu.result import Result
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
 
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # malloc.h of glibc
 _LISTED = 10
 """How many images that failed standard error lists."""
 
@@ -140,6 +141,20 @@ def _counts_of_files(pairing: Pairing) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------------ the work
 
 
+def _keep_memory() -> None:
+    """Lets malloc reuse what an image leaves behind.
+
+    By default glibc gives blocks of megabytes back to the system and takes them again, filled with zeros, for the next
+    image: a third of the time of the whole command.
+    """
+    import ctypes
+
+    change = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if change is not None:
+        for parameter, size in ((_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 256 << 20)):
+            change(parameter, size)
+
+
 def _evaluate(
     options: argparse.Namespace, names: list[str], pairing: Pairing, worst: WorstImages | None, progress: Progress
 ) -> Totals:
@@ -153,6 +168,7 @@ def _evaluate(
     )
     workers = min(options.threads or threads(), len(pairing.pairs))
     task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None)
+    _keep_memory()
     totals, many = Totals(names, task), plural(len(pairing.pairs), "image")
     with _image_lines(options, names) as add_line:
         progress.step(f"counting {many}")
