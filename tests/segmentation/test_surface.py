@@ -271,6 +271,13 @@ def test_bad_arguments_are_named(make: Any, error: type[Exception], message: str
         make()
 
 
+def test_channels_are_as_many_as_classes() -> None:
+    preds, target = (one_hot(side) for side in maps(6))
+    assert float(Theirs(3)(preds, target)) == float(Theirs(4)(preds, target))
+    with pytest.raises(InputError, match=r"preds must have shape \[B, 3, ...\], a channel for each class, but got"):
+        HausdorffDistance(3)(preds, target)
+
+
 def test_bad_batches_change_nothing() -> None:
     metric = SurfaceDistance(3)
     labels = torch.zeros(2, 4, 4, dtype=torch.int64)
