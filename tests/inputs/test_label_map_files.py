@@ -96,6 +96,15 @@ def test_png_gives_the_indices_that_it_stores(depth: int, color: int, engine: st
         assert found.dtype.itemsize == 1 or depth == 16
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize("depth", [1, 8, 16])
+def test_every_filter_on_the_smallest_pictures(depth: int, tmp_path: Path) -> None:
+    for seed in range(25):
+        labels = np.random.default_rng(seed).integers(0, 2**depth, (seed % 5 + 1, seed // 5 + 1))
+        path = saved(tmp_path, png_of(labels, depth, filters=(seed % 5, 4, 1)))
+        assert np.array_equal(READER.read(path), labels)
+
+
 @pytest.mark.parametrize("mode", ["L", "P", "1", "I;16"])
 def test_png_of_pillow(mode: str, engine: str, tmp_path: Path) -> None:
     labels = np.random.default_rng(1).integers(0, {"1": 2, "I;16": 65536}.get(mode, 256), (33, 65))
