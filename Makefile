@@ -130,6 +130,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 bench: setup $(VENV)/.bench
 	@$(PY) -m benchmarks.run detection $(ARGS)
+	@$(PY) -m benchmarks.run segmentation $(ARGS)
 	@$(PY) -m benchmarks.run classification $(ARGS)
 
 wheel: setup
