@@ -8,7 +8,7 @@ standard library, since to make one of numpy's takes longer than to read a mask.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -36,13 +36,13 @@ class Texts(NamedTuple):
     Attributes:
         values: the strings of all masks.
         table: address of int64: heights and widths ``[N, 2]``, then lengths ``[N]``.
-        count: N.
+        masks: N.
         kept: what the address points to.
     """
 
     values: Any
     table: int
-    count: int
+    masks: int
     kept: array[int]
 
 
@@ -51,7 +51,7 @@ def areas(objects: Any) -> Any:
     texts = _texts_of(objects)
     if texts is None:
         return None
-    found = array("I", bytes(4 * texts.count))
+    found = array("I", bytes(4 * texts.masks))
     if not _measured(texts, found.buffer_info()[0], None):
         return None
     whole: NDArray[np.uint32] = np.frombuffer(found, np.uint32)
@@ -63,27 +63,27 @@ def boxes(objects: Any) -> Any:
     texts = _texts_of(objects)
     if texts is None:
         return None
-    found = array("d", bytes(32 * texts.count))
+    found = array("d", bytes(32 * texts.masks))
     if not _measured(texts, None, found.buffer_info()[0]):
         return None
-    shape = (4,) if isinstance(objects, dict) else (texts.count, 4)
+    shape = (4,) if isinstance(objects, dict) else (texts.masks, 4)
     return np.ndarray(shape, np.float64, buffer=found)
 
 
 def iou(dt: Any, gt: Any, crowd: Any) -> Any:
     """IoU of masks as :func:`valor_gpu.coco.mask.iou` gives it; or None."""
     found, truths = _texts_of(dt), _texts_of(gt)
-    if found is None or truths is None or found.count * truths.count > _MOST_PAIRS:
+    if found is None or truths is None or found.masks * truths.masks > _MOST_PAIRS:
         return None
-    flags = _flags(crowd, truths.count)
+    flags = _flags(crowd, truths.masks)
     if flags is None or isinstance(dt, dict) or isinstance(gt, dict):
         return None
-    out = array("d", bytes(8 * found.count * truths.count + 8))
+    out = array("d", bytes(8 * found.masks * truths.masks + 8))
     at, good = out.buffer_info()[0], out.buffer_info()[0] + 8 * (len(out) - 1)
     native.function("valor_cpu", "valor_text_iou_cpu", "ppqppqppp")(*found[:3], *truths[:3], flags, at, good)
     if not out[-1]:
         return None
-    return np.ndarray((found.count, truths.count), np.float64, buffer=out, order="F")
+    return np.ndarray((found.masks, truths.masks), np.float64, buffer=out, order="F")
 
 
 def box_iou(dt: Any, gt: Any, crowd: Any) -> Any:
@@ -109,24 +109,24 @@ def merge(objects: Any, intersect: bool) -> Rle | None:
     if texts is None:
         return None
     size = texts.kept[:2]
-    if texts.kept[: 2 * texts.count] != size * texts.count:
+    if texts.kept[: 2 * texts.masks] != size * texts.masks:
         return None
     merged = native.function("valor_cpu", "valor_text_merge_cpu", "ppqqpp")
     made = _dicts(size, 1, lambda offsets, runs: merged(*texts[:3], intersect, offsets, runs))
     return made[0] if made else None
 
 
-def from_counts(objects: Sequence[Any]) -> list[Rle] | None:
+def from_counts(objects: Any) -> list[Rle] | None:
     """Dicts whose counts are lists of integers, with strings in their place; or None."""
     texts = _texts_of(objects, list)
     if texts is None:
         return None
     listed, values = native.function("valor_cpu", "valor_listed_runs_cpu", "ppqpp"), texts.values
     at = values.buffer_info()[0]
-    return _dicts(texts.kept, texts.count, lambda *out: listed(at, texts.table, texts.count, *out))
+    return _dicts(texts.kept, texts.masks, lambda *out: listed(at, texts.table, texts.masks, *out))
 
 
-def from_rings(rings: Sequence[Any], height: Any, width: Any) -> list[Rle] | None:
+def from_rings(rings: Any, height: Any, width: Any) -> list[Rle] | None:
     """Masks of polygons ``[x0, y0, x1, y1, ...]``, each a mask; or None."""
     if type(height) is not int or type(width) is not int or not set(map(type, rings)) <= {list, tuple}:
         return None
