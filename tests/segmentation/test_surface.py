@@ -242,6 +242,28 @@ def test_ignored_pixels_are_of_no_class() -> None:
             metric(4)(preds, marked)
 
 
+@pytest.mark.parametrize("images", [1, 2, 4])  # as many as classes too, where [B, ...] and [C, ...] are one shape
+def test_the_ignored_channel_of_a_one_hot_target(images: int) -> None:
+    preds, target = maps(9, (images, 16, 20))
+    hot, true = one_hot(preds), one_hot(target)
+    for metric in (SurfaceDistance, BoundaryF1):
+        expected = metric(4, ignore_index=2)(preds, target)
+        assert metric(4, ignore_index=2, input_format="one-hot")(hot, true) == expected
+        assert metric(4, ignore_index=2, input_format="one-hot")(hot.float(), true) == expected
+        assert metric(4, ignore_index=2, input_format="mixed")(preds, true) == expected
+        everything = metric(4, input_format="one-hot")(hot, true)
+        assert everything != expected
+        assert metric(4, ignore_index=255, input_format="one-hot")(hot, true) == everything
+
+
+def test_images_of_too_many_pixels_are_refused_before_they_are_copied() -> None:
+    huge = torch.zeros((), dtype=torch.uint8).expand(1, 2**16, 2**15)
+    with pytest.raises(
+        InputError, match=r"preds must have at most 2147483647 pixels an image but have \[65536, 32768\]"
+    ):
+        SurfaceDistance(2)(huge, huge)
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint64])
 def test_any_integer_dtype(dtype: torch.dtype) -> None:
     preds, target = maps(10)

@@ -16,7 +16,7 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.ops.error_codes import raise_or_defer
-from valor_gpu.ops.surface import METRICS, SurfaceDistances, check_spacing, surface_distances
+from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
 from valor_gpu.state import State, check_elements, joined
@@ -92,19 +92,21 @@ class SurfaceMetric(PixelMetric[ImageScores]):
                 or logits with the classes as second dimension, whose largest counts, of equal ones the first; with
                 ``"one-hot"`` masks ``[B, C, H, W]`` or ``[B, C, D, H, W]`` of 0 and 1, which may overlap, or logits;
                 with ``"mixed"`` one of both.
-            target: class indices, or masks.
+            target: class indices, or masks. Of masks ``ignore_index`` is the channel whose pixels are left out.
 
         Raises:
             InputError: naming the argument and the place. On CUDA, labels out of range are raised by ``compute``
                 instead, since ``update`` does not synchronise with the device.
         """
         batch = self._batch(preds, target)
-        error = raise_or_defer(batch.count(False).error, batch.describe)
         size = batch.shape[1:]
         if len(size) not in (2, 3):
             raise InputError(
                 f"preds must be images [H, W] or volumes [D, H, W] but are {list(size)} in each of a batch"
             )
+        if math.prod(size) > MAX_PIXELS:  # before the op, which wants copies of both sides, can say so
+            raise InputError(f"preds must have at most {MAX_PIXELS} pixels an image but have {list(size)}")
+        error = raise_or_defer(batch.count(False).error, batch.describe)
         found = surface_distances(*_sides(batch), batch.classes, first_class=self.first_class, **self._choices(size))
         self._add(self._kind_of_state(self._scores(found)), error)
 
@@ -229,8 +231,18 @@ def _sides(batch: PixelBatch) -> tuple[Tensor, Tensor]:
     """Predictions and target as the op takes them; ignored pixels are of no class on either side."""
     # max names the first of equal logits, and NaN above all numbers, as argmax does in three times its time
     preds = batch.preds.max(1).indices if batch.form == "logits" else batch.preds
-    kept = None if batch.ignore_index is None else batch.target.long() != batch.ignore_index
+    kept = _kept(batch)
     return _side(preds, batch, kept), _side(batch.target, batch, kept)
+
+
+def _kept(batch: PixelBatch) -> Tensor | None:
+    """Which pixels ``[B, ...]`` are not ignored, of a one-hot target by its channel; None: all."""
+    ignored = batch.ignore_index
+    if ignored is None:
+        return None
+    if batch.target.ndim == len(batch.shape):
+        return batch.target.long() != ignored
+    return batch.target[:, ignored] == 0 if 0 <= ignored < batch.classes else None
 
 
 def _side(side: Tensor, batch: PixelBatch, kept: Tensor | None) -> Tensor:
