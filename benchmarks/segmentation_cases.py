@@ -55,8 +55,8 @@ CASES: Mapping[str, SegmentationCase] = {
         SegmentationCase("logits-19", "logits", 19, FULL, 4),
         SegmentationCase("logits-150", "logits", 150, (512, 1024), 4),
         SegmentationCase("mean-iou", "mean IoU", 19, (512, 1024), 10, dtype="int64"),
-        SegmentationCase("panoptic", "panoptic quality", 15, (480, 640), 8, dtype="int64", kind="panoptic"),
-        SegmentationCase("hausdorff", "Hausdorff distance", 4, (64, 64), 16, kind="blobs"),
+        SegmentationCase("panoptic", "panoptic quality", 15, (480, 640), 4, dtype="int64", kind="panoptic"),
+        SegmentationCase("hausdorff", "Hausdorff distance", 4, (64, 64), 4, kind="blobs"),
         SegmentationCase("surface", "surface distances", 9, (512, 512), 20, kind="blobs"),
         SegmentationCase("folder", "PNG files", 19, (512, 1024), 500, quick=4, kind="pictures"),
     )
