@@ -200,13 +200,6 @@ def test_the_command_loads_no_torch() -> None:
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def _spoil(path: str, change: Callable[[Path], None]) -> Callable[[Files], None]:
-    def spoil(files: Files) -> None:
-        change(files.folder / path)
-
-    return spoil
-
-
 def _resave(mode: str) -> Callable[[Path], None]:
     def resave(path: Path) -> None:
         with Image.open(path) as image:
@@ -225,9 +218,14 @@ def _png(width: int, height: int, depth: int, color: int, raw: bytes = b"") -> b
     return b"\x89PNG\r\n\x1a\n" + parts
 
 
-PICTURES: dict[str, tuple[Callable[[Path], None], str]] = {
+def _to_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+PICTURES: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (Path.unlink, r"pred/7.png must be there, as .*pred.json: annotations\[0\] names it, but is not"),
-    "a folder": (lambda p: (p.unlink(), p.mkdir())[1], "pred/7.png must be a regular file but is not"),
+    "a folder": (_to_folder, "pred/7.png must be a regular file but is not"),
     "no PNG": (lambda p: p.write_bytes(b"GIF89a.."), "pred/7.png must be a PNG but begins with b'GIF89a..'") ,
     "empty": (lambda p: p.write_bytes(b""), "pred/7.png must be a PNG but begins with b''"),
     "header alone": (lambda p: p.write_bytes(p.read_bytes()[:20]), "pred/7.png must be a whole PNG but is damaged: it"),

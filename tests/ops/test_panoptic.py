@@ -57,7 +57,7 @@ def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     simulated = kernel("simulated", NAME, panoptic._count_panoptic_cuda)
     for modified in (False, True):
-        args = *made.batch_of(int(seed), 2, 30, 75, 20), made.CATEGORIES, made.THINGS, modified, True
+        args: Any = *made.batch_of(int(seed), 2, 30, 75, 20), made.CATEGORIES, made.THINGS, modified, True
         check(simulated(*args), *args)
     pixels = torch.arange(90 * 90).reshape(1, 90, 90)  # more segments than small tables hold, beside an image of few
     noise = torch.cat([torch.stack([pixels % 2, pixels // 2], -1), torch.ones(1, 90, 90, 2, dtype=torch.int64)])
@@ -87,18 +87,18 @@ def test_strides_of_every_kind(seed: int) -> None:
     chosen = [slice(int(a), None, int(b)) for a, b in zip(rng.integers(0, 3, 3), rng.choice([1, 1, 2], 3))]
     order = (*(int(i) for i in rng.permutation(3)), 3)
     views = [side[tuple(chosen)].permute(order) for side in sides]
-    args = *views, made.CATEGORIES, made.THINGS, bool(seed % 2), True
+    args: Any = *views, made.CATEGORIES, made.THINGS, bool(seed % 2), True
     check(panoptic._count_panoptic_cpu(*args), *args)
 
 
 def test_instances_that_are_broadcast() -> None:
     category = torch.tensor([[[[1], [1], [6]]]]).expand(1, 2, 3, 2)
-    args = category, category.flip(1), made.CATEGORIES, made.THINGS, False, False
+    args: Any = category, category.flip(1), made.CATEGORIES, made.THINGS, False, False
     check(panoptic._count_panoptic_cpu(*args), *args)
 
 
 def test_threads_give_the_same_counts() -> None:
-    args = *made.batch_of(6, 7, 50, 60), made.CATEGORIES, made.THINGS, False, True
+    args: Any = *made.batch_of(6, 7, 50, 60), made.CATEGORIES, made.THINGS, False, True
     before = torch.get_num_threads()
     try:
         counted = []
@@ -131,7 +131,7 @@ def qualities(preds: Tensor, target: Tensor, things: set[int], stuffs: set[int],
     sides = [segments_of_pixels(side, things, stuffs) for side in (preds, target)]
     full = [set().union(*segments.values()) for segments in sides]
     free = stuffs if modified else set()
-    scores = {category: [Fraction(0), 0, 0, 0] for category in things | stuffs}
+    scores: dict[int, list[Any]] = {category: [Fraction(0), 0, 0, 0] for category in things | stuffs}
     matched: list[set[Any]] = [set(), set()]
     for (name, pixels), (other, true) in product(sides[0].items(), sides[1].items()):
         common, union = len(pixels & true), len((pixels & full[1]) | (true & full[0]))
@@ -202,6 +202,9 @@ def segments_of(*rows: tuple[int, int, int]) -> Segments:
     return Segments(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
+NONE = segments_of()
+
+
 def test_a_prediction_on_a_crowd_of_its_category_is_excused() -> None:
     preds, target = ids_image([5] * 6 + [6] * 6, [7] * 4 + [0] + [8] + [8] * 6)
     for flags, table in (
@@ -259,30 +262,30 @@ def test_ids_without_void_equal_categories_and_instances(seed: int) -> None:
         rows = [made.CATEGORIES.index(c) for c in names[known, 0]]
         sides.append((ids, segments_of(*((int(i) + 1, r, 0) for i, r in zip(np.flatnonzero(known), rows)))))
     counted = count_image(sides[0][0], sides[1][0], sides[0][1], sides[1][1], len(made.CATEGORIES))
-    batch = [torch.from_numpy(side)[None] for side in (preds, target)]
-    expected = count_panoptic(*batch, made.CATEGORIES, made.THINGS, allow_unknown=True).tables[0]
+    own, true = (torch.from_numpy(side)[None] for side in (preds, target))
+    expected = count_panoptic(own, true, made.CATEGORIES, made.THINGS, allow_unknown=True).tables[0]
     assert np.array_equal(counted.table, expected.numpy()) and counted.error is None
 
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_plain_numpy_counts_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
-    sides = [rng.integers(0, 9, (5 + seed, 40)) for _ in range(2)]
+    sides: Any = [rng.integers(0, 9, (5 + seed, 40)) for _ in range(2)]
     sides[1] = np.where(rng.random(sides[0].shape) < 0.8, sides[0] + 1, sides[1])
-    listed = [
+    listed: Any = [
         Segments(rng.permutation(np.arange(1, 9 + side)), rng.integers(0, 3, 8 + side), np.zeros(8 + side, np.int64))
         for side in range(2)
     ]
     listed[1].flags[:] = rng.choice([0, 0, CROWD, CROWD | EXCUSES], 9)
     pixels = np.stack([sides[0], np.zeros_like(sides[0]), np.zeros_like(sides[0])], -1).astype(np.uint8)
-    expected = [count_image(side, sides[1], *listed, 3) for side in (sides[0], pixels)]
-    bad = count_image(sides[0], sides[1] + 1, *listed, 3)
+    expected = [count_image(side, sides[1], listed[0], listed[1], 3) for side in (sides[0], pixels)]
+    bad = count_image(sides[0], sides[1] + 1, listed[0], listed[1], 3)
     monkeypatch.setattr("valor_gpu.native.usable", lambda name: False)
-    for side, native in zip((sides[0], pixels), expected):
-        plain = count_image(side, sides[1], *listed, 3)
+    for image, native in zip((sides[0], pixels), expected):
+        plain = count_image(image, sides[1], listed[0], listed[1], 3)
         assert all(np.array_equal(a, b) for a, b in zip(plain[:3], native[:3])) and plain.error == native.error
-    assert count_image(sides[0], sides[1] + 1, *listed, 3).error == bad.error is not None
-    assert count_image(sides[0][:0], sides[1][:0], *listed, 3).table.sum() == 0
+    assert count_image(sides[0], sides[1] + 1, listed[0], listed[1], 3).error == bad.error is not None
+    assert count_image(sides[0][:0], sides[1][:0], listed[0], listed[1], 3).table.sum() == 0
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
@@ -314,8 +317,8 @@ def test_the_first_unknown_category_is_named() -> None:
         (lambda a: count_panoptic(a, a, [2**63], 0), "categories must fit in int64 but got 9223372036854775808"),
         (lambda a: count_panoptic(a, a, [1], 2), "things must be at most 1, the number of categories, but got 2"),
         (lambda a: count_panoptic(a.to(torch.uint64), a, [-1], 1), "at least 0 for maps of torch.uint64 but got -1"),
-        (lambda a: count_image(a[0].numpy(), a.float()[0].numpy(), *[segments_of()] * 2, 1), "target must be integers"),
-        (lambda a: count_image(a[0].numpy(), a[0, 1:].numpy(), *[segments_of()] * 2, 1), r"preds must have shape \[2"),
+        (lambda a: count_image(a[0].numpy(), a.float()[0].numpy(), NONE, NONE, 1), "target must be integers"),
+        (lambda a: count_image(a[0].numpy(), a[0, 1:].numpy(), NONE, NONE, 1), r"preds must have shape \[2"),
     ],
 )  # fmt: skip
 def test_errors_name_the_argument(call: Callable[[Tensor], Any], said: str) -> None:

@@ -149,7 +149,7 @@ def test_states_from_elsewhere_are_checked(row: int, value: int, said: str) -> N
     preds, target = batch_of(1, 1, 9, 9)
     metric = PanopticQuality(**CHOICES)
     metric.update(preds, target)
-    state = {name: tensor.clone() for name, tensor in metric.metric_state.items()}
+    state = {name: torch.as_tensor(tensor).clone() for name, tensor in metric.metric_state.items()}
     state["counts"][row, 1] = value
     with pytest.raises(InputError, match=rf"state field counts\[.*\] must {said}"):
         PanopticQuality(**CHOICES).merge_state(state)
