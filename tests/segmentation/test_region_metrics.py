@@ -269,7 +269,7 @@ def test_the_value_is_drawn() -> None:
         (lambda: IOU(3, ignore_index=2**63), "ignore_index must fit in int64"),
         (lambda: IOU(1, include_background=False), "include_background must be True with num_classes=1"),
         (lambda: PixelConfusionMatrix(3, normalize="rows"), "normalize must be one of"),
-        (lambda: PixelConfusionMatrix(3, input_format="one-hot"), "input_format must be left out: channels of one-hot"),
+        (lambda: PixelConfusionMatrix(3, input_format="one-hot"), "input_format must be 'index': channels of one-hot"),
     ],
 )
 def test_bad_arguments(make: Any, said: str) -> None:
@@ -320,7 +320,9 @@ def test_errors_of_one_hot_maps() -> None:
     hot[:, 0] = 1
     wrong = hot.clone()
     wrong[1, 2, 3, 4] = 255
-    with pytest.raises(InputError, match=r"^target\[1, 2, 3, 4\] must be 0 or 1 but is 255$"):
+    with pytest.raises(
+        InputError, match=r"^target\[1, 2, 3, 4\] must be 0 or 1 but is 255: class indices need input_format='index'"
+    ):
         IOU(3, input_format="one-hot").update(hot, wrong)
     with pytest.raises(
         InputError, match=r"^target\[1, 3, 4\] must be a class index .* is 255: ignore_index=255 leaves"

@@ -26,6 +26,8 @@ from valor_gpu.ops.pixel_counts import (
 
 INPUT_FORMATS = ("index", "one-hot", "mixed")
 _USUAL_VOID = (255, -1, -100, 65535)  # what data sets write where a pixel has no class
+_NO_IGNORE = "this metric has no ignore_index, as in torchmetrics; IOU, mIOU, PixelF1 (Dice), SurfaceDistance have"
+_LABELS_HINT = "class indices need input_format='index', or 'mixed' beside a one-hot side"
 
 
 class PixelTask(NamedTuple):
@@ -35,11 +37,13 @@ class PixelTask(NamedTuple):
         classes: C, or None: as many as the one-hot side has channels.
         ignore_index: pixels of this target are left out.
         input_format: one of :data:`INPUT_FORMATS`, see :func:`pixel_batch`.
+        can_ignore: whether the metric has an argument ``ignore_index``, for messages.
     """
 
     classes: int | None
     ignore_index: int | None = None
     input_format: str = "index"
+    can_ignore: bool = True
 
 
 class PixelCounts(NamedTuple):
@@ -66,7 +70,7 @@ class PixelBatch:
         form: ``labels`` (of both), ``logits`` (of the predictions) or ``one-hot`` (of one side at least).
         shape: images, then the pixels of each.
         classes: C.
-        ignore_index: see :class:`PixelTask`.
+        task: what was expected.
     """
 
     preds: Tensor
@@ -74,7 +78,12 @@ class PixelBatch:
     form: str
     shape: tuple[int, ...]
     classes: int
-    ignore_index: int | None
+    task: PixelTask
+
+    @property
+    def ignore_index(self) -> int | None:
+        """See :class:`PixelTask`."""
+        return self.task.ignore_index
 
     @property
     def images(self) -> int:
@@ -126,10 +135,12 @@ class PixelBatch:
             message = pixel_error(None if self.form == "logits" else sides[0], sides[1], self.classes)
         text = message(code)
         value = text.rpartition(" ")[2]
+        if self.task.input_format == "one-hot":
+            return f"{text}: {_LABELS_HINT}"
         labels = value_kind(code) == TARGET and text.find("class index") >= 0
-        if labels and value in map(str, _USUAL_VOID):
-            return f"{text}: ignore_index={value} leaves such pixels out"
-        return text
+        if not labels or value not in map(str, _USUAL_VOID):
+            return text
+        return f"{text}: " + (f"ignore_index={value} leaves such pixels out" if self.task.can_ignore else _NO_IGNORE)
 
 
 def describe_later(code: int, task: PixelTask) -> str:
@@ -138,8 +149,11 @@ def describe_later(code: int, task: PixelTask) -> str:
     labels = f"a class index from 0 to {(task.classes or 0) - 1}" if task.classes else "a class index below C"
     needs = {"index": labels, "one-hot": "0 or 1", "mixed": f"{labels}, or 0 or 1 in a one-hot map"}
     hint = ""
-    if name == "target" and task.input_format != "one-hot" and task.ignore_index is None:
-        hint = "; ignore_index leaves out pixels without a class, which are often 255"
+    if task.input_format == "one-hot":
+        hint = f"; {_LABELS_HINT}"
+    elif name == "target" and task.ignore_index is None:
+        without = "ignore_index leaves out pixels without a class, which are often 255"
+        hint = f"; {without if task.can_ignore else _NO_IGNORE}"
     return (
         f"{name}[{value_row(code)}] must hold {needs[task.input_format]} but element {value_place(code)} of that image,"
         f" counted along its rows, does not (images are counted within their batch){hint}"
@@ -184,7 +198,10 @@ def pixel_batch(preds: Tensor, target: Tensor, task: PixelTask) -> PixelBatch:
             classes = side.shape[1]
         if side.shape[1] != classes or classes == 0:
             need = f"[B, {classes or 'C'}, ...]"
-            raise InputError(f"{name} must have shape {need}, a channel for each class, but got {list(side.shape)}")
+            hint = _channel_hint(name, side, task.input_format)
+            raise InputError(
+                f"{name} must have shape {need}, a channel for each class, but got {list(side.shape)}{hint}"
+            )
     if classes is None:
         raise InputError("num_classes must be given where no side has channels")
     preds, target = preds.detach(), target.detach()
@@ -194,7 +211,7 @@ def pixel_batch(preds: Tensor, target: Tensor, task: PixelTask) -> PixelBatch:
     if channels[1] and preds.is_floating_point():
         preds, channels = preds.argmax(1), (False, True)
     form = "logits" if preds.is_floating_point() else "one-hot" if any(channels) else "labels"
-    return PixelBatch(preds, target, form, shape, classes, task.ignore_index)
+    return PixelBatch(preds, target, form, shape, classes, task)
 
 
 def _with_channels(preds: Tensor, target: Tensor, input_format: str) -> tuple[bool, bool]:
@@ -225,14 +242,46 @@ def _shape_message(preds: Tensor, target: Tensor, input_format: str) -> str:
         "one-hot": "preds and target must both be [B, C, ...], with at least one dimension of pixels",
         "mixed": "one of preds and target must be class indices [B, ...] and the other [B, C, ...] of the same pixels",
     }[input_format]
-    hint = ""
-    if input_format == "index" and preds.shape == target.shape and target.ndim > 1:
-        hint = ": floating-point class indices need .long(), one-hot maps input_format='one-hot'"
-    elif input_format != "mixed" and preds.ndim != target.ndim and not preds.is_floating_point():
-        hint = ": a one-hot map beside class indices needs input_format='mixed'"
-    elif input_format != "index" and preds.shape == target.shape:
-        hint = ": class indices on both sides need input_format='index'"
+    hint = _shape_hint(preds, target, input_format)
     got = " and ".join(
         f"{name} {side.dtype} {list(side.shape)}" for name, side in (("preds", preds), ("target", target))
     )
-    return f"{need} with input_format={input_format!r} but got {got}{hint}"
+    return f"{need} with input_format={input_format!r} but got {got}{': ' if hint else ''}{hint}"
+
+
+def _channel_hint(name: str, side: Tensor, input_format: str) -> str:
+    if not side.is_floating_point():
+        return f": {_LABELS_HINT}" if input_format == "one-hot" else ""
+    if side.shape[1] == 1:
+        return f": two classes of one probability are ({name}[:, 0] > 0.5).long() with input_format='index'"
+    return ""
+
+
+def _shape_hint(preds: Tensor, target: Tensor, input_format: str) -> str:
+    """The likely mistake; empty where none comes to mind."""
+    if preds.shape == target.shape and target.ndim > 1:
+        if input_format != "index":
+            return "class indices on both sides need input_format='index'"
+        return "floating-point class indices need .long(), one-hot maps input_format='one-hot'"
+    if hint := _layout_hint(preds, target):
+        return hint
+    if target.is_floating_point() and target.ndim == preds.ndim + 1 and input_format == "index":
+        return "are preds and target in each other's place?"
+    if input_format != "mixed" and preds.ndim != target.ndim:
+        if not preds.is_floating_point():
+            return "a one-hot map beside class indices needs input_format='mixed'"
+        return "logits beside class indices need input_format='index'" if input_format == "one-hot" else ""
+    return ""
+
+
+def _layout_hint(preds: Tensor, target: Tensor) -> str:
+    """The dimension that is missing, in another place or too many."""
+    if preds.is_floating_point() and not target.is_floating_point():
+        if target.shape == preds.shape[1:]:
+            return "one image needs preds[None] and target[None]"
+        if target.shape == preds.shape[:-1]:
+            return "preds.movedim(-1, 1) puts the classes second"
+    for name, side, other in (("target", target, preds), ("preds", preds, target)):
+        if side.shape[1:2] == (1,) and side[:, 0].shape in (other.shape, (*other.shape[:1], *other.shape[2:])):
+            return f"{name}.squeeze(1) takes its channel of one off"
+    return ""

@@ -60,6 +60,8 @@ class DiceScore(RegionState):
         tensor([0.8000, 0.6667,    nan])
     """
 
+    _can_ignore = False
+
     def __init__(
         self,
         num_classes: int,
@@ -138,6 +140,8 @@ class GeneralizedDiceScore(RegionState):
         >>> metric.compute()
         tensor(0.6875)
     """
+
+    _can_ignore = False
 
     def __init__(
         self,

@@ -50,6 +50,8 @@ class HausdorffDistance(DistanceMetric):
         tensor(2.)
     """
 
+    _can_ignore = False
+
     def __init__(
         self,
         num_classes: int,

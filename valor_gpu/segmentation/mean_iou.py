@@ -101,6 +101,7 @@ class MeanIoU(RegionState):
         tensor([ 0.6667,  0.5000, -1.0000])
     """
 
+    _can_ignore = False
     classes: Tensor  # of SizedRegions
 
     def __init__(

@@ -94,9 +94,9 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         self, num_classes: int, *, normalize: str | None = "none", ignore_index: int | None = None, **kwargs: Any
     ) -> None:
         check_choice("normalize", normalize, NORMALIZE)
-        if "input_format" in kwargs:
+        if kwargs.pop("input_format", "index") != "index":
             raise InputError(
-                "input_format must be left out: channels of one-hot maps may overlap, so that a pixel has no one cell;"
+                "input_format must be 'index': channels of one-hot maps may overlap, so that a pixel has no one cell;"
                 " give the argmax over the channels"
             )
         task = pixel_task(num_classes, ignore_index, "index")

@@ -114,8 +114,10 @@ class PixelMetric(Metric[R]):
     higher_is_better: bool | None = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
+    _can_ignore: ClassVar[bool] = True  # whether there is an argument ignore_index
 
     def __init__(self, task: PixelTask, empty: R, config: dict[str, Any] | None = None, /, **kwargs: Any) -> None:
+        task = task._replace(can_ignore=self._can_ignore)
         self.task = self._state_rule = task
         self.num_classes = task.classes
         choices = {"num_classes": task.classes, "ignore_index": task.ignore_index, "input_format": task.input_format}
