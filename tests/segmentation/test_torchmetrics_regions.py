@@ -198,15 +198,20 @@ def test_number_of_classes_that_the_data_tells() -> None:
     assert unknown.compute().tolist() == [1, 1]
 
 
-def test_ranks_with_other_channels_are_an_error() -> None:
-    """What merging meets, where no update could."""
+def test_batches_with_other_channels_are_refused_whole() -> None:
     three, two = MeanIoU(), MeanIoU()
-    for metric, channels in ((three, 3), (two, 2)):
-        hot = torch.ones(1, channels, 2, 2, dtype=torch.bool)
-        metric.update(hot, hot)
-    three.merge_state(two)
-    with pytest.raises(InputError, match="batches must have one number of channels but have from 2 to 3"):
-        three.compute()
+    hot = {channels: torch.ones(1, channels, 2, 2, dtype=torch.bool) for channels in (2, 3)}
+    three.update(hot[3], hot[3])
+    two.update(hot[2], hot[2])
+    before, message = three.to_bytes(), "batches must have one number of channels but have from 2 to 3"
+    for other in (two, two.to_bytes(), two.metric_state):
+        with pytest.raises(InputError, match=message):
+            three.merge_state(other)
+    with pytest.raises(InputError, match=message):
+        three(hot[2], hot[2])
+    assert three.to_bytes() == before and three.compute() == 1
+    with pytest.raises(InputError, match=message):  # what ranks meet, where nothing could tell before
+        three.state().merge(two.state()).images()
 
 
 def test_results_tell_every_image() -> None:

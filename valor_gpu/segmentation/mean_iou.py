@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,16 +62,21 @@ class SizedRegions(Regions):
         Raises:
             InputError: batches had different numbers of channels.
         """
-        low, high = self.classes.tolist()
-        if low == _UNKNOWN and high == _UNKNOWN:
-            return 1
-        if low != -high or low < 1:
-            raise InputError(f"batches must have one number of channels but have from {low} to {-high}")
-        return int(low)
+        return _one_size(self.classes)
 
     def images(self) -> NDArray[np.int64]:
         """The counts ``[N, 3, C]``."""
         return self.cells.cpu().numpy().astype(np.int64).reshape(-1, 3, self.size())
+
+
+def _one_size(*classes: Tensor) -> int:
+    """The number of classes that all agree on, see :class:`SizedRegions`."""
+    low, high = torch.stack(classes).amin(0).tolist()
+    if low == _UNKNOWN and high == _UNKNOWN:
+        return 1
+    if low != -high or low < 1:
+        raise InputError(f"batches must have one number of channels but have from {low} to {-high}")
+    return int(low)
 
 
 class MeanIoU(RegionState):
@@ -137,8 +143,14 @@ class MeanIoU(RegionState):
             return super()._batch_state(batch, counts, seen)
         classes = torch.tensor([batch.classes, -batch.classes] if batch.images else [_UNKNOWN] * 2)
         if not batch.target.is_cuda:  # reading it does not synchronise
-            SizedRegions(seen, torch.minimum(classes, self.classes.cpu()), seen).size()
+            _one_size(classes, self.classes.cpu())
         return SizedRegions(narrowed(batch, counts).flatten(), to_device(classes, batch.target.device), seen)
+
+    def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
+        """Refuses what has other channels before it is part of the state, where telling does not synchronise."""
+        if self.num_classes is None and not base["classes"].is_cuda:
+            _one_size(base["classes"], *parts["classes"])
+        super()._combine(base, parts, updates)
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, NaN without data; with ``per_class`` ``[C]`` with -1 for no image."""
