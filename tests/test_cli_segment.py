@@ -186,6 +186,7 @@ def test_a_value_that_is_no_class_has_a_hint(folders: Path, capsys: pytest.Captu
         (["--names", "a,b"], "--names must have 3 names, as --num-classes says, but has 2"),
         (["--names", "a,b,a"], "--names must be different but has 'a' twice"),
         (["--names", "a,,b"], "--names must be different but one is empty"),
+        (["--names", "{}/no.txt"], "--names must be names or a text file but the file {}/no.txt does not exist"),
         (["--num-classes", "40000"], "num_classes must be at most 32767 but got 40000"),
         (["--ignore", str(2**64)], f"ignore_index must fit in int64 but got {2**64}"),
         (["--gt-suffix", "_x"], "--gt must have label maps (*_x.png, *_x.npy, *_x.npz) but {}/gt has none of 3 files"),
@@ -283,3 +284,22 @@ def test_the_bundled_label_maps_are_made_by_their_script(
             assert np.array_equal(read(str(tmp_path / path)), read(str(examples / "data" / path)))
         else:
             assert (tmp_path / path).read_bytes() == (examples / "data" / path).read_bytes()
+
+
+def test_masks_of_0_and_255_are_no_class_indices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--ignore 255`` would leave the whole object out."""
+    for side, masks in (("gt", ([[0, 255]], [[0, 0]])), ("pred", ([[0, 0]], [[255, 0]]))):
+        (tmp_path / side).mkdir()
+        for name, mask in zip("ab", masks):
+            np.save(tmp_path / side / f"{name}.npy", np.array(mask, np.uint8))
+    assert segment(tmp_path) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert "255 is in ground truths and predictions; files must hold the numbers of classes, 0 1 2 ..." in said
+    assert "--ignore" not in said
+
+
+def test_logits_with_the_classes_last(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    height, width = np.load(folders / "gt/a.npy").shape
+    np.save(folders / "pred/a.npy", np.zeros((height, width, 3), np.float32))
+    assert segment(folders, "--ignore", 255) == BAD_INPUT
+    assert f"but has {width} x 3: logits must be [classes, height, width]" in capsys.readouterr().err

@@ -180,8 +180,8 @@ class Result:
             name = self.signature.get("metric", "this metric")
             raise InputError(
                 f"plot needs a result with a picture but that of {name} has none: ROC, PrecisionRecallCurve,"
-                " ConfusionMatrix, CalibrationError, MeanAveragePrecision and COCOeval have one; a metric's own plot()"
-                " draws its value"
+                " ConfusionMatrix, PixelConfusionMatrix, CalibrationError, MeanAveragePrecision and COCOeval have one;"
+                " a metric's own plot() draws its value"
             )
         return self.plotter(self, ax=ax, **options)
 

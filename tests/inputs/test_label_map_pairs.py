@@ -77,13 +77,17 @@ def test_lone_files_are_named(tmp_path: Path) -> None:
     )
 
 
+SUFFIXES = ": --gt-suffix and --pred-suffix name the ends that are no part of what is paired"
+
+
 @pytest.mark.parametrize(
     ("true", "found", "hint"),
     [
         (("a_gt", "b_gt"), ("a_pred", "b_pred"), ": is --gt-suffix gt --pred-suffix pred meant?"),
         (("a_labelIds", "b_labelIds"), ("a", "b"), ": is --gt-suffix _labelIds meant?"),
         (("a", "b"), ("a-out", "b-out"), ": is --pred-suffix -out meant?"),
-        (("a_gt", "b"), ("a_pred", "b_pred"), ""),
+        (("a_gt", "b"), ("a_pred", "b_pred"), SUFFIXES),
+        (("ulm/a_gt", "ulm/a_color"), ("a_pred",), SUFFIXES),
         (("1",), ("2",), ""),
         (("a",), (), ""),
     ],

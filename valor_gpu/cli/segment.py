@@ -103,6 +103,8 @@ def _class_names(options: argparse.Namespace) -> list[str]:
     if os.path.isfile(options.names):
         with open(options.names, encoding="utf-8-sig", errors="surrogateescape") as file:
             names = [line.strip() for line in file if line.strip()]
+    elif "," not in options.names and (os.sep in options.names or options.names.endswith((".txt", ".csv"))):
+        raise InputError(f"--names must be names or a text file but the file {options.names} does not exist")
     else:
         names = [name.strip() for name in options.names.split(",")]
     if options.num_classes not in (None, len(names)):
@@ -196,7 +198,7 @@ def _image_lines(options: argparse.Namespace, names: list[str]) -> Iterator[Call
 
 def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
     """Lists the images that failed; raises unless they are to be left out and others are left."""
-    from valor_gpu.report.segmentation import failures, hint_at_ignore
+    from valor_gpu.report.segmentation import failures, hint_at_value
 
     if not totals.failed:
         return
@@ -204,7 +206,7 @@ def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
         print(f"valor-gpu {options.command}: failed: {reason}", file=sys.stderr)
     count = len(totals.failed)
     text = f"{count:,} of {plural(totals.images + count, 'image')} failed"
-    hint = "" if options.ignore is not None else hint_at_ignore(totals.failed)
+    hint = "" if options.ignore is not None else hint_at_value(totals.failed)
     if options.skip_bad and totals.images:
         _warn(options, f"{text}; left out{hint}")
         return

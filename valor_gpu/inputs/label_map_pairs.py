@@ -113,13 +113,15 @@ def hint_at_names(pairing: Pairing, flat: bool) -> str:
     if not flat and {name.split("/")[-1] for name in true} & {name.split("/")[-1] for name in found}:
         return ": --flat pairs files by their names alone, whatever folder they are in"
     first = true[0]
+    close = any(_common_start(os.path.basename(first), os.path.basename(name)) for name in found)
+    suffixes = ": --gt-suffix and --pred-suffix name the ends that are no part of what is paired" if close else ""
     common = max((_common_start(first, name) for name in found), key=len)
     best = next(name for name in found if name.startswith(common))
     if not common or common.endswith("/"):
-        return ""
+        return suffixes
     ends = [name[len(common) :] for name in (first, best)]
     if not all(name.endswith(end) for names, end in zip((true, found), ends) for name in names):
-        return ""
+        return suffixes
     options = [f"{option} {end}" for option, end in zip(("--gt-suffix", "--pred-suffix"), ends) if end]
     return f": is {' '.join(options)} meant?"
 

@@ -139,12 +139,19 @@ def failures(images: Sequence[ImageCounts], limit: int) -> Iterator[str]:
         yield f"{plural(len(images) - limit, 'more image')} failed: --per-image and --json list all"
 
 
-def hint_at_ignore(images: Sequence[ImageCounts]) -> str:
-    """Says how to leave out the first value of a ground truth that is no class, where that is why images failed."""
+def hint_at_value(images: Sequence[ImageCounts]) -> str:
+    """Says what to do about the first value of a ground truth that is no class, where that is why images failed."""
+    true, found = (_first_value(images, side) for side in ("ground_truth", "prediction"))
+    if true and true == found:
+        return f": {true} is in ground truths and predictions; files must hold the numbers of classes, 0 1 2 ..."
+    return f": --ignore {true} leaves out pixels whose ground truth is {true}" if true else ""
+
+
+def _first_value(images: Sequence[ImageCounts], side: str) -> str:
+    """The first value of the files of a side that is no class, or empty."""
     for image in images:
-        said = re.fullmatch(
-            re.escape(image.pair.ground_truth) + r"\[.*\] must be a class .* but is (-?\d+)", image.error
-        )
+        path = re.escape(getattr(image.pair, side))
+        said = re.fullmatch(path + r"\[.*\] must be a class .* but is (-?\d+)", image.error)
         if said:
-            return f": --ignore {said[1]} leaves out pixels whose ground truth is {said[1]}"
+            return said[1]
     return ""

@@ -136,8 +136,10 @@ def read_pair(pair: Pair, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
     preds = task.readers[1].read(pair.prediction)
     if preds.shape[-2:] != target.shape:
         sizes = [f"{height} x {width}" for height, width in (target.shape, preds.shape[-2:])]
+        last = preds.ndim == 3 and preds.shape[:2] == target.shape
         raise InputError(
             f"{pair.prediction} must have the height and width of {pair.ground_truth}, {sizes[0]}, but has {sizes[1]}"
+            f"{': logits must be [classes, height, width]' if last else ''}"
         )
     if preds.ndim == 3 and len(preds) != task.num_classes:
         raise InputError(f"{pair.prediction} must have logits of {task.num_classes} classes but has {len(preds)}")
