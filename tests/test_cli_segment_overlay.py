@@ -111,7 +111,7 @@ def test_the_lowest_miou_comes_first_and_ties_in_order() -> None:
 
 
 def maps(truth: NDArray[Any], found: NDArray[Any], ignored: int = 255, classes: int = 300) -> LabelMaps:
-    return LabelMaps(truth, found, truth != ignored, "image $x$\n", [0.5] * classes)
+    return LabelMaps(truth, found, truth != ignored, "image $x$\n", "mIOU 0.5", [0.5] * classes)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 900), (900, 1), (30, 70), (2000, 3)])
@@ -158,7 +158,37 @@ def test_the_largest_confusions_are_named() -> None:
     truth, found = np.zeros((10, 100), int), np.zeros((10, 100), int)
     found[0, :50], found[1, :7], truth[2, 0] = 1, 2, 2
     names = ["sky", "car", "dog"]
-    said = label_map_overlay._confusions(maps(truth, found), names)
+    said = label_map_overlay._confusions(maps(truth, found), names, 200)
     assert said == "largest errors: sky taken for car 5.0%, sky taken for dog 0.7%, dog taken for sky 0.1%"
+    said = label_map_overlay._confusions(maps(truth, found), names, 70)
+    assert said == "largest errors: sky taken for car 5.0%, sky taken for dog 0.7%", "no part is cut"
     truth = np.zeros((100, 100), int)
-    assert label_map_overlay._confusions(maps(truth, truth), names) == "largest errors: each below 0.05%"
+    assert label_map_overlay._confusions(maps(truth, truth), names, 200) == "largest errors: each below 0.05%"
+
+
+@pytest.mark.parametrize("shape", [(60, 120), (120, 40), (3, 4)])
+def test_texts_stay_in_the_picture_and_hide_no_other(
+    shape: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every text lies inside what it belongs to, the numbers of the headline are whole."""
+    from matplotlib.figure import Figure
+
+    figures: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+    truth = np.arange(12).repeat(shape[0] * shape[1] // 12).reshape(shape)
+    names = [f"a class of number {c}" for c in range(12)]
+    numbers = "mIOU 0.224, 57.5% of 1,458,752 pixels right (165,536 more ignored)"
+    drawn = LabelMaps(truth, np.roll(truth, 1, 1), truth < 99, "frankfurt_000001_" * 9, numbers, [0.5] * 12)
+    draw_label_maps(tmp_path / "a.png", drawn, names, class_colors(names, [1] * 12))
+    figure = figures[0]
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    assert any(text.get_text().endswith(numbers) for text in figure.texts)
+    for text in [*figure.texts, *(axes.title for axes in figure.axes), *(axes._left_title for axes in figure.axes)]:  # type: ignore[attr-defined]
+        assert text.get_window_extent(renderer).x1 <= figure.bbox.x1
+    for axes in figure.axes:
+        boxes = [text.get_window_extent(renderer) for text in axes.texts]
+        frame = axes.get_window_extent(renderer).padded(0.5)
+        assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 for box in boxes)
+        assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+        assert boxes or axes is figure.axes[2]

@@ -98,7 +98,9 @@ def _label_maps(image: ImageCounts, miou: float, task: Task, photo: Path | None)
     found = found.argmax(0) if found.ndim == 3 else found
     counted = np.ones(truth.shape, bool) if task.ignore_index is None else truth != task.ignore_index
     known = image.pixels - image.ignored
-    headline = f"{image.pair.name}: mIOU {miou:.3f}, {1 - image.wrong / known:.1%} of {known:,} pixels right"
+    headline = f"mIOU {miou:.3f}, {1 - image.wrong / known:.1%} of {known:,} pixels right"
     headline += f" ({image.ignored:,} more ignored)" if image.ignored else ""
     assert image.counts is not None
-    return LabelMaps(truth, found, counted, headline, region_value("iou", image.counts, None).tolist(), photo)
+    return LabelMaps(
+        truth, found, counted, image.pair.name, headline, region_value("iou", image.counts, None).tolist(), photo
+    )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.drawing import Texts
+from valor_gpu.drawing import width as text_width
 from valor_gpu.report.files import write_file
 from valor_gpu.report.overlay import of_few_colors, read_photo
 from valor_gpu.result import require_matplotlib
@@ -41,7 +42,8 @@ class LabelMaps(NamedTuple):
         truth: ``[H, W]``, class indices; others, such as what is ignored, are drawn grey.
         found: ``[H, W]``, likewise.
         counted: bool ``[H, W]``, which pixels count.
-        headline: which image it is.
+        name: of the image.
+        headline: its numbers.
         ious: of each class, NaN of those that it does not have.
         photo: the image itself, a file; None: a plain canvas.
     """
@@ -49,6 +51,7 @@ class LabelMaps(NamedTuple):
     truth: Pixels
     found: Pixels
     counted: Pixels
+    name: str
     headline: str
     ious: Sequence[float]
     photo: Path | None = None
@@ -103,7 +106,8 @@ def draw_label_maps(path: Path, maps: LabelMaps, names: Sequence[str], colors: M
     figure = Figure(figsize=(width, _TOP + rows * (high + _TITLE) + bottom), dpi=_DPI)
     FigureCanvasAgg(figure)
     shown = _Shown(maps, photo, colors, (round(high * _DPI), round(wide * _DPI)))
-    panels = (("ground truth", shown.truth), ("prediction", shown.found), (_ERRORS, None))
+    errors = _ERRORS if wide > _WIDE_PANEL else _ERRORS_SHORT
+    panels = (("ground truth", shown.truth), ("prediction", shown.found), (errors, None))
     for position, (title, labels) in enumerate(panels):
         column, row = (position, 0) if across else (0, position)
         left, top = _GAP + column * (wide + _GAP), _TOP + row * (high + _TITLE) + _TITLE
@@ -123,7 +127,8 @@ def draw_label_maps(path: Path, maps: LabelMaps, names: Sequence[str], colors: M
     write_file(path, of_few_colors(content) if small else content.getvalue())
 
 
-_ERRORS = "errors: stripes of the true and the predicted class"
+_ERRORS, _ERRORS_SHORT = "errors: stripes of the true and the predicted class", "errors: stripes of both"
+_WIDE_PANEL = 3.6  # inches that the longer of them needs
 
 
 def _classes_of(maps: LabelMaps, count: int) -> list[int]:
@@ -212,12 +217,30 @@ def _write_names(axes: Any, labels: Pixels, names: Sequence[str], present: Seque
     small = labels[::step, ::step]
     chosen = [c for c in present if (small == c).mean() >= _SMALLEST_LABEL]
     texts = Texts.of([names[c] for c in chosen], limit=18, numbers=chosen)
+    taken: list[Any] = []
     for c, text in zip(chosen, texts.texts):
         row, column = _thickest(small == c)
-        axes.text(
+        drawn = axes.text(
             column * step, row * step, text, fontsize=8, ha="center", va="center", color="black", clip_on=True,
             path_effects=[withStroke(linewidth=2.2, foreground="white")], **texts.font,
         )  # fmt: skip
+        _keep_inside(axes, drawn, taken)
+
+
+def _keep_inside(axes: Any, text: Any, taken: list[Any]) -> None:
+    """Moves a name into the panel; takes it away where it hides another, whose class has more pixels."""
+    renderer = axes.figure.canvas.get_renderer()
+    frame, box = axes.get_window_extent(renderer), text.get_window_extent(renderer)
+    moves = [
+        max(low - start, 0) + min(high - end, 0)
+        for low, high, start, end in zip(frame.min, frame.max, box.min, box.max)
+    ]
+    box = box.translated(*moves)
+    if box.width > frame.width or any(box.overlaps(other) for other in taken):
+        text.remove()
+        return
+    taken.append(box)
+    text.set_position(axes.transData.inverted().transform((box.min + box.max) / 2))
 
 
 def _thickest(mask: Pixels) -> tuple[int, int]:
@@ -239,8 +262,7 @@ def _write_around(
     from matplotlib.patches import Patch
 
     wide, high = figure.get_size_inches()
-    shown = Texts.of([maps.headline], limit=int(wide * 11), numbered=False)
-    figure.text(0.1 / wide, 1 - 0.22 / high, shown.texts[0], fontsize="large", va="center", **shown.font)
+    _write_headline(figure, maps)
     listed = present[:_MOST_IN_LEGEND]
     words = [names[c] for c in listed]
     texts = Texts.of(words, limit=20, numbers=listed)
@@ -257,12 +279,24 @@ def _write_around(
     )  # fmt: skip
     for text in legend.get_texts():
         text.set(**texts.font)
-    foot = Texts.of([_confusions(maps, names)], limit=int(wide * 14), numbered=False)
+    limit = int(wide * 14)
+    foot = Texts.of([_confusions(maps, names, limit)], limit=limit, numbered=False)
     figure.text(0.1 / wide, 0.16 / high, foot.texts[0], fontsize="small", va="center", color="0.3", **foot.font)
 
 
-def _confusions(maps: LabelMaps, names: Sequence[str]) -> str:
-    """The largest errors, in per cent of the pixels that count."""
+def _write_headline(figure: Any, maps: LabelMaps) -> None:
+    """The name, shortened where it must be, and all numbers."""
+    wide, high = figure.get_size_inches()
+    fits = text_width(maps.name) + len(maps.headline) + 2 <= wide * 10  # characters of 12 points
+    room = max(int(wide * 12) - len(maps.headline) - 2, 8)
+    name = Texts.of([maps.name], limit=room, numbered=False)
+    text = f"{name.texts[0]}: {maps.headline}"
+    size = "large" if fits else "medium"
+    figure.text(0.1 / wide, 1 - 0.22 / high, text, fontsize=size, va="center", **name.font)
+
+
+def _confusions(maps: LabelMaps, names: Sequence[str], limit: int) -> str:
+    """The largest errors, in per cent of the pixels that count: at least one, and no more than ``limit`` columns."""
     wrong = maps.counted & (maps.truth != maps.found)
     pairs = maps.truth[wrong].astype(np.int64) * len(names) + maps.found[wrong].astype(np.int64)
     kinds, counts = np.unique(pairs, return_counts=True)
@@ -273,4 +307,6 @@ def _confusions(maps: LabelMaps, names: Sequence[str]) -> str:
         for k in largest.tolist()
         if counts[k] >= 0.0005 * total
     ]
+    while len(parts) > 1 and text_width(", ".join(parts)) + len("largest errors: ") > limit:
+        parts.pop()
     return f"largest errors: {', '.join(parts) or 'each below 0.05%'}"
