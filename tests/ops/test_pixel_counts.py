@@ -138,6 +138,18 @@ def test_strides_of_every_kind(seed: int) -> None:
         check(pixel_counts._count_pixels_cpu(*args), "count_pixels", *args)
 
 
+def test_a_channel_that_is_alone_may_have_any_stride() -> None:
+    """0 is not taken for a map of labels."""
+    logits = torch.arange(1.0, 26.0).as_strided((1, 1, 5, 5), (0, 0, 5, 1))
+    target = torch.zeros(1, 5, 5, dtype=torch.uint8)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        same = logits.to(dtype).as_strided((1, 1, 5, 5), (0, 0, 5, 1))
+        found = count_logits(same, target)
+        assert found.counts.tolist() == [[25]] * 3 and int(found.error) == NO_ERROR
+    array = np.lib.stride_tricks.as_strided(logits.numpy(), (1, 1, 5, 5), (0, 0, 20, 4))
+    assert _pixel_counts_cpu.count_logits(array, target.numpy()).tolist() == [[25]] * 3
+
+
 # ------------------------------------------------------------------------------------------------------------ oracles
 
 

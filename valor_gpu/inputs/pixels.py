@@ -21,6 +21,7 @@ from valor_gpu.ops.pixel_counts import (
     count_logits,
     count_pixel_pairs,
     count_pixels,
+    ignored_label,
     pixel_error,
 )
 
@@ -83,7 +84,7 @@ class PixelBatch:
     @property
     def ignore_index(self) -> int | None:
         """See :class:`PixelTask`."""
-        return self.task.ignore_index
+        return ignored_label(self.task.ignore_index, self.target)
 
     @property
     def images(self) -> int:

@@ -244,7 +244,7 @@ def _labels_map(labels: NDArray[Any]) -> Map:
 
 def _logits_map(logits: NDArray[Any]) -> Map:
     steps = [step // logits.itemsize for step in logits.strides]
-    channel_stride = steps.pop(1)
+    channel_stride = steps.pop(1) or 1  # a channel that is alone may have any stride, but 0 stands for labels
     return Map(logits.ctypes.data, NUMPY_FLOAT_TYPES[logits.dtype], steps, channel_stride)
 
 
@@ -254,6 +254,8 @@ def _count(
 ) -> NDArray[np.int64]:  # fmt: skip
     shape, classes = target.shape, names.classes
     check_choices(classes, ignore_index, shape, per_image)
+    if target.dtype == np.uint64 and (ignore_index or 0) < 0:
+        ignore_index = None  # read as int64, the largest label of uint64 would be -1
     tables = np.zeros(table_shape(shape, classes, per_image, pairs), np.int64)
     error = np.array(NO_ERROR)
     if target.size == 0:

@@ -144,7 +144,7 @@ def describe_pixel(code: int, shape: Sequence[int], names: Names, sides: tuple[A
         place.insert(0, left % size)
         left //= size
     at = (row, *place) if len(shape) > 1 else tuple(place)
-    got = "" if sides is None else f" but is {int(sides[of_target][at])}"
+    got = "" if sides is None else f" but is {int(sides[of_target][at].item())}"
     return f"{name}[{', '.join(map(str, at))}] {need}{got}"
 
 

@@ -23,7 +23,7 @@ from valor_gpu.ops._library import register
 from valor_gpu.ops._one_hot_reference import Output, is_one_hot
 from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, Map, check_choices, table_shape, task_words
 from valor_gpu.ops.error_codes import NO_ERROR, TARGET, Names, describe_pixel, value_kind
-from valor_gpu.ops.pixel_counts import PIXEL_TYPES
+from valor_gpu.ops.pixel_counts import PIXEL_TYPES, ignored_label
 
 
 class OneHotCounts(NamedTuple):
@@ -70,7 +70,8 @@ def count_one_hot(
                 [1, 2]])
     """
     _check(preds, target, num_classes, ignore_index)
-    return OneHotCounts(*_COUNT_ONE_HOT(preds, target, num_classes, ignore_index, per_image))
+    ignored = ignored_label(ignore_index, target)
+    return OneHotCounts(*_COUNT_ONE_HOT(preds, target, num_classes, ignored, per_image))
 
 
 def one_hot_error(preds: Tensor, target: Tensor, num_classes: int) -> Callable[[int], str]:

@@ -120,7 +120,7 @@ def panoptic_error(
             place.insert(0, left % size)
             left //= size
         at = (image, *place, 0)
-        got = "" if preds is None else f" but has {int(preds[at])}"
+        got = "" if preds is None else f" but has {int(preds[at].item())}"
         return f"preds[{', '.join(map(str, at[:-1]))}] {need}{got}: allow_unknown_preds_category makes it void"
 
     return describe

@@ -56,7 +56,8 @@ def count_pixels(
                 [1, 2]])
     """
     _check(preds, target, num_classes, ignore_index, per_image)
-    return Counts(*_COUNT_PIXELS(preds, target, num_classes, ignore_index, per_image, False))
+    ignored = ignored_label(ignore_index, target)
+    return Counts(*_COUNT_PIXELS(preds, target, num_classes, ignored, per_image, False))
 
 
 def count_pixel_pairs(
@@ -83,7 +84,8 @@ def count_pixel_pairs(
                 [0, 0]])
     """
     _check(preds, target, num_classes, ignore_index, per_image)
-    return Pairs(*_COUNT_PIXELS(preds, target, num_classes, ignore_index, per_image, True))
+    ignored = ignored_label(ignore_index, target)
+    return Pairs(*_COUNT_PIXELS(preds, target, num_classes, ignored, per_image, True))
 
 
 def count_logits(logits: Tensor, target: Tensor, *, ignore_index: int | None = None, per_image: bool = False) -> Counts:
@@ -112,7 +114,7 @@ def count_logits(logits: Tensor, target: Tensor, *, ignore_index: int | None = N
                 [1, 2]])
     """
     _check_logits(logits, target, ignore_index, per_image)
-    return Counts(*_COUNT_LOGITS(logits, target, ignore_index, per_image, False))
+    return Counts(*_COUNT_LOGITS(logits, target, ignored_label(ignore_index, target), per_image, False))
 
 
 def count_logit_pairs(
@@ -139,7 +141,15 @@ def count_logit_pairs(
                 [1, 1]])
     """
     _check_logits(logits, target, ignore_index, per_image)
-    return Pairs(*_COUNT_LOGITS(logits, target, ignore_index, per_image, True))
+    return Pairs(*_COUNT_LOGITS(logits, target, ignored_label(ignore_index, target), per_image, True))
+
+
+def ignored_label(ignore_index: int | None, target: Tensor) -> int | None:
+    """The label that is left out; None where the target can have no such label.
+
+    Kernels read uint64 as int64: to them -1 would be the largest label of uint64.
+    """
+    return None if target.dtype == torch.uint64 and (ignore_index or 0) < 0 else ignore_index
 
 
 def pixel_error(
@@ -195,6 +205,7 @@ def _map(tensor: Tensor, channels: bool) -> Map:
         steps = None if tensor.is_contiguous() else tensor.stride()
         return Map(tensor.data_ptr(), PIXEL_TYPES[tensor.dtype], steps)
     first, channel_stride, *rest = tensor.stride()
+    channel_stride = channel_stride or 1  # a channel that is alone may have any stride, but 0 stands for labels
     return Map(tensor.data_ptr(), FLOAT_TYPES[tensor.dtype], (first, *rest), channel_stride)
 
 
