@@ -8,73 +8,22 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from testing.png_files import SIGNATURE, chunk, made, png_of, raw_of
 from tests.fuzz import seeds
-from valor_gpu import native
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.inputs import label_map_files
 from valor_gpu.inputs.label_map_files import LabelMapReader
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 READER = LabelMapReader()
-
-
-@pytest.fixture(params=["C++", "Pillow"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What unpacks PNG."""
-    name: str = request.param
-    if name == "Pillow":
-        monkeypatch.setattr(label_map_files.native, "available", lambda library: False)
-    elif not native.available("valor_cpu"):
-        pytest.skip(native.reason("valor_cpu"))
-    return name
-
-
-def chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I4s", len(content), kind) + content + struct.pack(">I", zlib.crc32(kind + content))
-
-
-def filtered(rows: NDArray[np.uint8], filters: Sequence[int], step: int) -> bytes:
-    """ISO/IEC 15948, 9.2: each byte less what its filter predicts of the bytes left of it and above."""
-    above, out = np.zeros(rows.shape[1] + step, int), []
-    for row, kind in zip(rows, filters):
-        now = np.concatenate([np.zeros(step, int), row])
-        a, b, c = now[:-step], above[step:], above[:-step]
-        p = a + b - c
-        distances = np.stack([abs(p - a), abs(p - b), abs(p - c)])
-        paeth = np.choose(distances.argmin(0), [a, b, c])
-        predicted = [0 * a, a, b, (a + b) // 2, paeth][kind]
-        out += [bytes([kind]), ((row - predicted) % 256).astype(np.uint8).tobytes()]
-        above = now
-    return b"".join(out)
-
-
-def png_of(labels: NDArray[Any], depth: int, color: int = 0, *extra: bytes, filters: Sequence[int] = (0,)) -> bytes:
-    """A PNG written here, bit by bit, with these filters row by row: nothing but the reader under test is trusted."""
-    height, width = labels.shape
-    raw = raw_of(labels, depth, filters)
-    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
-    first, *rest = (chunk(*part) for part in parts)
-    return b"".join([SIGNATURE, first, *extra, *rest])
-
-
-def raw_of(labels: NDArray[Any], depth: int, filters: Sequence[int]) -> bytes:
-    height, width = labels.shape
-    bits = np.unpackbits(labels.astype(">u2").view(np.uint8).reshape(height, width, 2), axis=2)[..., 16 - depth :]
-    rows = np.packbits(bits.reshape(height, width * depth), axis=1)
-    return filtered(rows, [filters[row % len(filters)] for row in range(height)], max(depth // 8, 1))
-
-
 PALETTE = chunk(b"PLTE", bytes(255 - i // 3 for i in range(768)))
 
 
@@ -85,7 +34,7 @@ def saved(folder: Path, content: bytes, name: str = "a.png") -> str:
 
 
 @pytest.mark.parametrize(("depth", "color"), [(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (1, 3), (2, 3), (4, 3), (8, 3)])
-def test_png_gives_the_indices_that_it_stores(depth: int, color: int, engine: str, tmp_path: Path) -> None:
+def test_png_gives_the_indices_that_it_stores(depth: int, color: int, tmp_path: Path) -> None:
     for seed in seeds(9):
         rng = np.random.default_rng(seed)
         labels = rng.integers(0, 2**depth, rng.integers(1, 40, 2))
@@ -106,7 +55,7 @@ def test_every_filter_on_the_smallest_pictures(depth: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "1", "I;16"])
-def test_png_of_pillow(mode: str, engine: str, tmp_path: Path) -> None:
+def test_png_of_pillow(mode: str, tmp_path: Path) -> None:
     labels = np.random.default_rng(1).integers(0, {"1": 2, "I;16": 65536}.get(mode, 256), (33, 65))
     stored = labels.astype({"1": np.bool_, "I;16": np.uint16}.get(mode, np.uint8))
     picture = Image.fromarray(stored)
@@ -141,8 +90,9 @@ def test_interlaced_png(size: tuple[int, int], depth: int, tmp_path: Path) -> No
     header = struct.pack(">IIBBBBB", width, height, depth, 0, 0, 0, 1)
     found = READER.read(saved(tmp_path, made(header, chunk(b"IDAT", zlib.compress(raw)))))
     assert np.array_equal(found, labels)
-    with pytest.raises(InputError, match=rf"{width} x {height} pixels are {len(raw)} bytes but it has {len(raw) - 1}$"):
-        READER.read(saved(tmp_path, made(header, chunk(b"IDAT", zlib.compress(raw[:-1])))))
+    for lost in (1, part.shape[1] * depth // 8 + 1):  # of part of a row, or of rows, Pillow finds the first
+        with pytest.raises(InputError, match=r"a.png must be a whole PNG but is damaged: "):
+            READER.read(saved(tmp_path, made(header, chunk(b"IDAT", zlib.compress(raw[:-lost])))))
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "<i2", ">i2", "u2", "i4", ">u4", "i8", ">i8", "u8"])
@@ -184,15 +134,11 @@ HEADER = struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0)
 GOOD = png_of(np.eye(2, dtype=int), 8)
 
 
-def made(header: bytes, *parts: bytes) -> bytes:
-    return b"".join([SIGNATURE, chunk(b"IHDR", header), *parts, chunk(b"IEND", b"")])
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "must be a PNG, as its name says, but begins with b''"),
-        (b"\xff\xd8\xff\xe0 jpeg", r"must be a PNG, as its name says, but begins with b'.xff.xd8"),
+        (b"", "must be a PNG but begins with b''"),
+        (b"\xff\xd8\xff\xe0 jpeg", r"must be a PNG but begins with b'.xff.xd8"),
         (SIGNATURE, "must be a whole PNG but is truncated after 8 bytes"),
         (GOOD[:-12], "must be a whole PNG but is truncated"),
         (GOOD[:-20], "must be a whole PNG but is truncated"),
@@ -205,21 +151,20 @@ def made(header: bytes, *parts: bytes) -> bytes:
         (made(HEADER), "must be a whole PNG but is damaged"),
         (made(HEADER, chunk(b"IDAT", b"not deflate")), "must be a whole PNG but is damaged"),
         (made(HEADER, chunk(b"IDAT", zlib.compress(b"\0\1\1"))), "2 x 2 pixels are 6 bytes but it has 3$"),
-        (made(HEADER, chunk(b"IDAT", zlib.compress(bytes(7)))), "2 x 2 pixels are 6 bytes but it has more$"),
-        (made(HEADER, chunk(b"IDAT", zlib.compress(bytes(6))[:-2])), "2 x 2 pixels are 6 bytes but it has 6$"),
+        (made(HEADER, chunk(b"IDAT", zlib.compress(b"\0\1\1\0"))), "must be a whole PNG but is damaged: "),
         (made(HEADER, chunk(b"IDAT", zlib.compress(b"\0\1\1\5\1\1"))), "must be a whole PNG but is damaged: "),
         (made(struct.pack(">IIBBBBB", 0, 2, 8, 0, 0, 0, 0)), "must be a PNG but is damaged: its header is 00000000"),
         (made(struct.pack(">IIBBBBB", 2, 2, 3, 0, 0, 0, 0)), "must be a PNG but is damaged: its header is"),
         (made(struct.pack(">IIBBBBB", 2, 2, 16, 3, 0, 0, 0)), "must be a PNG but is damaged: its header is"),
         (made(struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 2)), "must be a PNG but is damaged: its header is"),
-        (made(struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)), "has RGB colours: save the indices of the classes"),
+        (made(struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)), "has RGB: save the indices of the classes"),
         (made(struct.pack(">IIBBBBB", 2, 2, 8, 4, 0, 0, 0)), "has grey with transparency: save the indices"),
-        (made(struct.pack(">IIBBBBB", 2, 2, 8, 6, 0, 0, 0)), "has RGB colours with transparency: save the"),
+        (made(struct.pack(">IIBBBBB", 2, 2, 8, 6, 0, 0, 0)), "has RGB with transparency: save the"),
         (made(struct.pack(">IIBBBBB", 2**31 - 1, 2**31 - 1, 8, 0, 0, 0, 0), chunk(b"IDAT", bytes(99))),
          "must expand at most 256 times but 99 bytes stand for 4,611,686,014,132,420,609 values: if that is"),
     ],
 )  # fmt: skip
-def test_damaged_png(content: bytes, said: str, engine: str, tmp_path: Path) -> None:
+def test_damaged_png(content: bytes, said: str, tmp_path: Path) -> None:
     path = saved(tmp_path, content)
     with pytest.raises(InputError, match=said) as caught:
         READER.read(path)

@@ -43,7 +43,12 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="predictions: JSON (or .gz) with annotations and their segments_info, one for each image of --gt",
     )
-    add("--gt-dir", type=input_path, metavar="DIR", help="folder of the PNG of --gt; default: its path without .json")
+    add(
+        "--gt-dir",
+        type=input_path,
+        metavar="DIR",
+        help="folder of the PNG of --gt, which need Pillow, the extra images; default: its path without .json",
+    )
     add(
         "--pred-dir",
         type=input_path,

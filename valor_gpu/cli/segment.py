@@ -30,8 +30,8 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = segment.add_argument
     add("--gt", type=input_path, required=True, metavar="DIR",
-        help="ground truth: folder of label maps, .png (grey or palette, 1 to 16 bits), .npy or .npz,"
-        " nested folders too; or one file")  # fmt: skip
+        help="ground truth: folder of label maps, .png (grey or palette, 1 to 16 bits; needs Pillow, the extra"
+        " images), .npy or .npz, nested folders too; or one file")  # fmt: skip
     add("--pred", type=input_path, required=True, metavar="DIR",
         help="predictions: likewise, of the same names whatever the ending; .npy and .npz may also hold logits"
         " [classes, height, width]")  # fmt: skip

@@ -1,6 +1,6 @@
 """Label maps and logits in files: PNG, npy and npz. Imports no torch.
 
-PNG need Pillow only where they are interlaced, or the C++ library is not built.
+PNG are unpacked by Pillow, the extra ``images``.
 
 A file gives the class indices that it stores and nothing else: grey values and indices into a palette, whatever its
 colours, with all bits. What could only be guessed (colours, several arrays, damage) is an error that names the file.
@@ -8,37 +8,24 @@ colours, with all bits. What could only be guessed (colours, several arrays, dam
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import math
 import os
 import stat
-import struct
-import zlib
-from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu import native
 from valor_gpu._frozen import frozen
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import LARGEST_EXPANSION
+from valor_gpu.inputs.png import COLORS, GREY, PALETTE, parse_png
 
 FORMATS = (".png", ".npy", ".npz")
 """Ends of the names of files that can be read, in lower case."""
 
 FREE_PIXELS = 2**28
 """Values of a compressed file that may expand as they like; with more, ``LARGEST_EXPANSION`` bytes from each byte."""
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_GREY, _PALETTE = 0, 3  # colour types of PNG, ISO/IEC 15948, 11.2.2
-_COLORS = {2: "RGB colours", 4: "grey with transparency", 6: "RGB colours with transparency"}
-_DEPTHS = {_GREY: (1, 2, 4, 8, 16), _PALETTE: (1, 2, 4, 8)}
-_PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
-"""First column and row of each pass of interlacing, and steps across and down: ISO/IEC 15948, 8.2."""
-_CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 
 
 @frozen
@@ -68,7 +55,7 @@ class LabelMapReader:
 
         Raises:
             InputError: the file is damaged or truncated, or holds something else; its name begins the message.
-            MissingExtraError: it is a PNG that needs Pillow, which is not installed.
+            MissingExtraError: it is a PNG and Pillow is not installed.
             OSError: it cannot be read.
         """
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -107,152 +94,17 @@ class LabelMapReader:
 # ---------------------------------------------------------------------------------------------------------------- PNG
 
 
-class _Header(NamedTuple):
-    """What a PNG says of its pixels."""
-
-    width: int
-    height: int
-    depth: int
-    color: int
-    interlaced: bool
-
-    @property
-    def row_bytes(self) -> int:
-        return (self.width * self.depth + 7) // 8
-
-    @property
-    def raw_bytes(self) -> int:
-        """Bytes of all rows, each with its filter; of pictures that are interlaced, those of their seven passes."""
-        if not self.interlaced:
-            return self.height * (self.row_bytes + 1)
-        sizes = [
-            (len(range(x, self.width, across)), len(range(y, self.height, down))) for x, y, across, down in _PASSES
-        ]
-        return sum(height * ((width * self.depth + 7) // 8 + 1) for width, height in sizes if width)
-
-
 def _read_png(path: str) -> NDArray[Any]:
     with open(path, "rb") as file:
-        data = file.read()
-    header, packed = _png_parts(path, data)
-    inflater = zlib.decompressobj()
-    try:
-        raw = inflater.decompress(packed, header.raw_bytes + 1)
-    except zlib.error as error:
-        raise InputError(f"{path} must be a whole PNG but is damaged: {error}") from None
-    if len(raw) != header.raw_bytes or not inflater.eof:
+        png = parse_png(path, file.read())
+    if png.color not in (GREY, PALETTE):
         raise InputError(
-            f"{path} must be a whole PNG but is damaged: {header.width} x {header.height} pixels are"
-            f" {header.raw_bytes} bytes but it has {'more' if len(raw) > header.raw_bytes else len(raw)}"
+            f"{path} must have one class index per pixel, grey or palette, but has {COLORS[png.color]}: save the"
+            " indices of the classes, not a picture of them"
         )
-    if header.interlaced or not native.available("valor_cpu"):
-        return _read_with_pillow(path, header, packed)
-    return _unpack(_restore(path, header, raw), header)
-
-
-def _restore(path: str, header: _Header, raw: bytes) -> NDArray[np.uint8]:
-    """Rows without their filters, ``[height, row bytes]``."""
-    rows, bad = np.empty((header.height, header.row_bytes), np.uint8), np.empty((), np.int64)
-    source = np.frombuffer(raw, np.uint8)
-    native.function("valor_cpu", "valor_png_rows_cpu", "pqqqpp")(
-        source.ctypes.data,
-        header.height,
-        header.row_bytes,
-        max(header.depth // 8, 1),
-        rows.ctypes.data,
-        bad.ctypes.data,
-    )
-    if bad >= 0:
-        raise InputError(f"{path} must be a whole PNG but is damaged: row {bad} has no filter that exists")
-    return rows
-
-
-def _unpack(rows: NDArray[np.uint8], header: _Header) -> NDArray[Any]:
-    """One value per pixel, ``[height, width]``."""
-    if header.depth == 8:
-        return rows
-    if header.depth == 16:
-        return rows.view(">u2").astype(np.uint16)
-    shifts = np.arange(8 - header.depth, -1, -header.depth, dtype=np.uint8)
-    values = rows[..., None] >> shifts & np.uint8(2**header.depth - 1)
-    return values.reshape(header.height, -1)[:, : header.width]
-
-
-def _read_with_pillow(path: str, header: _Header, packed: bytes) -> NDArray[Any]:
-    """What is interlaced, or everything where the C++ library is not built."""
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtraError("Pillow", "images", f"reading {path}")
-    from PIL import PngImagePlugin  # Image.open would look for other formats and warn of large images
-
-    # Pillow gives indices into a palette as they are, but grey of 2 and 4 bits multiplied.
-    color = _PALETTE if header.depth < 16 else _GREY
-    first = struct.pack(">IIBBBBB", header.width, header.height, header.depth, color, 0, 0, header.interlaced)
-    parts = (_chunk(b"IHDR", first), _chunk(b"IDAT", packed), _chunk(b"IEND", b""))
-    try:
-        labels = np.asarray(PngImagePlugin.PngImageFile(io.BytesIO(_SIGNATURE + b"".join(parts))))
-    except MemoryError:
-        raise
-    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more for what is damaged
-        raise InputError(f"{path} must be a whole PNG but is damaged: {error}") from None
-    return labels
-
-
-def _png_parts(path: str, data: bytes) -> tuple[_Header, bytes]:
-    """The header and the compressed pixels, both checked; what else there is (colours, text, dates) is left out."""
-    if not data.startswith(_SIGNATURE):
-        raise InputError(f"{path} must be a PNG, as its name says, but begins with {data[:8]!r}")
-    header, packed, ended = b"", [], False
-    for kind, content in _chunks(path, data):
-        if (kind == b"IHDR") == bool(header):
-            raise InputError(f"{path} must be a PNG with one header at its beginning but has {kind.decode('latin-1')}")
-        if kind == b"acTL":
-            raise InputError(f"{path} must be one picture but is an animation")
-        if kind not in _CRITICAL and not kind[0] & 32:  # bit 5: ancillary, ISO/IEC 15948, 5.4
-            raise InputError(f"{path} must be a PNG but has an unknown part {kind!r}")
-        if kind == b"IHDR":
-            header = bytes(content)
-        elif kind == b"IDAT":
-            packed.append(content)
-        ended = kind == b"IEND"
-    if not ended:
-        raise InputError(f"{path} must be a whole PNG but is truncated after {len(data)} bytes")
-    whole = b"".join(packed)
-    return _checked_header(path, header, len(whole)), whole
-
-
-def _chunks(path: str, data: bytes) -> Iterator[tuple[bytes, memoryview]]:
-    """Kind and content of each part, up to the last or to where the file is cut."""
-    view, at, kind = memoryview(data), len(_SIGNATURE), b""
-    while kind != b"IEND" and at + 12 <= len(data):
-        size, kind = struct.unpack_from(">I4s", data, at)
-        end = at + 8 + size
-        if end + 4 > len(data):
-            return
-        if zlib.crc32(view[at + 4 : end]) != struct.unpack_from(">I", data, end)[0]:
-            raise InputError(
-                f"{path} must be a whole PNG but is damaged: the checksum of its part at byte {at} is wrong"
-            )
-        yield kind, view[at + 8 : end]
-        at = end + 4
-
-
-def _checked_header(path: str, header: bytes, packed: int) -> _Header:
-    if len(header) != 13:
-        raise InputError(f"{path} must be a PNG but is damaged: its header has {len(header)} bytes")
-    width, height, depth, color, *methods = struct.unpack(">IIBBBBB", header)
-    if color in _COLORS:
-        raise InputError(
-            f"{path} must have one class index per pixel, grey or palette, but has {_COLORS[color]}: save the indices"
-            " of the classes, not a picture of them"
-        )
-    if depth not in _DEPTHS.get(color, ()) or not width or not height or methods not in ([0, 0, 0], [0, 0, 1]):
-        raise InputError(f"{path} must be a PNG but is damaged: its header is {header.hex()}")
-    _check_expansion(path, width * height, width * height * depth // 8, packed)
-    return _Header(width, height, depth, color, bool(methods[2]))
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I4s", len(content), kind) + content + struct.pack(">I", zlib.crc32(content, zlib.crc32(kind)))
+    values = png.width * png.height
+    _check_expansion(path, values, values * png.depth // 8, len(png.packed))
+    return png.unpack()
 
 
 def _check_expansion(path: str, values: int, size: int, packed: int) -> None:

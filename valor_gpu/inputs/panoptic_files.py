@@ -6,28 +6,22 @@ The format: <https://cocodataset.org/#format-data>, section 4. The id of a pixel
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import io
 import json
 import os
 import stat
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import FREE_EXPANSION, LARGEST_EXPANSION, InputFile
+from valor_gpu.inputs.png import COLORS, RGB, parse_png
 
 LAST_ID = 2**24 - 1
 """The largest id that three bytes hold."""
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_RGB = 2  # colour type of PNG, ISO/IEC 15948, 11.2.2
-_COLORS = {0: "grey", 3: "palette", 4: "grey with transparency", 6: "RGB with transparency"}
 
 ImageId = int | str
 
@@ -206,7 +200,6 @@ def read_ids(path: str, named_by: str) -> Picture:
         MissingExtraError: Pillow is not installed.
         OSError: it cannot be read.
     """
-    decode = _decoder()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputError(f"{path} must be a regular file but is not")
@@ -214,40 +207,13 @@ def read_ids(path: str, named_by: str) -> Picture:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} must be there, as {named_by} names it, but is not") from None
-    _check_header(path, data)
-    return Picture(decode(path, data), len(data), hashlib.sha256(data).digest())
-
-
-def _check_header(path: str, data: bytes) -> None:
-    if not data.startswith(_SIGNATURE):
-        raise InputError(f"{path} must be a PNG but begins with {data[:8]!r}")
-    if len(data) < 33 or data[12:16] != b"IHDR":
-        raise InputError(f"{path} must be a whole PNG but is damaged: it has no header")
-    width, height, depth, color = struct.unpack_from(">IIBB", data, 16)
-    if color != _RGB or depth != 8:
-        got = _COLORS.get(color, "RGB") if color != _RGB else f"RGB of {depth} bits"
+    png = parse_png(path, data)
+    if png.color != RGB or png.depth != 8:
+        got = COLORS[png.color] if png.color != RGB else f"RGB of {png.depth} bits"
         raise InputError(f"{path} must have the ids of segments as RGB of 8 bits (R + 256 G + 65536 B) but has {got}")
-    if 3 * width * height > max(FREE_EXPANSION, LARGEST_EXPANSION * len(data)):
+    if 3 * png.width * png.height > max(FREE_EXPANSION, LARGEST_EXPANSION * len(data)):
         raise InputError(
             f"{path} must expand at most {LARGEST_EXPANSION} times but {len(data)} bytes stand for"
-            f" {width} x {height} pixels"
+            f" {png.width} x {png.height} pixels"
         )
-
-
-def _decoder() -> Callable[[str, bytes], NDArray[np.uint8]]:
-    if importlib.util.find_spec("PIL") is None:
-        raise MissingExtraError("Pillow", "images", "reading PNG of panoptic segmentations")
-    from PIL import PngImagePlugin  # Image.open would look for other formats and warn of large images
-
-    def decode(path: str, data: bytes) -> NDArray[np.uint8]:
-        try:
-            with PngImagePlugin.PngImageFile(io.BytesIO(data)) as image:
-                if getattr(image, "is_animated", False):
-                    raise InputError(f"{path} must be one picture but is an animation")
-                return np.asarray(image)
-        except (MemoryError, InputError):
-            raise
-        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more for what is damaged
-            raise InputError(f"{path} must be a whole PNG but is damaged: {error}") from None
-
-    return decode
+    return Picture(png.unpack(), len(data), hashlib.sha256(data).digest())
