@@ -66,8 +66,16 @@ def test_photos_lie_under_the_labels(folders: Path, capsys: pytest.CaptureFixtur
         "001_ulm_i3.png", "002_ulm_i2.png")]  # fmt: skip
     assert sides[0][0].mean() < sides[0][1].mean() - 0.005 and np.array_equal(*sides[1])
     imsave(folders / "photos/ulm/i3_left.png", np.zeros((24, 31, 3)))
-    assert segment(folders, "--overlay", drawn, *options) == BAD_INPUT
-    assert "i3_left.png must be 24 pixels high and 32 wide but has shape [24, 31, 4]" in capsys.readouterr().err
+    capsys.readouterr()
+    (folders / "photos/ulm/i2_left.png").write_bytes(b"no picture")
+    assert segment(folders, "--overlay", drawn, "--overlay-count", 2, *options, "--json", folders / "o.json") == OK
+    shown = capsys.readouterr()
+    assert (
+        "warning: 2 photos cannot be used, drawn on a plain canvas instead: "
+        f"{folders}/photos/ulm/i3_left.png must be 24 pixels high and 32 wide but has shape [24, 31, 4], and others\n"
+    ) in shown.err
+    assert "mIOU" in shown.out and (folders / "o.json").is_file(), "a bad photo costs no number"
+    assert np.array_equal(imread(drawn / "001_ulm_i3.png"), imread(folders / "plain/001_ulm_i3.png"))
 
 
 def test_no_error_is_no_picture(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:

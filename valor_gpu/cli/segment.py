@@ -61,7 +61,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--overlay-count", type=count, metavar="N", help="how many of these images at most: default 10")
     add("--images", type=input_path, metavar="DIR",
         help="folder of the photos to draw on, .jpg or .png, by the names of the label maps; an image whose photo is"
-        " not there is drawn on a plain canvas, with a warning")  # fmt: skip
+        " not there, damaged or of another size is drawn on a plain canvas, with a warning")  # fmt: skip
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
     add("--json", type=output_path, metavar="FILE", help=JSON_HELP)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import heapq
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.overlay import COUNT, check_picture_folders, overlay_is_given, warn_of_missing
+from valor_gpu.errors import InputError
+from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
     from valor_gpu.report.label_map_overlay import LabelMaps
@@ -66,14 +69,21 @@ def draw_overlay(options: argparse.Namespace, worst: WorstImages, totals: Totals
     colors = class_colors(totals.names, pixels.tolist())  # type: ignore[union-attr]
     options.overlay.mkdir(parents=True, exist_ok=True)
     drawn, missing = [], []
+    problems: list[str] = []
     for rank, (image, miou) in enumerate(images, 1):
         photo = _photo(options, image.pair.name)
         if photo is not None and not photo.is_file():
             missing.append(photo)
             photo = None
+        maps = _label_maps(image, miou, totals.task, photo)
+        problem = _problem_of(photo, maps.truth.shape)
+        if problem:
+            problems.append(problem)
+            maps = maps._replace(photo=None)
         drawn.append(options.overlay / f"{rank:03}_{image.pair.name.replace('/', '_')}.png")
-        draw_label_maps(drawn[-1], _label_maps(image, miou, totals.task, photo), totals.names, colors)
+        draw_label_maps(drawn[-1], maps, totals.names, colors)
     warn_of_missing(options, missing)
+    _warn_of_problems(options, problems)
     return [f"wrote {path}" for path in drawn]
 
 
@@ -84,6 +94,28 @@ def _photo(options: argparse.Namespace, name: str) -> Path | None:
     stem = f"{name}{options.images_suffix or ''}"
     possible: Sequence[Path] = [Path(options.images, stem + ending) for ending in _PHOTOS]
     return next((path for path in possible if path.is_file()), possible[0])
+
+
+def _problem_of(photo: Path | None, size: tuple[int, ...]) -> str:
+    """Why the photo cannot be drawn on; empty where it can: a bad photo must not cost the numbers of all images."""
+    from valor_gpu.report.overlay import read_photo
+
+    try:
+        read_photo(photo, size)  # type: ignore[arg-type]
+    except InputError as error:
+        return str(error)
+    except Exception as error:  # Pillow raises many kinds for what is damaged
+        return f"{photo} cannot be read: {error or type(error).__name__}"
+    return ""
+
+
+def _warn_of_problems(options: argparse.Namespace, problems: Sequence[str]) -> None:
+    if problems:
+        print(
+            f"valor-gpu {options.command}: warning: {plural(len(problems), 'photo')} cannot be used, drawn on a plain"
+            f" canvas instead: {problems[0]}{', and others' if len(problems) > 1 else ''}",
+            file=sys.stderr,
+        )
 
 
 def _label_maps(image: ImageCounts, miou: float, task: Task, photo: Path | None) -> LabelMaps:
