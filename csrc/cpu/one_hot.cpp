@@ -69,13 +69,12 @@ bool load_channel(const OneHotTask& task, bool of_target, const PixelPlace& plac
 
 // The codes of label maps, and which pixels are kept.
 void begin_span(const OneHotTask& task, const PixelPlace& place, int64_t count, Span& span) {
-  bool steady[kTile / kBlock];
   span.bad = false;
   for (int side = 0; side < kSides; ++side) {
     if (task.one_hot(side)) continue;
     PixelPlace at = place;
     for (int64_t i = 0; i < count; i += kTile, at.column += kTile)
-      code_map(task.pixels, side, at, std::min(kTile, count - i), span.codes[side] + i, steady);
+      code_map(task.pixels, side, at, std::min(kTile, count - i), span.codes[side] + i);
   }
   std::fill_n(span.kept, kSpan, 0);
   std::fill_n(span.kept, count, 1);

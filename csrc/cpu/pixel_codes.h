@@ -5,11 +5,12 @@
 namespace valor {
 namespace {
 
+// T is Code, or uint8_t for labels of one byte as they are.
+template <class T>
 struct Tile {
-  static constexpr int64_t kBefore = 16;  // room for the codes of the pixel before
-  Code all_rows[kBefore + kTile] = {}, all_columns[kBefore + kTile] = {};
-  bool row_steady[kTile / kBlock], column_steady[kTile / kBlock];                 // blocks of one code
-  Code *const rows = all_rows + kBefore, *const columns = all_columns + kBefore;  // of target and prediction
+  static constexpr int64_t kBefore = 16;  // room for what lies before the first pixel
+  T all_rows[kBefore + kTile] = {}, all_columns[kBefore + kTile] = {};
+  T *const rows = all_rows + kBefore, *const columns = all_columns + kBefore;  // of target and prediction
 };
 
 // ---------------------------------------------------------------------------------------------------- logits
@@ -67,9 +68,8 @@ void largest_strided(const typename Bits::Word* logits, int64_t pixel_stride, in
   }
 }
 
-void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, Tile& tile) {
+void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<Code>& tile) {
   const PixelMap& map = task.preds;
-  std::fill_n(tile.column_steady, kTile / kBlock, false);
   with_bits(map.type, [&](auto bits) {
     using Bits = decltype(bits);
     const auto* logits = map.at<typename Bits::Word>(place.image, place.row, place.column);
@@ -82,20 +82,37 @@ void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, 
 
 // --------------------------------------------------------------------------------------------------- tiles
 
+void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<Code>& tile) {
+  code_map(task, true, place, count, tile.rows);
+  if (task.channel_stride)
+    code_logits(task, place, count, tile);
+  else
+    code_map(task, false, place, count, tile.columns);
+}
+
+// Labels of one byte as they are.
+void load_bytes(const PixelMap& map, const PixelPlace& place, int64_t count, uint8_t* bytes) {
+  const uint8_t* labels = map.at<uint8_t>(place.image, place.row, place.column);
+  if (map.pixel_stride == 1) {
+    fetch_ahead(labels, count);
+    std::copy_n(labels, count, bytes);
+  } else
+    for (int64_t i = 0; i < count; ++i) bytes[i] = labels[i * map.pixel_stride];
+}
+void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<uint8_t>& tile) {
+  load_bytes(task.target, place, count, tile.rows);
+  load_bytes(task.preds, place, count, tile.columns);
+}
+
 // Calls visit(tile, pixel, count) for tiles of pixels [begin, end), each inside one line.
-template <class Visit>
+template <class T, class Visit>
 void over_tiles(const PixelTask& task, int64_t begin, int64_t end, Visit visit) {
-  Tile tile;
+  Tile<T> tile;
   PixelPlace place(task, begin);
   for (int64_t pixel = begin, count; pixel < end; pixel += count, place.advance(task, count)) {
     count = std::min({kTile, end - pixel, task.columns - place.column});
-    code_map(task, true, place, count, tile.rows, tile.row_steady);
-    if (task.channel_stride)
-      code_logits(task, place, count, tile);
-    else
-      code_map(task, false, place, count, tile.columns, tile.column_steady);
+    load_tile(task, place, count, tile);
     visit(tile, pixel, count);
-    tile.rows[-1] = tile.rows[count - 1], tile.columns[-1] = tile.columns[count - 1];
   }
 }
 

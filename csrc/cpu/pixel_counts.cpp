@@ -12,8 +12,9 @@
 namespace valor {
 namespace {
 
-constexpr int kManyChanges = 16;            // in a block: its pixels are counted one by one
-constexpr int64_t kWays = 4;                // tables that neighbouring pixels of such blocks use in turn
+constexpr int64_t kManyRuns = 3;            // pixels a run: tiles of shorter ones are counted pixel by pixel
+constexpr int64_t kListed = 8;              // runs of a block that are listed without a branch
+constexpr int64_t kWays = 4;                // tables that neighbouring pixels of such tiles use in turn
 constexpr int64_t kSmallTable = 1 << 12;    // cells: kWays such tables stay near
 constexpr int64_t kMostCells = 1 << 15;     // of tables of their own
 constexpr int64_t kLeastPixels = 1 << 16;   // that are worth a thread
@@ -32,7 +33,7 @@ struct CellSink {
   }
   int64_t size() const { return size_of(classes); }
   static int64_t size_of(int64_t classes) { return (classes + 2) * (classes + 1); }
-  VALOR_INLINE void add(Code row, Code column, int64_t count) {
+  VALOR_INLINE void add(int64_t row, int64_t column, int64_t count) {
     cells[row * (classes + 1) + column] += static_cast<uint32_t>(count);
   }
   VALOR_INLINE void add_block(const Code* rows, const Code* columns) {
@@ -56,6 +57,36 @@ struct CellSink {
         else
           bad = true;
       }
+  }
+};
+
+// The same for labels of one byte as they are: a look-up makes codes of them.
+struct ByteSink : CellSink {
+  uint32_t row_at[256], column_at[256];  // their parts of the place of a cell
+
+  explicit ByteSink(const PixelTask& task) : CellSink(task.classes) {
+    fill(task, true, classes + 1, row_at);
+    fill(task, false, 1, column_at);
+  }
+  static bool fits(const PixelTask& task) {
+    const auto byte = [](int64_t type) { return type == kInt8 || type == kUInt8 || type == kBool; };
+    return !task.channel_stride && byte(task.preds.type) && byte(task.target.type);
+  }
+  static void fill(const PixelTask& task, bool of_target, int64_t step, uint32_t* at) {
+    with_label((of_target ? task.target : task.preds).type, [&](auto zero) {
+      const Coding<decltype(zero)> coding(task, of_target);
+      for (int64_t i = 0; i < 256; ++i)
+        at[i] = static_cast<uint32_t>(coding.of(static_cast<decltype(zero)>(i)) * step);
+    });
+  }
+  VALOR_INLINE void add(uint8_t row, uint8_t column, int64_t count) {
+    cells[row_at[row] + column_at[column]] += static_cast<uint32_t>(count);
+  }
+  VALOR_INLINE void add_block(const uint8_t* rows, const uint8_t* columns) {
+    uint32_t* const own = cells.data();
+    const int64_t way = ways > 1 ? size() : 0;
+    for (int64_t i = 0; i < kBlock; i += kWays)
+      for (int64_t j = 0; j < kWays; ++j) ++own[j * way + row_at[rows[i + j]] + column_at[columns[i + j]]];
   }
 };
 
@@ -86,21 +117,31 @@ struct TableSink {
   }
 };
 
+#if defined(__SSE2__)
+template <class T>
+VALOR_INLINE __m128i load_codes(const T* codes) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+}
+// Bytes of 16 pixels: all ones where a pixel equals the one before.
+VALOR_INLINE __m128i same_16(const uint8_t* codes) {
+  return _mm_cmpeq_epi8(load_codes(codes), load_codes(codes - 1));
+}
+VALOR_INLINE __m128i same_16(const Code* codes) {
+  const auto same = [&](int64_t i) {
+    return _mm_cmpeq_epi16(load_codes(codes + i), load_codes(codes + i - 1));
+  };
+  return _mm_packs_epi16(same(0), same(8));
+}
+#endif
+
 // Bit i is set where pixel i differs from the one before, which lies there for the first one as well.
-VALOR_INLINE uint64_t changes_of(const Code* rows, const Code* columns) {
+template <class T>
+VALOR_INLINE uint64_t changes_of(const T* rows, const T* columns) {
   uint64_t changes = 0;
 #if defined(__SSE2__)
-  const auto load = [](const Code* codes) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
-  };
-  const auto same = [&](int64_t i) {  // of 8 pixels
-    return _mm_and_si128(_mm_cmpeq_epi16(load(rows + i), load(rows + i - 1)),
-                         _mm_cmpeq_epi16(load(columns + i), load(columns + i - 1)));
-  };
   for (int64_t i = 0; i < kBlock; i += 16) {
-    const uint64_t bits =
-        static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(same(i), same(i + 8)))) ^ 0xffffu;
-    changes |= bits << i;
+    const int same = _mm_movemask_epi8(_mm_and_si128(same_16(rows + i), same_16(columns + i)));
+    changes |= static_cast<uint64_t>(static_cast<uint32_t>(same) ^ 0xffffu) << i;
   }
 #else
   for (int64_t i = 0; i < kBlock; ++i)
@@ -109,45 +150,60 @@ VALOR_INLINE uint64_t changes_of(const Code* rows, const Code* columns) {
   return changes;
 }
 
-// Counts the pixels of a tile but the last of one pair, of which there are `open` with those before.
-template <class Sink>
-VALOR_INLINE int64_t count_codes(Sink& sink, const Tile& tile, int64_t count, int64_t open) {
-  int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
-    const Code *rows = tile.rows + i, *columns = tile.columns + i;
-    const bool steady = tile.row_steady[i / kBlock] && tile.column_steady[i / kBlock];
-    uint64_t changes = steady ? rows[0] != rows[-1] || columns[0] != columns[-1] : changes_of(rows, columns);
-    if (count_bits(changes) > kManyChanges) {
-      sink.add(rows[-1], columns[-1], open);
-      sink.add_block(rows, columns);
-      open = 0;
-      continue;
-    }
-    for (; changes; changes &= changes - 1) {
-      const int64_t at = __builtin_ctzll(changes);
-      sink.add(rows[at - 1], columns[at - 1], open + at);
-      open = -at;
-    }
-    open += kBlock;
+// Where the runs of a tile end, but for the last one. Blocks of few runs are listed in steps
+// of the same length, so that no branch has to be guessed for each block.
+VALOR_INLINE void list_runs(const uint64_t* changes, int64_t blocks, uint16_t* ends) {
+  int64_t runs = 0;
+  for (int64_t block = 0; block < blocks; ++block) {
+    uint64_t left = changes[block];
+    const int64_t found = count_bits(left);
+    uint16_t* out = ends + runs;
+    const auto list = [&] {  // behind the last change it writes what the next block overwrites
+      *out++ = static_cast<uint16_t>(block * kBlock + __builtin_ctzll(left | 1ull << (kBlock - 1)));
+      left &= left - 1;
+    };
+    for (int64_t i = 0; i < kListed; ++i) list();
+    for (int64_t i = 0; i < kListed && found > kListed; ++i) list();
+    while (left) list();
+    runs += found;
   }
-  for (; i < count; ++i, ++open) {
-    const Code *row = tile.rows + i, *column = tile.columns + i;
-    if (row[0] == row[-1] && column[0] == column[-1]) continue;
-    sink.add(row[-1], column[-1], open);
-    open = 0;
+}
+
+template <class Sink, class T>
+VALOR_INLINE void count_codes(Sink& sink, const Tile<T>& tile, int64_t count) {
+  uint64_t changes[kTile / kBlock] = {};
+  uint16_t ends[kTile + 2 * kListed];
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+  for (int64_t i = 0; i < blocks; ++i)
+    changes[i] = changes_of(tile.rows + i * kBlock, tile.columns + i * kBlock);
+  changes[0] &= ~1ull;
+  if (count % kBlock) changes[blocks - 1] &= (1ull << count % kBlock) - 1;
+  int64_t runs = 1;
+  for (const uint64_t word : changes) runs += count_bits(word);
+  if (runs * kManyRuns > count) {
+    int64_t i = 0;
+    for (; i + kBlock <= count; i += kBlock) sink.add_block(tile.rows + i, tile.columns + i);
+    for (; i < count; ++i) sink.add(tile.rows[i], tile.columns[i], 1);
+    return;
   }
-  return open;
+  list_runs(changes, blocks, ends);
+  ends[runs - 1] = static_cast<uint16_t>(count);
+  for (int64_t i = 0, begin = 0; i < runs; begin = ends[i++])
+    sink.add(tile.rows[ends[i] - 1], tile.columns[ends[i] - 1], ends[i] - begin);
 }
-VALOR_CLONES int64_t count_tile(CellSink& sink, const Tile& tile, int64_t count, int64_t open) {
-  return count_codes(sink, tile, count, open);
+VALOR_CLONES void count_tile(ByteSink& sink, const Tile<uint8_t>& tile, int64_t count) {
+  count_codes(sink, tile, count);
 }
-VALOR_CLONES int64_t count_tile(TableSink& sink, const Tile& tile, int64_t count, int64_t open) {
-  return count_codes(sink, tile, count, open);
+VALOR_CLONES void count_tile(CellSink& sink, const Tile<Code>& tile, int64_t count) {
+  count_codes(sink, tile, count);
+}
+VALOR_CLONES void count_tile(TableSink& sink, const Tile<Code>& tile, int64_t count) {
+  count_codes(sink, tile, count);
 }
 
 int64_t first_error(const PixelTask& task, int64_t begin, int64_t end) {
   int64_t error = kNoError;
-  over_tiles(task, begin, end, [&](const Tile& tile, int64_t pixel, int64_t count) {
+  over_tiles<Code>(task, begin, end, [&](const Tile<Code>& tile, int64_t pixel, int64_t count) {
     for (int64_t i = 0; i < count && error == kNoError; ++i)
       if (tile.rows[i] == task.classes)
         error = task.error_at(pixel + i, kTarget);
@@ -157,15 +213,18 @@ int64_t first_error(const PixelTask& task, int64_t begin, int64_t end) {
   return error;
 }
 
-template <class Sink>
+template <class T, class Sink>
 void count_pixels(const PixelTask& task, int64_t begin, int64_t end, Sink& sink) {
-  int64_t open = 0;
-  Code row = 0, column = 0;
-  over_tiles(task, begin, end, [&](const Tile& tile, int64_t, int64_t count) {
-    open = count_tile(sink, tile, count, open);
-    row = tile.rows[count - 1], column = tile.columns[count - 1];
-  });
-  sink.add(row, column, open);
+  over_tiles<T>(task, begin, end,
+                [&](const Tile<T>& tile, int64_t, int64_t count) { count_tile(sink, tile, count); });
+}
+
+// Counts in cells of their own, which go to the output.
+template <class T, class Sink>
+void count_cells(const PixelTask& task, int64_t begin, int64_t end, Sink&& sink, TableSink& out) {
+  count_pixels<T>(task, begin, end, sink);
+  sink.fold([&](int64_t row, int64_t column, int64_t count) { out.add(row, column, count); });
+  out.bad = sink.bad;
 }
 
 // Adds pixels [begin, end) of one table to it; returns the first error.
@@ -173,19 +232,19 @@ int64_t count_range(const PixelTask& task, int64_t begin, int64_t end, int64_t* 
   const int64_t cells = CellSink::size_of(task.classes);
   TableSink out{task.classes, task.pairs, table, shared};
   if (cells <= std::min(kMostCells, (end - begin) / 4)) {
-    CellSink sink(task.classes);
-    count_pixels(task, begin, end, sink);
-    sink.fold([&](int64_t row, int64_t column, int64_t count) { out.add(row, column, count); });
-    out.bad = sink.bad;
+    if (ByteSink::fits(task))
+      count_cells<uint8_t>(task, begin, end, ByteSink(task), out);
+    else
+      count_cells<Code>(task, begin, end, CellSink(task.classes), out);
   } else if (shared && !task.pairs) {
     std::vector<int64_t> own(task.table_size());
     TableSink sink{task.classes, task.pairs, own.data(), false};
-    count_pixels(task, begin, end, sink);
+    count_pixels<Code>(task, begin, end, sink);
     for (int64_t cell = 0; cell < task.table_size(); ++cell)
       if (own[cell]) out.put(cell, own[cell]);
     out.bad = sink.bad;
   } else {
-    count_pixels(task, begin, end, out);
+    count_pixels<Code>(task, begin, end, out);
   }
   return out.bad ? first_error(task, begin, end) : kNoError;
 }

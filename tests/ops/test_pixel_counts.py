@@ -184,6 +184,30 @@ def test_numpy_arrays_equal_scikit_learn(classes: int, dtype: type) -> None:
         assert np.array_equal(each, np.stack(expected))
 
 
+@pytest.mark.parametrize("run_length", [1, 2, 4, 30, 400])
+@pytest.mark.parametrize("target_dtype", [np.uint8, np.int8, np.bool_])
+def test_labels_of_one_byte(target_dtype: type, run_length: int) -> None:
+    """Tiles of short and of long runs, of lines that end inside a tile; a bad label on either side is found."""
+    rng, classes = random(run_length), 2 if target_dtype is np.bool_ else 19
+    for width, crop in ((1537, 0), (700, 3), (90, 1)):
+        maps = (made.labels_of(rng, (60, width), classes, run_length).numpy() for _ in range(2))
+        preds, truth = (labels.astype(dtype)[:, crop:] for labels, dtype in zip(maps, (np.uint8, target_dtype)))
+        for sides in ((preds, truth), (preds[::-1, ::2], truth[::-1, ::2])):
+            own = _pixel_counts_cpu.count_pixels(*sides, classes, ignore_index=1, pairs=True)
+            assert np.array_equal(own, matrix_of(*sides, classes, 1))
+    preds[40, 60] = 255
+    truth[40, 60] = 1
+    own = _pixel_counts_cpu.count_pixels(preds, truth, classes, ignore_index=1)
+    assert np.array_equal(own, classes_of(matrix_of(preds, truth, classes, 1)))
+    truth[40, 60] = 0
+    with pytest.raises(InputError, match=rf"^preds\[40, 60\] must be a class index from 0 to {classes - 1} but is 255"):
+        _pixel_counts_cpu.count_pixels(preds, truth, classes, ignore_index=1)
+    if target_dtype is np.int8:
+        truth[39, 2] = -1
+        with pytest.raises(InputError, match=r"^target\[39, 2\] must be a class index from 0 to 18 but is -1$"):
+            _pixel_counts_cpu.count_pixels(preds, truth, classes, ignore_index=255)
+
+
 def test_ten_thousand_classes() -> None:
     """Few of them occur: of 800 MB only their rows are touched."""
     present = np.r_[0:5, 9990:10_000]
