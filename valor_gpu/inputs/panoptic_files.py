@@ -126,11 +126,13 @@ def _sizes(path: str, whole: dict[str, Any]) -> dict[ImageId, tuple[int, int]]:
     images = whole.get("images", [])
     if not isinstance(images, list):
         raise InputError(f"{path}: images must be a list but is {_kind(images)}")
-    sizes = {}
+    sizes: dict[ImageId, tuple[int, int]] = {}
     for image in images:
-        size = (image.get("width"), image.get("height")) if isinstance(image, dict) else ()
-        if size and all(type(side) is int for side in size) and isinstance(image.get("id"), (int, str)):
-            sizes[image["id"]] = (size[0], size[1])
+        if not isinstance(image, dict) or not isinstance(image.get("id"), (int, str)):
+            continue
+        width, height = image.get("width"), image.get("height")
+        if type(width) is int and type(height) is int:
+            sizes[image["id"]] = (width, height)
     return sizes
 
 
@@ -181,10 +183,10 @@ def _kind(value: Any) -> str:
 
 
 class Picture(NamedTuple):
-    """The ids of an image: uint8 ``[H, W, 3]``, and size and SHA-256 of its file."""
+    """The ids of an image: uint8 ``[H, W, 3]``, and size in bytes and SHA-256 of its file."""
 
     ids: NDArray[np.uint8]
-    bytes: int
+    file_size: int
     digest: bytes
 
 

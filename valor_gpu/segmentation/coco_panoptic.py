@@ -106,7 +106,7 @@ class PanopticEvaluation:
         for side, name in ((1, "ground_truths"), (0, "predictions")):
             pictures = [image.pictures[side] for image in self.images]
             digest = hashlib.sha256(b"".join(picture.digest for picture in pictures)).hexdigest()
-            size = sum(picture.bytes for picture in pictures)
+            size = sum(picture.file_size for picture in pictures)
             found[name] = {"path": paths[1 - side], "files": len(pictures), "bytes": size, "sha256": digest}
         return found
 
