@@ -183,7 +183,12 @@ def test_texts_stay_in_the_picture_and_hide_no_other(
 
     figures: list[Figure] = []
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+
+    def kept(self: Figure, *args: Any, **kwargs: Any) -> None:
+        figures.append(self)
+        save(self, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
     truth = np.arange(12).repeat(shape[0] * shape[1] // 12).reshape(shape)
     names = [f"a class of number {c}" for c in range(12)]
     numbers = "mIOU 0.224, 57.5% of 1,458,752 pixels right (165,536 more ignored)"

@@ -285,7 +285,7 @@ def test_any_integer_dtype(dtype: torch.dtype) -> None:
         (lambda: SurfaceDistance(2, percentile=120), InputError, r"percentile must be in \[0, 100\] but got 120"),
         (lambda: SurfaceDistance(2, average="weighted"), InputError, "average must be one of 'macro', 'micro'"),
         (lambda: BoundaryF1(2, unit="mm"), InputError, "unit must be one of 'diagonal', 'pixels' but got 'mm'"),
-        (lambda: BoundaryF1(2, tolerance=2), InputError, r"tolerance must be in \[0, 1\] but got 2"),
+        (lambda: BoundaryF1(2, tolerance=2), InputError, r"tolerance must be in \[0, 1\] but got 2: unit='pixels'"),
     ],
 )
 def test_bad_arguments_are_named(make: Any, error: type[Exception], message: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_number
+from valor_gpu.errors import InputError
 from valor_gpu.ops.surface import NEAR, SurfaceDistances
 from valor_gpu.segmentation.surface_base import Floats, ImageScores, SurfaceMetric, pixels_of
 from valor_gpu.state import check_elements
@@ -81,6 +82,8 @@ class BoundaryF1(SurfaceMetric):
         **kwargs: Any,
     ) -> None:
         check_choice("unit", unit, UNITS)
+        if unit == "diagonal" and isinstance(tolerance, int | float) and tolerance > 1:
+            raise InputError(f"tolerance must be in [0, 1] but got {tolerance}: unit='pixels' takes pixels")
         check_number("tolerance", tolerance, 0, 1 if unit == "diagonal" else 1e9)
         self.tolerance, self.unit = float(tolerance), unit
         config = {"tolerance": self.tolerance, "unit": unit}
