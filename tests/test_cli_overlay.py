@@ -70,6 +70,18 @@ def test_photos_lie_under_the_objects(
     assert shown.out.count("wrote ") == 2
 
 
+def test_a_bad_photo_costs_no_numbers(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    photos, folder = tmp_path / "photos", tmp_path / "pictures"
+    photos.mkdir()
+    (photos / "photo_1.png").write_bytes(b"no picture")
+    imsave(photos / "photo_2.png", np.zeros((64, 65, 3)))
+    assert detect(files, "--overlay", folder, "--images", photos) == OK
+    shown = capsys.readouterr()
+    assert shown.out.count("wrote ") == 2 and "Average Precision" in shown.out
+    assert "warning: 2 photos cannot be used, drawn on a plain canvas instead: " in shown.err
+    assert "and others" in shown.err
+
+
 @pytest.mark.parametrize("options", [["--iou-type", "keypoints"], ["--protocol", "crowdpose"]])
 def test_keypoints_are_drawn(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crowd = "crowdpose" in options

@@ -69,13 +69,15 @@ def draw_overlay(options: argparse.Namespace, evaluation: COCOeval) -> list[str]
     from valor_gpu.report.overlay import draw_worst_images
 
     missing: list[Path] = []
+    unusable: list[str] = []
     photos = None if options.images is None else Path(options.images)
     count = COUNT if options.overlay_count is None else options.overlay_count
     lowest = -math.inf if options.overlay_score is None else options.overlay_score
     drawn = draw_worst_images(
-        evaluation, options.overlay, count, photos, IOU_THRESHOLD, lowest, on_missing=missing.append
+        evaluation, options.overlay, count, photos, IOU_THRESHOLD, lowest, missing.append, unusable.append
     )
     warn_of_missing(options, missing)
+    warn_of_unusable(options, unusable)
     return [f"wrote {path}" for path in drawn] or [f"no picture in {options.overlay}: no image has an error"]
 
 
@@ -86,5 +88,15 @@ def warn_of_missing(options: argparse.Namespace, photos: Sequence[Path]) -> None
         print(
             f"valor-gpu {options.command}: warning: {plural(len(photos), 'photo')} {are} not there, drawn on a plain"
             f" canvas instead: {photos[0]}{' and others' if len(photos) > 1 else ''}",
+            file=sys.stderr,
+        )
+
+
+def warn_of_unusable(options: argparse.Namespace, problems: Sequence[str]) -> None:
+    """Says which photos are damaged or of another size, by the reasons."""
+    if problems:
+        print(
+            f"valor-gpu {options.command}: warning: {plural(len(problems), 'photo')} cannot be used, drawn on a plain"
+            f" canvas instead: {problems[0]}{', and others' if len(problems) > 1 else ''}",
             file=sys.stderr,
         )

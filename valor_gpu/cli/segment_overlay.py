@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import heapq
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from valor_gpu.cli.overlay import COUNT, check_picture_folders, overlay_is_given, warn_of_missing
-from valor_gpu.errors import InputError
-from valor_gpu.report.text import plural
+from valor_gpu.cli.overlay import COUNT, check_picture_folders, overlay_is_given, warn_of_missing, warn_of_unusable
 
 if TYPE_CHECKING:
     from valor_gpu.report.label_map_overlay import LabelMaps
@@ -61,6 +58,7 @@ def worst_images(options: argparse.Namespace) -> WorstImages | None:
 def draw_overlay(options: argparse.Namespace, worst: WorstImages, totals: Totals) -> list[str]:
     """Draws the worst images, warns of photos that are not there, and returns what to say of the files."""
     from valor_gpu.report.label_map_overlay import class_colors, draw_label_maps
+    from valor_gpu.report.photos import photo_problem
 
     images = worst.images()
     if not images:
@@ -76,14 +74,14 @@ def draw_overlay(options: argparse.Namespace, worst: WorstImages, totals: Totals
             missing.append(photo)
             photo = None
         maps = _label_maps(image, miou, totals.task, photo)
-        problem = _problem_of(photo, maps.truth.shape)
+        problem = photo_problem(photo, maps.truth.shape)
         if problem:
             problems.append(problem)
             maps = maps._replace(photo=None)
         drawn.append(options.overlay / f"{rank:03}_{image.pair.name.replace('/', '_')}.png")
         draw_label_maps(drawn[-1], maps, totals.names, colors)
     warn_of_missing(options, missing)
-    _warn_of_problems(options, problems)
+    warn_of_unusable(options, problems)
     return [f"wrote {path}" for path in drawn]
 
 
@@ -94,28 +92,6 @@ def _photo(options: argparse.Namespace, name: str) -> Path | None:
     stem = f"{name}{options.images_suffix or ''}"
     possible: Sequence[Path] = [Path(options.images, stem + ending) for ending in _PHOTOS]
     return next((path for path in possible if path.is_file()), possible[0])
-
-
-def _problem_of(photo: Path | None, size: tuple[int, ...]) -> str:
-    """Why the photo cannot be drawn on; empty where it can: a bad photo must not cost the numbers of all images."""
-    from valor_gpu.report.overlay import read_photo
-
-    try:
-        read_photo(photo, size)  # type: ignore[arg-type]
-    except InputError as error:
-        return str(error)
-    except Exception as error:  # Pillow raises many kinds for what is damaged
-        return f"{photo} cannot be read: {error or type(error).__name__}"
-    return ""
-
-
-def _warn_of_problems(options: argparse.Namespace, problems: Sequence[str]) -> None:
-    if problems:
-        print(
-            f"valor-gpu {options.command}: warning: {plural(len(problems), 'photo')} cannot be used, drawn on a plain"
-            f" canvas instead: {problems[0]}{', and others' if len(problems) > 1 else ''}",
-            file=sys.stderr,
-        )
 
 
 def _label_maps(image: ImageCounts, miou: float, task: Task, photo: Path | None) -> LabelMaps:

@@ -13,21 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.drawing import Texts
 from valor_gpu.errors import InputError
 from valor_gpu.report.files import write_file
 from valor_gpu.report.labels import free_place
+from valor_gpu.report.photos import Pixels, photo_problem, read_photo
 from valor_gpu.report.text import plural
 from valor_gpu.result import require_matplotlib
 
 if TYPE_CHECKING:
     from valor_gpu.coco import COCO, COCOeval
     from valor_gpu.coco.outcomes import Outcomes
-
-Pixels = NDArray[Any]
 
 
 class _Style(NamedTuple):
@@ -50,7 +48,6 @@ _MARGIN_TOP, _MARGIN_BOTTOM, _FONT_SIZE = 0.5, 0.4, 7.5
 _MOST_LABELS = 150  # placing more takes seconds, and nobody reads them
 MAX_PIXELS = 10**8
 """Most pixels of an image to draw: each takes 24 bytes and more."""
-_FADE = 0.35  # how far a photo goes towards white, so that colours stand out
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +93,7 @@ def draw_worst_images(
     iou_threshold: float = 0.5,
     lowest_score: float = 0.0,
     on_missing: Callable[[Path], None] | None = None,
+    on_unusable: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Draws the images with most errors into PNG files of ``folder``; returns them, the worst first.
 
@@ -108,6 +106,7 @@ def draw_worst_images(
         lowest_score: detections below it are left out.
         on_missing: called with the path of a photo that is not there, whose image is then drawn on a plain canvas;
             None: that is an error.
+        on_unusable: likewise, with the reason, of a photo that is damaged or has another size.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -131,6 +130,9 @@ def draw_worst_images(
             if on_missing is None:
                 raise InputError(f"image {worst.image_id} must be the file {photo}, which does not exist")
             on_missing(photo)
+            photo = None
+        if on_unusable is not None and (problem := photo_problem(photo, size)):
+            on_unusable(problem)
             photo = None
         above = "" if lowest_score <= 0 else f", scores from {lowest_score:g}"
         measure = "OKS" if what == "keypoints" else "boundary IoU" if kind == "boundary" else "IoU"
@@ -257,31 +259,6 @@ def of_few_colors(content: io.BytesIO) -> bytes:
 def _order(shape: Shape) -> tuple[float, int]:
     """Large ones first, so that small ones stay visible."""
     return -shape.box[2] * shape.box[3], OUTCOMES.index(shape.outcome)
-
-
-def read_photo(photo: Path | Pixels | None, size: tuple[int, int]) -> Pixels | None:
-    """The photo as float ``[H, W, 3]`` from 0 to 1, lightened.
-
-    Args:
-        photo: a file or an array, see :func:`draw_overlay`; None gives None.
-        size: height and width that it must have.
-
-    Raises:
-        InputError: it has another size.
-    """
-    if photo is None:
-        return None
-    if isinstance(photo, Path):
-        from matplotlib.image import imread
-
-        pixels, name = np.asarray(imread(photo)), str(photo)
-    else:
-        pixels, name = np.asarray(photo), "photo"
-    if pixels.shape[:2] != size or pixels.ndim not in (2, 3):
-        raise InputError(f"{name} must be {size[0]} pixels high and {size[1]} wide but has shape {list(pixels.shape)}")
-    bright = pixels / (255.0 if pixels.dtype.kind in "iu" else 1.0)
-    color = np.repeat(bright[..., None], 3, 2) if bright.ndim == 2 else bright[..., :3]
-    return np.asarray(color + (1 - color) * _FADE)
 
 
 def _rgb(color: str) -> Pixels:
