@@ -26,7 +26,7 @@ constexpr int64_t kMostPixels = 1ll << 31;  // that 32-bit cells hold
 struct CellSink {
   int64_t classes, ways;
   std::vector<uint32_t> cells;
-  bool bad = false;
+  bool bad = false, spread = false;  // over the ways
 
   explicit CellSink(int64_t classes) : classes(classes), ways(size() <= kSmallTable ? kWays : 1) {
     cells.resize(ways * size());
@@ -42,15 +42,17 @@ struct CellSink {
     for (int64_t i = 0; i < kBlock; ++i) at[i] = rows[i] * width + columns[i];
     uint32_t* const own = cells.data();
     const int64_t way = ways > 1 ? size() : 0;
+    spread = true;
     for (int64_t i = 0; i < kBlock; i += kWays)
       for (int64_t j = 0; j < kWays; ++j) ++own[j * way + at[i + j]];
   }
   template <class Add>
   void fold(Add add) {
+    const int64_t used = spread ? ways : 1;
     for (int64_t row = 0; row <= classes; ++row)
       for (int64_t column = 0; column <= classes; ++column) {
         int64_t count = 0;
-        for (int64_t way = 0; way < ways; ++way) count += cells[way * size() + row * (classes + 1) + column];
+        for (int64_t way = 0; way < used; ++way) count += cells[way * size() + row * (classes + 1) + column];
         if (count == 0) continue;
         if (row < classes && column < classes)
           add(row, column, count);
@@ -85,6 +87,7 @@ struct ByteSink : CellSink {
   VALOR_INLINE void add_block(const uint8_t* rows, const uint8_t* columns) {
     uint32_t* const own = cells.data();
     const int64_t way = ways > 1 ? size() : 0;
+    spread = true;
     for (int64_t i = 0; i < kBlock; i += kWays)
       for (int64_t j = 0; j < kWays; ++j) ++own[j * way + row_at[rows[i + j]] + column_at[columns[i + j]]];
   }

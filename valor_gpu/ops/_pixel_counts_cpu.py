@@ -6,6 +6,8 @@ Callers ask ``native.usable("valor_cpu")`` first: without the library the torch 
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -35,6 +37,13 @@ PIXEL_TYPES = {
 """IntType in csrc/core/load.h and WideIntType in csrc/core/pixel_counts.h."""
 
 
+LEAST_PIXELS = 2**16
+"""kLeastPixels in csrc/cpu/pixel_counts.cpp: no more pixels than these are counted by one thread."""
+
+_pack_task = struct.Struct("20q").pack
+_first_byte = ctypes.c_char.from_buffer
+
+
 class Map(NamedTuple):
     """A map as C++ reads it: its first address, the code of its type, and its strides in elements.
 
@@ -44,7 +53,7 @@ class Map(NamedTuple):
 
     address: int
     type: int
-    strides: Sequence[int] | None
+    strides: tuple[int, ...] | None
     channel_stride: int = 0
 
 
@@ -105,14 +114,26 @@ def task_words(
     per_image: bool, pairs: bool,
 ) -> bytes | None:  # fmt: skip
     """The PixelTask of csrc/core/pixel_counts.h; None where the sides must be copied to be contiguous."""
-    placed = place_pixels(shape, (preds.strides, target.strides), per_image)
+    layout = _layout(tuple(shape), preds.strides, target.strides, per_image)
+    if layout is None:
+        return None
+    steps, target_steps, sizes = layout
+    return _pack_task(
+        preds.address, preds.type, *steps, target.address, target.type, *target_steps, preds.channel_stride,
+        *sizes, num_classes, ignore_index is not None, ignore_index or 0, per_image, pairs,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def _layout(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None, target_strides: tuple[int, ...] | None, per_image: bool
+) -> tuple[tuple[int, ...], ...] | None:
+    """Steps of both sides, then sizes and the pixels of a row of error codes: kept, since images repeat their sizes."""
+    placed = place_pixels(shape, (strides, target_strides), per_image)
     if placed is None:
         return None
     sizes, steps, target_steps = placed
-    return struct.pack(
-        "20q", preds.address, preds.type, *steps, target.address, target.type, *target_steps, preds.channel_stride,
-        *sizes, code_pixels(shape), num_classes, ignore_index is not None, ignore_index or 0, per_image, pairs,
-    )  # fmt: skip
+    return tuple(steps), tuple(target_steps), (*sizes, code_pixels(shape))
 
 
 def check_choices(num_classes: object, ignore_index: object, shape: Sequence[int], per_image: bool) -> None:
@@ -171,8 +192,7 @@ def count_pixels(
     """
     check_arrays(preds, target, names)
     preds, target = _whole(preds), _whole(target)
-    known = Names(num_classes, scores=names[0], target=names[1])
-    return _count(preds, target, _labels_map(preds), known, ignore_index, per_image, pairs, threads)
+    return _count(preds, target, _labels_map(preds), num_classes, names, ignore_index, per_image, pairs, threads)
 
 
 def count_logits(
@@ -215,8 +235,8 @@ def count_logits(
         logits = np.ascontiguousarray(logits)
     _check_labels(names[1], target, shape)
     logits, target = _whole(logits), _whole(target)
-    known = Names(logits.shape[1], scores=names[0], target=names[1])
-    return _count(logits, target, _logits_map(logits), known, ignore_index, per_image, pairs, threads)
+    classes = logits.shape[1]
+    return _count(logits, target, _logits_map(logits), classes, names, ignore_index, per_image, pairs, threads)
 
 
 def check_arrays(preds: NDArray[Any], target: NDArray[Any], names: tuple[str, str] = ("preds", "target")) -> None:
@@ -225,10 +245,10 @@ def check_arrays(preds: NDArray[Any], target: NDArray[Any], names: tuple[str, st
     _check_labels(names[1], target, preds.shape)
 
 
-def _check_labels(name: str, labels: NDArray[Any], shape: Sequence[int]) -> None:
+def _check_labels(name: str, labels: NDArray[Any], shape: tuple[int, ...]) -> None:
     if labels.dtype not in PIXEL_TYPES:
         raise InputError(f"{name} must have an integer dtype but got {labels.dtype}")
-    if labels.shape != tuple(shape):
+    if labels.shape != shape:
         raise InputError(f"{name} must have shape {list(shape)} but got {list(labels.shape)}")
 
 
@@ -237,27 +257,33 @@ def _whole(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.aligned else array.copy()
 
 
+def _address(array: Any) -> int:
+    """Where the first element lies; ``array.ctypes`` takes four times as long, as long as 2,000 pixels."""
+    if array.flags.carray and array.size:
+        return ctypes.addressof(_first_byte(array))
+    return array.ctypes.data
+
+
 def _labels_map(labels: NDArray[Any]) -> Map:
-    steps = None if labels.flags.c_contiguous else [step // labels.itemsize for step in labels.strides]
-    return Map(labels.ctypes.data, PIXEL_TYPES[labels.dtype], steps)
+    steps = None if labels.flags.c_contiguous else tuple(step // labels.itemsize for step in labels.strides)
+    return Map(_address(labels), PIXEL_TYPES[labels.dtype], steps)
 
 
 def _logits_map(logits: NDArray[Any]) -> Map:
     steps = [step // logits.itemsize for step in logits.strides]
     channel_stride = steps.pop(1) or 1  # a channel that is alone may have any stride, but 0 stands for labels
-    return Map(logits.ctypes.data, NUMPY_FLOAT_TYPES[logits.dtype], steps, channel_stride)
+    return Map(_address(logits), NUMPY_FLOAT_TYPES[logits.dtype], tuple(steps), channel_stride)
 
 
 def _count(
-    preds: NDArray[Any], target: NDArray[Any], source: Map, names: Names, ignore_index: int | None,
-    per_image: bool, pairs: bool, threads: int | None,
+    preds: NDArray[Any], target: NDArray[Any], source: Map, classes: int, names: tuple[str, str],
+    ignore_index: int | None, per_image: bool, pairs: bool, threads: int | None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    shape, classes = target.shape, names.classes
+    shape = target.shape
     check_choices(classes, ignore_index, shape, per_image)
-    if target.dtype == np.uint64 and (ignore_index or 0) < 0:
+    if (ignore_index or 0) < 0 and target.dtype == np.uint64:
         ignore_index = None  # read as int64, the largest label of uint64 would be -1
     tables = np.zeros(table_shape(shape, classes, per_image, pairs), np.int64)
-    error = np.array(NO_ERROR)
     if target.size == 0:
         return tables
     words = task_words(source, _labels_map(target), shape, classes, ignore_index, per_image, pairs)
@@ -265,8 +291,12 @@ def _count(
         preds, target = np.ascontiguousarray(preds), np.ascontiguousarray(target)
         whole = _logits_map(preds) if source.channel_stride else _labels_map(preds)
         words = task_words(whole, _labels_map(target), shape, classes, ignore_index, per_image, pairs)
-    native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")(
-        words, tables.ctypes.data, error.ctypes.data, native.threads() if threads is None else threads
-    )
-    raise_error(error, lambda code: describe_pixel(code, shape, names, (preds, target)))
+    if threads is None:
+        threads = 1 if target.size <= LEAST_PIXELS else native.threads()
+    error = ctypes.c_int64(NO_ERROR)
+    count = native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")
+    count(words, _address(tables), ctypes.byref(error), threads)
+    if error.value != NO_ERROR:
+        known = Names(classes, scores=names[0], target=names[1])
+        raise_error(error.value, lambda code: describe_pixel(code, shape, known, (preds, target)))
     return tables

@@ -127,7 +127,7 @@ def _map(side: Tensor, one_hot: bool) -> Map:
     steps = list(side.stride())
     channel_stride = steps.pop(1) if one_hot else 0
     dense = not one_hot and side.is_contiguous()
-    return Map(side.data_ptr(), PIXEL_TYPES[side.dtype], None if dense else steps, channel_stride)
+    return Map(side.data_ptr(), PIXEL_TYPES[side.dtype], None if dense else tuple(steps), channel_stride)
 
 
 def _task(

@@ -145,7 +145,7 @@ def _check(preds: Tensor, target: Tensor, categories: Sequence[int], things: int
 
 def _side(side: Tensor, entries: tuple[int, int, int], unknown: int) -> Side:
     *strides, instance = side.stride()
-    return Side(Map(side.data_ptr(), PIXEL_TYPES[side.dtype], strides), instance, entries, unknown)
+    return Side(Map(side.data_ptr(), PIXEL_TYPES[side.dtype], tuple(strides)), instance, entries, unknown)
 
 
 def _task(
