@@ -261,7 +261,7 @@ def _address(array: Any) -> int:
     """Where the first element lies; ``array.ctypes`` takes four times as long, as long as 2,000 pixels."""
     if array.flags.carray and array.size:
         return ctypes.addressof(_first_byte(array))
-    return array.ctypes.data
+    return int(array.ctypes.data)
 
 
 def _labels_map(labels: NDArray[Any]) -> Map:
