@@ -5,7 +5,7 @@
 namespace valor {
 namespace {
 
-// T is Code, or uint8_t for labels of one byte as they are.
+// T is Code, or uint8_t for ByteLabels.
 template <class T>
 struct Tile {
   static constexpr int64_t kBefore = 16;  // room for what lies before the first pixel
@@ -90,18 +90,77 @@ void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Ti
     code_map(task, false, place, count, tile.columns);
 }
 
-// Labels of one byte as they are.
-void load_bytes(const PixelMap& map, const PixelPlace& place, int64_t count, uint8_t* bytes) {
-  const uint8_t* labels = map.at<uint8_t>(place.image, place.row, place.column);
-  if (map.pixel_stride == 1) {
-    fetch_ahead(labels, count);
-    std::copy_n(labels, count, bytes);
-  } else
-    for (int64_t i = 0; i < count; ++i) bytes[i] = labels[i * map.pixel_stride];
+// Labels of any type as bytes, from which a look-up makes codes: those up to `most` stand for themselves.
+struct ByteLabels {
+  static constexpr uint8_t kIgnored = 255, kBad = 254;  // of labels above `most`
+  bool wide, replaced;                                  // `replaced`: the ignored value is kIgnored
+  uint64_t most, ignore;                                // `most` has all lower bits
+
+  ByteLabels(const PixelTask& task, bool of_target) {
+    const int64_t type = (of_target ? task.target : task.preds).type;
+    wide = type != kInt8 && type != kUInt8 && type != kBool;
+    replaced = wide && of_target && task.has_ignore && (task.ignore < 0 || task.ignore >= kBad);
+    most = replaced && task.ignore != kIgnored ? 127 : 255;
+    ignore = static_cast<uint64_t>(task.ignore);
+  }
+  bool fit(const PixelTask& task) const { return !wide || task.classes <= std::min<int64_t>(most, kBad); }
+
+  // The code of a byte.
+  template <class T>
+  Code code(const Coding<T>& coding, uint8_t byte) const {
+    if (replaced && byte == kIgnored) return static_cast<Code>(coding.bad + 1);
+    return byte <= most ? coding.of(static_cast<T>(byte)) : coding.bad;
+  }
+  template <class T>
+  VALOR_INLINE uint8_t byte(T label) const {
+    const uint64_t word = static_cast<uint64_t>(static_cast<int64_t>(label));
+    return word <= most ? static_cast<uint8_t>(word) : replaced && word == ignore ? kIgnored : kBad;
+  }
+  template <class T>
+  VALOR_INLINE void load(const T* labels, int64_t count, uint8_t* bytes) const {
+    int64_t i = 0;
+    for (; i + kBlock <= count; i += kBlock) {
+      std::make_unsigned_t<T> all = 0;
+      for (int64_t j = i; j < i + kBlock; ++j) all |= static_cast<std::make_unsigned_t<T>>(labels[j]);
+      if (all <= most)
+        for (int64_t j = i; j < i + kBlock; ++j) bytes[j] = static_cast<uint8_t>(labels[j]);
+      else
+        for (int64_t j = i; j < i + kBlock; ++j) bytes[j] = byte(labels[j]);
+    }
+    for (; i < count; ++i) bytes[i] = byte(labels[i]);
+  }
+};
+
+#define VALOR_BYTES_OF(T)                                                                                \
+  VALOR_CLONES void load_dense(const ByteLabels& side, const T* labels, int64_t count, uint8_t* bytes) { \
+    side.load(labels, count, bytes);                                                                     \
+  }
+VALOR_BYTES_OF(int16_t)
+VALOR_BYTES_OF(uint16_t)
+VALOR_BYTES_OF(int32_t)
+VALOR_BYTES_OF(uint32_t)
+VALOR_BYTES_OF(int64_t)
+#undef VALOR_BYTES_OF
+
+void load_bytes(const PixelTask& task, bool of_target, const PixelPlace& place, int64_t count,
+                uint8_t* bytes) {
+  const PixelMap& map = of_target ? task.target : task.preds;
+  const ByteLabels side(task, of_target);
+  with_label(map.type, [&](auto zero) {
+    using T = decltype(zero);
+    const T* labels = map.at<T>(place.image, place.row, place.column);
+    if constexpr (sizeof(T) == 1) {
+      if (map.pixel_stride == 1) return fetch_ahead(labels, count), void(std::copy_n(labels, count, bytes));
+      for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<uint8_t>(labels[i * map.pixel_stride]);
+    } else {
+      if (map.pixel_stride == 1) return load_dense(side, labels, count, bytes);
+      for (int64_t i = 0; i < count; ++i) bytes[i] = side.byte(labels[i * map.pixel_stride]);
+    }
+  });
 }
 void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<uint8_t>& tile) {
-  load_bytes(task.target, place, count, tile.rows);
-  load_bytes(task.preds, place, count, tile.columns);
+  load_bytes(task, true, place, count, tile.rows);
+  load_bytes(task, false, place, count, tile.columns);
 }
 
 // Calls visit(tile, pixel, count) for tiles of pixels [begin, end), each inside one line.

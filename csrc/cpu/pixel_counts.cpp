@@ -62,7 +62,7 @@ struct CellSink {
   }
 };
 
-// The same for labels of one byte as they are: a look-up makes codes of them.
+// The same for ByteLabels: a look-up makes codes of them.
 struct ByteSink : CellSink {
   uint32_t row_at[256], column_at[256];  // their parts of the place of a cell
 
@@ -71,14 +71,14 @@ struct ByteSink : CellSink {
     fill(task, false, 1, column_at);
   }
   static bool fits(const PixelTask& task) {
-    const auto byte = [](int64_t type) { return type == kInt8 || type == kUInt8 || type == kBool; };
-    return !task.channel_stride && byte(task.preds.type) && byte(task.target.type);
+    return !task.channel_stride && ByteLabels(task, true).fit(task) && ByteLabels(task, false).fit(task);
   }
   static void fill(const PixelTask& task, bool of_target, int64_t step, uint32_t* at) {
+    const ByteLabels side(task, of_target);
     with_label((of_target ? task.target : task.preds).type, [&](auto zero) {
       const Coding<decltype(zero)> coding(task, of_target);
       for (int64_t i = 0; i < 256; ++i)
-        at[i] = static_cast<uint32_t>(coding.of(static_cast<decltype(zero)>(i)) * step);
+        at[i] = static_cast<uint32_t>(side.code(coding, static_cast<uint8_t>(i)) * step);
     });
   }
   VALOR_INLINE void add(uint8_t row, uint8_t column, int64_t count) {

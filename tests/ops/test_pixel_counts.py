@@ -208,6 +208,33 @@ def test_labels_of_one_byte(target_dtype: type, run_length: int) -> None:
             _pixel_counts_cpu.count_pixels(preds, truth, classes, ignore_index=255)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("classes", [19, 127, 128, 150])
+def test_ignored_values_of_wide_labels(dtype: type, classes: int) -> None:
+    """Values that a byte holds and others, in every block, in a few and in one; a value beside them is bad."""
+    rng, limits = random(classes), np.iinfo(dtype)
+    for ignore in (5, 127, 128, 253, 254, 255, 256, 300, 32767, -1, -100):
+        if not limits.min <= ignore <= limits.max:
+            continue
+        for share in (0.1, 0.001, 0.0):
+            preds = made.labels_of(rng, (97, 1000), classes, 9).numpy().astype(dtype)
+            truth = np.roll(preds, 2, 1)
+            truth[rng.random(truth.shape) < share] = ignore
+            truth[50, 77] = ignore
+            preds[50, 77] = limits.max  # what is predicted there does not matter
+            sides = preds, truth
+            for own in (sides, (sides[0][:, ::-1], sides[1][:, ::-1])):
+                found = _pixel_counts_cpu.count_pixels(*own, classes, ignore_index=ignore, pairs=True)
+                assert np.array_equal(found, matrix_of(*own, classes, ignore))
+        for bad in {254, 255, 256, limits.max, limits.min} - {ignore, *range(classes)}:
+            for side, name in enumerate(("preds", "target")):
+                wrong = [labels.copy() for labels in sides]
+                wrong[0][60, 5] = wrong[1][60, 5] = classes - 2
+                wrong[side][60, 5] = bad
+                with pytest.raises(InputError, match=rf"^{name}\[60, 5\] must be a class index .* but is {bad}$"):
+                    _pixel_counts_cpu.count_pixels(*wrong, classes, ignore_index=ignore)
+
+
 def test_ten_thousand_classes() -> None:
     """Few of them occur: of 800 MB only their rows are touched."""
     present = np.r_[0:5, 9990:10_000]
