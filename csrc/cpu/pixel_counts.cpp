@@ -232,22 +232,22 @@ void count_cells(const PixelTask& task, int64_t begin, int64_t end, Sink&& sink,
 
 // Adds pixels [begin, end) of one table to it; returns the first error.
 int64_t count_range(const PixelTask& task, int64_t begin, int64_t end, int64_t* table, bool shared) {
-  const int64_t cells = CellSink::size_of(task.classes);
   TableSink out{task.classes, task.pairs, table, shared};
-  if (cells <= std::min(kMostCells, (end - begin) / 4)) {
-    if (ByteSink::fits(task))
-      count_cells<uint8_t>(task, begin, end, ByteSink(task), out);
-    else
-      count_cells<Code>(task, begin, end, CellSink(task.classes), out);
-  } else if (shared && !task.pairs) {
+  if (shared && !task.pairs) {  // each cell is three additions to the table, and atomic ones take longer than
+                                // the pixels
     std::vector<int64_t> own(task.table_size());
-    TableSink sink{task.classes, task.pairs, own.data(), false};
-    count_pixels<Code>(task, begin, end, sink);
+    const int64_t error = count_range(task, begin, end, own.data(), false);
     for (int64_t cell = 0; cell < task.table_size(); ++cell)
       if (own[cell]) out.put(cell, own[cell]);
-    out.bad = sink.bad;
-  } else {
+    return error;
+  }
+  const int64_t cells = CellSink::size_of(task.classes);
+  if (cells > std::min(kMostCells, (end - begin) / 4)) {
     count_pixels<Code>(task, begin, end, out);
+  } else if (ByteSink::fits(task)) {
+    count_cells<uint8_t>(task, begin, end, ByteSink(task), out);
+  } else {
+    count_cells<Code>(task, begin, end, CellSink(task.classes), out);
   }
   return out.bad ? first_error(task, begin, end) : kNoError;
 }
