@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from benchmarks import machine, scores
-from benchmarks.baselines import OURS
+from benchmarks import scores
 from benchmarks.classification_baselines import TOOLS
 from benchmarks.interleave import Plan, interleaved_runs, rows
 from benchmarks.scores import CASES
+from benchmarks.suite import packages_of, plans, stored
 
 WORKS = {
     "top-1": "accuracy (macro, micro), precision, recall, F1 in one collection",
@@ -21,25 +20,20 @@ WORKS = {
     "ROC AUC": "macro ROC AUC, exact",
     "average precision": "macro average precision, exact",
 }
-_PACKAGES = ("valor_gpu", "torch", "numpy", *sorted({t.package for tools in TOOLS.values() for t in tools} - {OURS}))
 
 
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """All cases asked for, as the JSON that is stored."""
     found: list[dict[str, Any]] = []
-    for case in CASES.values() if arguments.case == "all" else (CASES[arguments.case],):
-        size = case.quick[0] if arguments.quick else case.rows
-        plan = Plan(
-            case, size, arguments.data, arguments.threads, arguments.repeats, arguments.slow_repeats,
-            seed=arguments.seed, suite="classification",
-        )  # fmt: skip
-        print(f"{case.name}: {size} rows of {case.classes_at(size)} classes", file=sys.stderr, flush=True)
-        scores.cached(case, size, arguments.seed, arguments.data)
+    asked = plans(
+        "classification", arguments, CASES, lambda c: c.quick[0] if arguments.quick else c.rows,
+        lambda case, size: f" of {case.classes_at(size)} classes",
+    )  # fmt: skip
+    for case, plan in asked:
+        scores.cached(case, plan.size, plan.seed, plan.folder)
         for work in TOOLS:
             found += compare(work, plan)
-    about = machine.describe(dict.fromkeys(_PACKAGES))
-    choices = {"quick": arguments.quick, "threads": arguments.threads, "repeats": arguments.repeats}
-    return {"kind": "classification", **about, **choices, "slow_repeats": arguments.slow_repeats, "rows": found}
+    return stored("classification", arguments, packages_of(TOOLS), found)
 
 
 def compare(work: str, plan: Plan) -> list[dict[str, Any]]:

@@ -7,15 +7,15 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from benchmarks import machine
 from benchmarks.baselines import OURS, TOOLS
 from benchmarks.interleave import Plan, interleaved_runs, rows
+from benchmarks.suite import packages_of, plans, stored
 from benchmarks.verify import REFERENCE, RULES
 from testing import formats
 from testing.datasets import CASES
 
 PATHS = {"files": "JSON files to AP", "tensors": "tensors in batches of 16 images to AP"}
-PACKAGES = ("valor_gpu", "torch", "numpy", *sorted({t.package for tools in TOOLS.values() for t in tools} - {OURS}))
+PACKAGES = packages_of(TOOLS)
 
 
 def compare(path: str, plan: Plan) -> list[dict[str, Any]]:
@@ -40,17 +40,9 @@ def compare(path: str, plan: Plan) -> list[dict[str, Any]]:
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """All cases asked for, as the JSON that is stored."""
     found: list[dict[str, Any]] = []
-    for case in CASES.values() if arguments.case == "all" else (CASES[arguments.case],):
-        images = case.quick_images if arguments.quick else case.images
-        big = case.name != "val2017" and not arguments.quick
-        plan = Plan(
-            case, images, arguments.data, arguments.threads, arguments.repeats, arguments.slow_repeats, big,
-            arguments.seed,
-        )  # fmt: skip
-        print(f"{case.name}: {images} images", file=sys.stderr, flush=True)
-        formats.cached(case, images, arguments.seed, arguments.data)
+    for case, plan in plans("detection", arguments, CASES, lambda c: c.quick_images if arguments.quick else c.images):
+        plan = replace(plan, big=case.name != "val2017" and not arguments.quick)
+        formats.cached(case, plan.size, plan.seed, plan.folder)
         for path in PATHS:
             found += compare(path, plan)
-    about = machine.describe(PACKAGES)
-    choices = {"quick": arguments.quick, "threads": arguments.threads, "repeats": arguments.repeats}
-    return {"kind": "detection", **about, **choices, "slow_repeats": arguments.slow_repeats, "rows": found}
+    return stored("detection", arguments, PACKAGES, found)
