@@ -1,0 +1,75 @@
+"""Definition in plain torch of the ops in :mod:`valor_gpu.ops.overlaps`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+_Pair = tuple[int, int, float]
+
+
+def rank_overlaps(
+    sizes: Tensor, labels: Tensor, scores: Tensor, gt_labels: Tensor, counts: Tensor, ground_truths: Tensor,
+    ious: Tensor, doc: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """See :func:`valor_gpu.ops.overlaps.rank_overlaps`."""
+    label, gt_label, score = labels.tolist(), gt_labels.tolist(), scores.tolist()
+    best, found, before, others = [-1] * len(label), [0.0] * len(label), [0.0] * len(label), [0.0] * len(label)
+    pairs = _pairs_of_detections(counts, ground_truths, ious)
+    for rows in _datums(sizes):
+        taken: set[int] = set()
+        for row in sorted(rows, key=lambda row: -score[row]) if doc else rows:
+            same = [(iou, -gt) for _, gt, iou in pairs[row] if gt_label[gt] == label[row] and gt not in taken]
+            others[row] = max((iou for _, gt, iou in pairs[row] if gt_label[gt] != label[row]), default=0.0)
+            if same:
+                found[row], best[row] = max(same)[0], -max(same)[1]
+            taken |= {best[row]} if doc else set()
+        reached: dict[int, float] = {}
+        for row in sorted(rows, key=lambda row: (-score[row], -found[row])):
+            before[row] = 0.0 if doc else reached.get(best[row], 0.0)
+            if score[row] > 0 and best[row] >= 0:
+                reached[best[row]] = max(before[row], found[row])
+    return (
+        torch.tensor(best, dtype=torch.int64, device=labels.device),
+        *(torch.tensor(column, dtype=torch.float64, device=labels.device) for column in (found, before, others)),
+    )  # type: ignore[return-value]
+
+
+def confuse_overlaps(
+    sizes: Tensor, labels: Tensor, scores: Tensor, gt_labels: Tensor, counts: Tensor, ground_truths: Tensor,
+    ious: Tensor, thresholds: Sequence[float], dissolve: bool,
+) -> Tensor:  # fmt: skip
+    """See :func:`valor_gpu.ops.overlaps.confuse_overlaps`."""
+    score = scores.tolist()
+    pairs = _pairs_of_detections(counts, ground_truths, ious)
+    partner = torch.full((len(thresholds), len(score)), -1, dtype=torch.int64)
+    for rows in _datums(sizes):
+        ordered = sorted(
+            (pair for row in rows for pair in pairs[row]), key=lambda pair: (-score[pair[0]], -pair[2], pair[1], pair[0])
+        )
+        for place, threshold in enumerate(thresholds):
+            used: set[tuple[str, int]] = set()
+            for row, gt, iou in ordered:
+                if (iou < threshold and not dissolve) or {("row", row), ("gt", gt)} & used:
+                    continue
+                used |= {("row", row), ("gt", gt)}
+                if iou >= threshold:
+                    partner[place, row] = gt
+    return partner.to(labels.device)
+
+
+def _pairs_of_detections(counts: Tensor, ground_truths: Tensor, ious: Tensor) -> list[list[_Pair]]:
+    """Row, ground truth and IoU of each pair, by detection."""
+    pairs = iter(zip(ground_truths.tolist(), ious.tolist()))
+    return [
+        [(row, gt, iou) for gt, iou in itertools.islice(pairs, count)] for row, count in enumerate(counts.tolist())
+    ]
+
+
+def _datums(sizes: Tensor) -> Iterator[range]:
+    """The detections of each datum."""
+    ends = [0, *itertools.accumulate(sizes[0].tolist())]
+    return (range(first, end) for first, end in itertools.pairwise(ends))
