@@ -47,9 +47,8 @@ def confuse_overlaps(
     pairs = _pairs_of_detections(counts, ground_truths, ious)
     partner = torch.full((len(thresholds), len(score)), -1, dtype=torch.int64)
     for rows in _datums(sizes):
-        ordered = sorted(
-            (pair for row in rows for pair in pairs[row]), key=lambda pair: (-score[pair[0]], -pair[2], pair[1], pair[0])
-        )
+        every = (pair for row in rows for pair in pairs[row])
+        ordered = sorted(every, key=lambda pair: (-score[pair[0]], -pair[2], pair[1], pair[0]))
         for place, threshold in enumerate(thresholds):
             used: set[tuple[str, int]] = set()
             for row, gt, iou in ordered:
@@ -64,9 +63,7 @@ def confuse_overlaps(
 def _pairs_of_detections(counts: Tensor, ground_truths: Tensor, ious: Tensor) -> list[list[_Pair]]:
     """Row, ground truth and IoU of each pair, by detection."""
     pairs = iter(zip(ground_truths.tolist(), ious.tolist()))
-    return [
-        [(row, gt, iou) for gt, iou in itertools.islice(pairs, count)] for row, count in enumerate(counts.tolist())
-    ]
+    return [[(row, gt, iou) for gt, iou in itertools.islice(pairs, count)] for row, count in enumerate(counts.tolist())]
 
 
 def _datums(sizes: Tensor) -> Iterator[range]:
