@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu._frozen import frozen
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape
 from valor_gpu.ops import _overlaps_reference as reference
 
 MATCHINGS = ("valor", "doc")
@@ -53,6 +53,59 @@ class Overlaps:
         """int64 ``[P]``, the detection of each pair, a row of ``labels``."""
         rows = torch.arange(len(self.labels), device=self.labels.device)
         return rows.repeat_interleave(self.counts, output_size=len(self.ious))
+
+    def datums(self) -> tuple[Tensor, Tensor]:
+        """The datum of each detection and of each ground truth, int64 ``[D]`` and ``[G]``."""
+        rows = torch.arange(self.sizes.shape[1], device=self.sizes.device)
+        return (
+            rows.repeat_interleave(self.sizes[0], output_size=len(self.labels)),
+            rows.repeat_interleave(self.sizes[1], output_size=len(self.gt_labels)),
+        )
+
+    def take(
+        self, detections: Tensor | None = None, ground_truths: Tensor | None = None, datums: Tensor | None = None
+    ) -> Overlaps:
+        """The rows that masks keep, and the pairs whose two ends are kept, in the same order.
+
+        Args:
+            detections: bool ``[D]``; None keeps all. Masks lie on the device of the columns.
+            ground_truths: likewise, bool ``[G]``.
+            datums: likewise, bool ``[I]``; a datum that is not kept goes with its rows, one without rows stays.
+
+        Raises:
+            InputError: a mask of another length, dtype or device.
+
+        Example:
+            >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 7]), torch.tensor([0.9, 0.8]),
+            ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
+            ...                     torch.tensor([0.6, 0.8], dtype=torch.float64))
+            >>> overlaps.take(overlaps.scores < 0.85).ious.tolist()
+            [0.8]
+        """
+        images, gt_images = self.datums()
+        images_kept = _mask("datums", datums, self.sizes.shape[1], self.sizes)
+        kept = _mask("detections", detections, len(self.labels), self.labels) & images_kept[images]
+        gt_kept = _mask("ground_truths", ground_truths, len(self.gt_labels), self.labels) & images_kept[gt_images]
+        rows, pairs = self.detections(), gt_kept[self.ground_truths]
+        pairs &= kept[rows]
+        sizes = torch.zeros_like(self.sizes)
+        sizes[0].index_add_(0, images, kept.long())
+        sizes[1].index_add_(0, gt_images, gt_kept.long())
+        counts = torch.zeros_like(self.counts).index_add_(0, rows, pairs.to(self.counts.dtype))
+        return Overlaps(
+            sizes[:, images_kept], self.labels[kept], self.scores[kept], self.gt_labels[gt_kept], counts[kept],
+            (gt_kept.cumsum(0) - 1)[self.ground_truths[pairs]], self.ious[pairs],
+        )  # fmt: skip
+
+
+def _mask(name: str, mask: Tensor | None, count: int, like: Tensor) -> Tensor:
+    """``mask``, or one that keeps everything."""
+    if mask is None:
+        return torch.ones(count, dtype=torch.bool, device=like.device)
+    check_shape(name, mask, (count,))
+    check_dtype(name, mask, (torch.bool,))
+    check_same_device(("overlaps", name), (like, mask))
+    return mask
 
 
 class Ranked(NamedTuple):
