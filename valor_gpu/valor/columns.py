@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
+from valor_gpu.valor.detection_frames import frame_shapes
+from valor_gpu.valor.detection_shapes import ShapeLists, Shapes
 from valor_gpu.valor.enums import TaskType
 from valor_gpu.valor.label_map import Pair, map_labels
 from valor_gpu.valor.labels import Label
@@ -32,6 +34,7 @@ class Rows:
         score: float64 ``[rows]``; of ground truths NaN.
         metadata: of each annotation.
         masks: of each annotation of a segmentation, bool ``[H, W]``.
+        shapes: of all annotations of a detection.
     """
 
     datum: NDArray[np.int32]
@@ -40,6 +43,7 @@ class Rows:
     score: NDArray[np.float64]
     metadata: Sequence[Metadata | None] = ()
     masks: Sequence[NDArray[np.bool_]] = ()
+    shapes: Shapes | None = None
 
     def __len__(self) -> int:
         return len(self.datum)
@@ -47,7 +51,7 @@ class Rows:
     def take(self, chosen: NDArray[Any]) -> Rows:
         """The rows of a mask, or at these places."""
         datum, label, annotation = (column[chosen] for column in (self.datum, self.label, self.annotation))
-        return Rows(datum, label, annotation, self.score[chosen], self.metadata, self.masks)
+        return Rows(datum, label, annotation, self.score[chosen], self.metadata, self.masks, self.shapes)
 
 
 @dataclass(frozen=True)
@@ -112,39 +116,53 @@ class _Reader:
             if item.datum.uid is None:
                 raise InputError(f"{name} must have datums with a uid but got None")
             self.uids.add(item.datum.uid)
-            for place, annotation in enumerate(item.annotations):
-                if not annotation.labels or not belongs(name, item.datum.uid, annotation, self.task):
-                    self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
-                    continue
-                if self.task is TaskType.SEMANTIC_SEGMENTATION:
-                    place_of = f"{name} annotation {place}"
-                    lists.masks.append(self.masks.read(place_of, item.datum.uid, annotation.raster))
-                self._annotation(lists, self._datum(item), annotation)
+            self._item(name, item, lists)
         if empty:
             raise InputError(
                 f"{name} must hold at least one {kind.__name__} but is empty; {kind.__name__}(datum, []) stands for a "
                 "datum without labels"
             )
         self.annotations += len(lists.metadata)
-        return lists.rows()
+        rows = lists.rows()
+        if self.task is not TaskType.OBJECT_DETECTION:
+            return rows
+        given = ShapeLists.of(lists.places, lists.annotations)
+        return replace(rows, shapes=given.read(name, self._uids(rows), self.masks))
+
+    def _uids(self, rows: Rows) -> list[str]:
+        """The uid of the datum of each annotation."""
+        datums = np.zeros(len(rows.metadata), np.int32)
+        datums[rows.annotation] = rows.datum
+        uids = list(self.datums)
+        return [uids[datum] for datum in datums.tolist()]
+
+    def _item(self, name: str, item: GroundTruth | Prediction, lists: _Lists) -> None:
+        """Adds the annotations of a datum; runs once for each, so that it calls few functions."""
+        task, labels, datum = self.task.value, self.labels, -1
+        for place, annotation in enumerate(item.annotations):
+            if not annotation.labels or (
+                annotation.implied_task_types != [task]
+                and not belongs(name, item.datum.uid or "", annotation, self.task)
+            ):
+                self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
+                continue
+            if self.task is TaskType.SEMANTIC_SEGMENTATION:
+                lists.masks.append(self.masks.read(f"{name} annotation {place}", item.datum.uid, annotation.raster))
+            datum = self._datum(item) if datum < 0 else datum
+            for label in annotation.labels:
+                lists.datum.append(datum)
+                lists.label.append(labels.setdefault((label.key, label.value), len(labels)))
+                lists.annotation.append(len(lists.metadata))
+                lists.score.append(label.score)
+            lists.metadata.append(annotation.metadata)
+            lists.places.append(place)
+            lists.annotations.append(annotation)
 
     def _datum(self, item: GroundTruth | Prediction) -> int:
         place = self.datums.setdefault(item.datum.uid, len(self.datums))
         if item.datum.metadata and place not in self.metadata:
             self.metadata[place] = item.datum.metadata
         return place
-
-    def _annotation(self, lists: _Lists, datum: int, annotation: Annotation) -> None:
-        place = len(lists.metadata)
-        lists.metadata.append(annotation.metadata)
-        for label in annotation.labels or ():
-            lists.datum.append(datum)
-            lists.label.append(self._label(label))
-            lists.annotation.append(place)
-            lists.score.append(label.score)
-
-    def _label(self, label: Label) -> int:
-        return self.labels.setdefault((label.key, label.value), len(self.labels))
 
     def frame(self, name: str, frame: Any, scored: bool) -> Rows:
         frame = frames.open_frame(name, frame)
@@ -153,7 +171,7 @@ class _Reader:
             raise InputError(f"{name} must have columns of one length but got {len(uids)}, {len(keys)}, {len(values)}")
         score = np.full(len(uids), np.nan)
         names = frames.column_names(frame)
-        if scored and (self.task is TaskType.CLASSIFICATION or "score" in names):
+        if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
             score = frames.numbers(name, frame, "score")
         self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
         kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
@@ -169,11 +187,13 @@ class _Reader:
                 self.metadata.setdefault(place, entry)
         label = self._label_codes(name, keys, values)
         metadata = read_metadata(name, frame, names, ANNOTATION, first_rows)
+        rows = Rows(datum, label, annotation, score, metadata)
         if self.task is TaskType.CLASSIFICATION:
-            return Rows(datum, label, annotation, score, metadata)
-        return Rows(
-            datum, label, annotation, score, metadata, self.masks.column(name, frame, kept, uids.tolist(), annotation)
-        )
+            return rows
+        if self.task is TaskType.OBJECT_DETECTION:
+            shapes = frame_shapes(name, frame, kept, annotation, first, self._uids(rows), self.masks)
+            return replace(rows, shapes=shapes)
+        return replace(rows, masks=self.masks.column(name, frame, kept, uids.tolist(), annotation))
 
     def _label_codes(self, name: str, keys: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int32]:
         """Encodes keys and values apart, so that tuples are made once per label and not once per row."""
@@ -215,6 +235,8 @@ class _Lists:
     score: list[float | None] = field(default_factory=list)
     metadata: list[Metadata | None] = field(default_factory=list)
     masks: list[NDArray[np.bool_]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    annotations: list[Annotation] = field(default_factory=list)
 
     def rows(self) -> Rows:
         datum, label, annotation = (np.array(values, np.int32) for values in (self.datum, self.label, self.annotation))
@@ -246,8 +268,9 @@ def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.
         groundtruths: :class:`~valor_gpu.valor.schemas.GroundTruth` objects, or a frame with columns ``datum_uid``,
             ``label_key`` and ``label_value``.
         predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``; of a
-            segmentation both frames have a column ``raster`` and no scores.
-        task: classification or semantic segmentation; annotations of others are left out, see
+            segmentation both frames have a column ``raster`` and no scores, of a detection columns of geometries, see
+            :mod:`valor_gpu.valor.detection_frames`.
+        task: classification, object detection or semantic segmentation; annotations of others are left out, see
             :mod:`valor_gpu.valor.tasks`.
 
     A frame may have ``annotation_id``, and metadata for filters in columns ``datum_metadata.<name>`` and
@@ -256,7 +279,7 @@ def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.
     Raises:
         InputError: another type, an empty list, a column that is missing, a row of a frame without uid, label key or
             label value, an annotation that belongs to no task, a score that is no finite number (in a segmentation any
-            score), or masks of a datum of several shapes.
+            score), masks of a datum of several shapes, or an annotation of a detection without a geometry.
     """
     reader = _Reader(task)
     rows = []
@@ -303,7 +326,9 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         for side, rows in zip(moved, (part.groundtruths, part.predictions)):
             offset = sum(len(earlier.metadata) for earlier in side)
             annotation = rows.annotation + np.int32(offset)
-            side.append(Rows(datums[rows.datum], labels[rows.label], annotation, rows.score, rows.metadata))
+            side.append(
+                replace(rows, datum=datums[rows.datum], label=labels[rows.label], annotation=annotation, masks=())
+            )
     return reader.columns(*(_concatenated(side) for side in moved))
 
 
@@ -316,6 +341,7 @@ def _concatenated(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.annotation for part in parts]),
         np.concatenate([part.score for part in parts]),
         [entry for part in parts for entry in part.metadata],
+        shapes=Shapes.join([part.shapes for part in parts if part.shapes]) if parts[0].shapes else None,
     )
 
 

@@ -80,10 +80,10 @@ class Datum:
 
 
 _NONE = type(None)
-_ANNOTATION_TYPES: tuple[tuple[str, type], ...] = (
+_ANNOTATION_TYPES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
     ("metadata", dict),
     ("bounding_box", Box),
-    ("polygon", Polygon),
+    ("polygon", (Polygon, MultiPolygon)),
     ("raster", Raster),
     ("embedding", Embedding),
     ("is_instance", bool),
@@ -100,7 +100,7 @@ class Annotation:
         labels: of several keys, in predictions with scores.
         metadata: what is known about it, for filters.
         bounding_box: the place as a rectangle.
-        polygon: the place as a polygon.
+        polygon: the place as a polygon, or as polygons that count as one.
         raster: the place as a mask.
         embedding: a vector.
         is_instance: whether the place is one object.
@@ -118,7 +118,7 @@ class Annotation:
     labels: list[Label] | None = None
     metadata: dict[str, Any] | None = None
     bounding_box: Box | None = None
-    polygon: Polygon | Box | None = None
+    polygon: Polygon | Box | MultiPolygon | None = None
     raster: Raster | None = None
     embedding: Embedding | None = None
     is_instance: bool | None = None
@@ -134,7 +134,8 @@ class Annotation:
         for name, kind in _ANNOTATION_TYPES:
             value = getattr(self, name)
             if value is not None:
-                check_type(f"Annotation.{name}", value, (kind, _NONE))
+                kinds = kind if isinstance(kind, tuple) else (kind,)
+                check_type(f"Annotation.{name}", value, (*kinds, _NONE))
         self._check_texts("context_list", self.context_list)
         if self.implied_task_types is None:
             self.implied_task_types = [self._task().value]

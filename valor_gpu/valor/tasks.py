@@ -1,8 +1,9 @@
-"""Which annotations and rows of frames belong to a classification or a segmentation, and their metadata.
+"""Which annotations and rows of frames belong to a task, and their metadata.
 
 An annotation is a classification when it has labels and nothing else: no geometry, no embedding, no text. Labels with a
 geometry belong to detection (``is_instance``) or, a mask alone, to segmentation. Those of another task are left out.
 Labels whose other fields fit no task are an error, as in valor_core. ``implied_task_types`` decides where it is given.
+A frame without a column ``is_instance`` has a detection in every row with a geometry when detections are asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from valor_gpu.valor.schemas import Annotation
 
 DATUM, ANNOTATION = "datum_metadata", "annotation_metadata"
 _GEOMETRIES = ("bounding_box", "polygon", "raster")
+_PLACES = ("geometry", "xmin")
 _OTHERS = ("embedding", "text", "context_list")
 _TASKS = ("implied_task_types", "implied_task_type")
 _TASK_NAMES = tuple(task.value for task in TaskType)
@@ -33,7 +35,7 @@ def belongs(name: str, uid: str, annotation: Annotation, task: TaskType) -> bool
         name: of the side, for messages.
         uid: of the datum, for messages.
         annotation: an annotation with labels.
-        task: classification or semantic segmentation.
+        task: classification, object detection or semantic segmentation.
 
     Raises:
         InputError: the annotation belongs to no task.
@@ -68,22 +70,25 @@ def task_rows(
         uids: of the datum of each row.
         keys: label key of each row.
         values: label value of each row.
-        task: classification or semantic segmentation.
+        task: classification, object detection or semantic segmentation.
 
     Raises:
         InputError: a row with a label that belongs to no task.
     """
-    placed = _there(name, frame, names, _GEOMETRIES, len(uids))
+    detecting = task is TaskType.OBJECT_DETECTION
+    placed = _there(name, frame, names, (*_GEOMETRIES, *(_PLACES if detecting else ())), len(uids))
     other = _there(name, frame, names, _OTHERS, len(uids))
     labelled = ~(_missing(keys) & _missing(values))
     instance, drawn = np.zeros((2, len(uids)), np.bool_)
     if placed.any():
+        instance[:] = detecting
         if "is_instance" in names:
             flags = frames.values(name, frame, "is_instance")
             instance[:] = [not frames.is_missing(flag) and bool(flag) for flag in flags]
         drawn = _there(name, frame, names, _GEOMETRIES[:2], len(uids))
     masked = placed & ~instance & ~drawn
-    kept = (masked if task is TaskType.SEMANTIC_SEGMENTATION else ~placed) & ~other & labelled
+    kept = {TaskType.SEMANTIC_SEGMENTATION: masked, TaskType.OBJECT_DETECTION: placed & instance}.get(task, ~placed)
+    kept = kept & ~other & labelled
     skipped = (other | (placed & ~instance & drawn)) & labelled
     for row, listed in _listed_tasks(name, frame, names):
         kept[row] = task.value in listed
@@ -110,10 +115,15 @@ def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], 
     found = np.zeros(rows, np.bool_)
     for column in columns:
         if column in names:
-            values = frames.values(name, frame, column)
+            whole = frames.column(name, frame, column) if column in _PLACES else np.empty(0, object)
+            numbers = whole.dtype.kind in "fiub"
+            values = whole if numbers else frames.values(name, frame, column)
             if len(values) != rows:
                 raise InputError(f"{name} must have columns of one length but {column!r} has {len(values)}, not {rows}")
-            found |= np.fromiter((not frames.is_missing(value) for value in values), np.bool_, rows)
+            if numbers:
+                found |= ~np.isnan(whole)
+            else:
+                found |= np.fromiter((not frames.is_missing(value) for value in values), np.bool_, rows)
     return found
 
 
