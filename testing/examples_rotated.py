@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,34 +45,45 @@ def iou_examples(quick: bool) -> Iterator[Pairs]:
         yield f"{n} and {m}", (rows(n, 5), rows(m, 6), None, DEGREES)
 
 
+MakeRows = Callable[[int, int, int], Tensor]
+"""Makes so many rows, of a seed and a format."""
+
+
 def pair_arguments(
-    sizes: list[tuple[int, int]], code: int = DEGREES, lowest: float = 0.5, dtype: torch.dtype = torch.float64
-) -> tuple[Any, ...]:
-    """Arguments of ``rotated_pairs`` for images of so many detections and ground truths."""
+    sizes: list[tuple[int, int]], code: int = DEGREES, lowest: float = 0.5, dtype: torch.dtype = torch.float64,
+    make: MakeRows = rows,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Arguments of ``rotated_pairs``, or ``box_pairs``, for images of so many detections and ground truths."""
     lengths = torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2).T.contiguous()
     n, m = (int(total) for total in lengths.sum(1))
     rng = np.random.default_rng([n, m])
     labels, gt_labels, flags = (torch.from_numpy(rng.integers(0, 3, count)) for count in (n, m, m))
-    boxes = [rows(count, seed, code).to(dtype) for seed, count in ((7, n), (8, m))]
+    boxes = [make(count, seed, code).to(dtype) for seed, count in ((7, n), (8, m))]
     return [boxes[0]], [labels], [boxes[1]], [gt_labels], [flags // 2], lengths, None, None, code, code, lowest, False
 
 
-def pair_examples(quick: bool) -> Iterator[Pairs]:
-    """Arguments of ``rotated_pairs``."""
+def pair_examples(
+    quick: bool,
+    make: MakeRows = rows,
+    codes: Sequence[int] = (DEGREES, CORNERS, RADIANS_CLOCKWISE),
+    least: float = 0.5,
+) -> Iterator[Pairs]:
+    """Arguments of ``rotated_pairs``, or ``box_pairs``."""
     sizes = [(n, m) for n in (0, 1, 31, 33) for m in (0, 1, 31, 33)]
-    for code in (CORNERS, DEGREES, RADIANS_CLOCKWISE):
-        yield f"format {code}", pair_arguments(sizes[: 8 if quick else 16], code)
+    usual = codes[0]
+    for code in codes:
+        yield f"format {code}", pair_arguments(sizes[: 8 if quick else 16], code, least, make=make)
     for dtype in FLOATS:
-        yield f"{dtype}", pair_arguments([(9, 7), (0, 3)], dtype=dtype)
-    yield "every pair", pair_arguments([(9, 7), (5, 40)], lowest=0.0)
-    yield "no image", pair_arguments([])
-    padded = list(pair_arguments([(9, 7)] * 3))
+        yield f"{dtype}", pair_arguments([(9, 7), (0, 3)], usual, least, dtype, make)
+    yield "every pair", pair_arguments([(9, 7), (5, 40)], usual, lowest=0.0, make=make)
+    yield "no image", pair_arguments([], usual, least, make=make)
+    padded = list(pair_arguments([(9, 7)] * 3, usual, least, make=make))
     padded[6:8] = torch.tensor([9, 0, 4]), torch.tensor([3, 7, 0])
     yield "padded", tuple(padded)
 
 
 def defined(result: Any) -> tuple[Tensor, ...]:
-    """The outputs of ``rotated_pairs`` without the unused part of rooms, whose sizes differ between devices."""
+    """The outputs of an op that finds pairs without the unused part of rooms, whose sizes differ between devices."""
     found = Found(*result)
     first, counts = found.offsets[:-1], found.counts.long()
     place = torch.arange(len(found.similarities), device=counts.device)
@@ -97,9 +108,16 @@ def iou_load(scene: BoxDataset) -> tuple[Any, ...]:
 
 def pair_load(scene: BoxDataset) -> tuple[Any, ...]:
     """Every box of the scene, turned."""
+    return scene_arguments(scene, _turned, DEGREES, 0.5, False)
+
+
+def scene_arguments(
+    scene: BoxDataset, change: Callable[[Tensor], Tensor], code: int, lowest: float, agnostic: bool
+) -> tuple[Any, ...]:
+    """Every box of the scene, after a change, with its label and crowd."""
     whole = formats.columns(scene)
     gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
     lengths = torch.from_numpy(np.stack([rows, gt_rows]))
-    boxes, gt_boxes = [_turned(whole.boxes)], [_turned(whole.gt_boxes)]
+    boxes, gt_boxes = [change(whole.boxes)], [change(whole.gt_boxes)]
     labels, gt_labels, crowd = [whole.labels], [whole.gt_labels], [whole.crowd]
-    return boxes, labels, gt_boxes, gt_labels, crowd, lengths, None, None, DEGREES, DEGREES, 0.5, False
+    return boxes, labels, gt_boxes, gt_labels, crowd, lengths, None, None, code, code, lowest, agnostic

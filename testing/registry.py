@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from testing import examples_boxes as upright
 from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
@@ -301,6 +302,9 @@ ROWS = {
     row.op: row
     for row in (
         Row("box_iou", _iou_examples, _iou_load, frozenset({"offsets"})),
+        Row(
+            *("box_pairs", _named(upright.examples), upright.load), host=frozenset({"lengths"}), defined=rotated.defined
+        ),
         Row(
             *("assign", _match_examples, _match_load),
             host=frozenset({"lengths", "thresholds", "area_ranges", "limits"}),

@@ -123,7 +123,7 @@ struct KeypointRows {
     const int64_t position = row - first()[image], size = first()[image + 1] - first()[image];
     const bool valid = position < valid_rows(counts, image, size);
     const int64_t begin = 3 * keypoints * row;
-    uint64_t hash = 0x2545f4914f6cdd1dull;
+    uint64_t hash = kRowSeed;
     double odd[3] = {0.0, 0.0, 0.0};
     int64_t visible = 0;
     for (int64_t k = 0; valid && k < keypoints; ++k) {

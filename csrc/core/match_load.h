@@ -8,15 +8,20 @@
 
 namespace valor {
 
+constexpr uint64_t kRowSeed = 0x2545f4914f6cdd1dull;  // of the content of a row of any geometry
+
 // A row's content folded into one word, position by position.
 VALOR_HD uint64_t fold(uint64_t hash, uint64_t word) {
   return (hash ^ word) * 0x9e3779b97f4a7c15ull + (hash >> 29);
 }
 
+VALOR_HD uint64_t fold_box(uint64_t seed, const Box& box) {
+  const uint64_t hash = fold(fold(seed, bits_of(box.x)), bits_of(box.y));
+  return fold(fold(hash, bits_of(box.w)), bits_of(box.h));
+}
+
 VALOR_HD uint64_t hash_box(uint64_t seed, const Box& box, uint64_t tail) {
-  uint64_t hash = fold(fold(seed, bits_of(box.x)), bits_of(box.y));
-  hash = fold(fold(hash, bits_of(box.w)), bits_of(box.h));
-  return mix(fold(hash, tail));
+  return mix(fold(fold_box(seed, box), tail));
 }
 
 VALOR_HD uint64_t hash_detection(int64_t row, const Box& box, double score, int64_t label) {

@@ -57,4 +57,30 @@ VALOR_HD int64_t valid_rows(int64_t counts, int64_t image, int64_t rows) {
   return count < 0 ? 0 : count < rows ? count : rows;
 }
 
+// The loaded rows of both sides of a batch, of a type of the geometry's own. The host fills it: pointers are
+// addresses.
+struct PairSides {
+  int64_t rows, gt_rows;
+};
+
+// The rows of one side as the user gives them, and what loading them leaves.
+struct PairRows {
+  int64_t rows;                          // [N, width]
+  int64_t firsts, counts;                // int64 [I + 1]; 0 or int64 [I]
+  int64_t images, type, format, target;  // target: whether these are ground truths
+  int64_t loaded, areas, hashes;         // [N] of the geometry's type, float64 [N], int64 [N]
+
+  VALOR_HD const int64_t* first() const { return reinterpret_cast<const int64_t*>(firsts); }
+  VALOR_HD int64_t position(int64_t image, int64_t row) const { return row - first()[image]; }
+  VALOR_HD bool is_padding(int64_t image, int64_t row) const {
+    return position(image, row) >= valid_rows(counts, image, first()[image + 1] - first()[image]);
+  }
+  template <class Row>
+  VALOR_HD void store(int64_t row, const Row& value, double area, uint64_t hash) const {
+    reinterpret_cast<Row*>(loaded)[row] = value;
+    reinterpret_cast<double*>(areas)[row] = area;
+    reinterpret_cast<uint64_t*>(hashes)[row] = hash;
+  }
+};
+
 }  // namespace valor

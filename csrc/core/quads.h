@@ -230,7 +230,7 @@ VALOR_HD LoadedQuad load_quad(const void* rows, int64_t row, FloatType type, Qua
   double values[8];
   const int columns = quad_columns(format);
   double total = 0.0;
-  loaded.hash = 0x2545f4914f6cdd1dull;
+  loaded.hash = kRowSeed;
   for (int i = 0; i < columns; ++i) {
     values[i] = load_float64(rows, columns * row + i, type);
     total += values[i] - values[i];  // inf - inf and nan - nan are nan

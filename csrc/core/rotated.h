@@ -124,21 +124,16 @@ VALOR_HD bool quad_may_reach(const Quad& detection, const Quad& gt, bool crowd, 
   return !(most * (1.0 + 1e-9) < lowest * whole);
 }
 
-// The quadrilaterals of a batch. The host fills it: pointers are addresses.
-struct QuadSides {
-  int64_t quads, gt_quads;  // Quad [D], [G]
-};
-
 // The similarity of rotated boxes, see core/pairs.h.
 struct QuadSimilarity {
   const Quad* quads;
   const Quad* gt_quads;
   double lowest;
 
-  // `batch` has the address of a QuadSides; on the host alone.
+  // `batch` has the address of a PairSides of Quad; on the host alone.
   static QuadSimilarity of(const PairBatch& batch) {
-    const QuadSides& sides = *reinterpret_cast<const QuadSides*>(batch.geometry);
-    return {reinterpret_cast<const Quad*>(sides.quads), reinterpret_cast<const Quad*>(sides.gt_quads),
+    const PairSides& sides = *reinterpret_cast<const PairSides*>(batch.geometry);
+    return {reinterpret_cast<const Quad*>(sides.rows), reinterpret_cast<const Quad*>(sides.gt_rows),
             batch.lowest};
   }
   VALOR_HD bool may_reach(int64_t detection, int64_t gt, bool crowd) const {
@@ -149,28 +144,19 @@ struct QuadSimilarity {
   }
 };
 
-// The rows of one side of a batch, and what loading them leaves.
-struct QuadRows {
-  int64_t rows;                          // [N, 5] or [N, 8]
-  int64_t firsts, counts;                // int64 [I + 1]; 0 or int64 [I]
-  int64_t images, type, format, target;  // target: whether these are ground truths
-  int64_t quads, areas, hashes;          // Quad [N], float64 [N], int64 [N]
-
-  VALOR_HD const int64_t* first() const { return reinterpret_cast<const int64_t*>(firsts); }
+// The rows of one side of a batch, [N, 5] or [N, 8].
+struct QuadRows : PairRows {
   // Loads row `row`, which is in `image`; its error code.
   VALOR_HD int64_t load(int64_t image, int64_t row) const {
-    const int64_t position = row - first()[image], size = first()[image + 1] - first()[image];
-    LoadedQuad loaded{};
+    LoadedQuad quad{};
     const QuadFormat how = static_cast<QuadFormat>(format);
-    if (position < valid_rows(counts, image, size))
-      loaded = load_quad(reinterpret_cast<const void*>(rows), row, static_cast<FloatType>(type), how);
-    reinterpret_cast<Quad*>(quads)[row] = loaded.quad;
-    reinterpret_cast<double*>(areas)[row] = loaded.quad.area;
-    reinterpret_cast<uint64_t*>(hashes)[row] = loaded.hash;
-    if (loaded.error == kGoodQuad) return kNoError;
+    if (!is_padding(image, row))
+      quad = load_quad(reinterpret_cast<const void*>(rows), row, static_cast<FloatType>(type), how);
+    store(row, quad.quad, quad.quad.area, quad.hash);
+    if (quad.error == kGoodQuad) return kNoError;
     const int64_t shape = how == kCorners ? kNotConvex : kNegativeSize;
-    const int64_t kind = loaded.error == kNotFinite ? kBox : shape;
-    return box_error(image, position, kind + (!target ? 0 : kind == kBox ? kGtBox - kBox : 1));
+    const int64_t kind = quad.error == kNotFinite ? kBox : shape;
+    return box_error(image, position(image, row), kind + (!target ? 0 : kind == kBox ? kGtBox - kBox : 1));
   }
 };
 

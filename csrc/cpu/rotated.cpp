@@ -17,7 +17,7 @@ VALOR_API int32_t valor_load_quads_cpu(const void* row_words, int64_t* error, in
   });
 }
 
-// Lists the pairs of a PairBatch over QuadSides, see csrc/cpu/pairs.h.
+// Lists the pairs of a PairBatch over PairSides of Quad, see csrc/cpu/pairs.h.
 VALOR_API int32_t valor_rotated_pairs_cpu(const void* batch_words, int64_t* list, int64_t threads) {
   return valor::guarded([&] {
     const valor::PairBatch& batch = *static_cast<const valor::PairBatch*>(batch_words);

@@ -4,6 +4,7 @@
 #pragma once
 #include <type_traits>
 
+#include "../core/error_codes.h"
 #include "../core/pairs.h"
 #include "../core/ragged.h"
 #include "../core/sort.h"
@@ -140,6 +141,19 @@ __global__ void __launch_bounds__(kPairThreads)
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kPairThreads / 32) + threadIdx.x / 32;
   if (row == 0 && threadIdx.x == 0) batch.offset()[detections] = batch.first_pairs()[batch.images];
   if (row < detections) DetectionPairs<Similarity>(batch, similarity, row).run();
+}
+
+// Loads the rows of one side, see PairRows; `error` keeps the smallest code.
+template <class Rows>
+__global__ void __launch_bounds__(kPairThreads) load_rows_kernel(Rows task, int64_t rows, int64_t* error) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kPairThreads + threadIdx.x;
+  if (row >= rows) return;
+  const int64_t code = task.load(segment_of(task.first(), task.images, row), row);
+  if (code != kNoError) atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(code));
+}
+
+inline unsigned load_blocks(int64_t rows) {
+  return static_cast<unsigned>((rows + kPairThreads - 1) / kPairThreads);
 }
 
 // Blocks for `detections`: one at least, which writes the end of the rooms.

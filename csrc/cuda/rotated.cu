@@ -1,6 +1,5 @@
 // Rotated boxes on CUDA: a thread a row to load, a thread a pair for all IoUs, and the pairs of a batch by
 // csrc/cuda/pairs.h.
-#include "../core/ragged.h"
 #include "../core/rotated.h"
 #include "launch.h"
 #include "pairs.h"
@@ -9,14 +8,6 @@ namespace valor {
 namespace {
 
 constexpr int kQuadThreads = 128;
-
-__global__ void __launch_bounds__(kQuadThreads)
-    load_quads_kernel(QuadRows task, int64_t rows, int64_t* error) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kQuadThreads + threadIdx.x;
-  if (row >= rows) return;
-  const int64_t code = task.load(segment_of(task.first(), task.images, row), row);
-  if (code != kNoError) atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(code));
-}
 
 __global__ void __launch_bounds__(kQuadThreads)
     quad_iou_kernel(const Quad* quads1, const Quad* quads2, int64_t m, int64_t pairs, const uint8_t* crowd,
@@ -39,7 +30,8 @@ VALOR_API int32_t valor_load_quads_cuda(const void* row_words, int64_t rows, int
   using namespace valor;
   if (rows == 0) return 0;
   const QuadRows& task = *static_cast<const QuadRows*>(row_words);
-  return VALOR_LAUNCH(load_quads_kernel, quad_blocks(rows), kQuadThreads, 0, stream, task, rows, error);
+  return VALOR_LAUNCH(load_rows_kernel<QuadRows>, load_blocks(rows), kPairThreads, 0, stream, task, rows,
+                      error);
 }
 
 // IoU of every quadrilateral with every other: out is [n, m]; crowd is [m] or null.
@@ -52,7 +44,7 @@ VALOR_API int32_t valor_quad_iou_cuda(const void* quads1, int64_t n, const void*
                       out);
 }
 
-// Finds the pairs of a PairBatch over QuadSides; the table `firsts` lies on the device.
+// Finds the pairs of a PairBatch over PairSides of Quad; the table `firsts` lies on the device.
 VALOR_API int32_t valor_rotated_pairs_cuda(const void* batch_words, int64_t detections, void* stream) {
   using namespace valor;
   const PairBatch& batch = *static_cast<const PairBatch*>(batch_words);

@@ -21,10 +21,11 @@ from valor_gpu.ops import _library, _rotated_cpu, rotated
 from valor_gpu.ops._assign_cpu import assign as assign_arrays
 from valor_gpu.ops._pairs_cpu import Found, stored
 from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE
+from valor_gpu.ops._row_pairs import BATCH_FIELDS
 from valor_gpu.ops.assign import _assign_on_cuda, assign
 from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule, to_arguments
 from valor_gpu.ops.native_types import BOX_FORMATS
-from valor_gpu.ops.rotated import _BATCH_FIELDS, rotated_pairs
+from valor_gpu.ops.rotated import rotated_pairs
 
 Op = Callable[..., Any]
 AREAS = [[0, 1e10], [0, 50], [50, 1e10]]
@@ -58,7 +59,7 @@ def random_batch(seed: int, images: int = 6, most: int = 12, code: int = DEGREES
 
 
 def arguments(batch: MatchBatch, lowest: float = 0.5, agnostic: bool = False) -> tuple[Any, ...]:
-    return (*(getattr(batch, name) for name in _BATCH_FIELDS), lowest, agnostic)
+    return (*(getattr(batch, name) for name in BATCH_FIELDS), lowest, agnostic)
 
 
 def lists(found: Found) -> Iterator[tuple[list[int], list[float]]]:

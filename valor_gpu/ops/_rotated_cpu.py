@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-
 from valor_gpu import native
+from valor_gpu.ops import _row_pairs_cpu
 from valor_gpu.ops._assign_cpu import NUMPY, Access
-from valor_gpu.ops._pairs_cpu import Found, Search, columns, find, first_rows, stored, threads_for, words
-from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
+from valor_gpu.ops._pairs_cpu import Found, stored
+from valor_gpu.ops._row_pairs_cpu import Kernels, Shape
+from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.match_batch import MatchBatch
 
 QUAD_BYTES = 128
@@ -48,14 +44,16 @@ def columns_of(code: int) -> int:
     return 8 if code in (CORNERS, CHECKED_CORNERS) else 5
 
 
-RowWords = words(
-    "RowWords",
-    ("rows", "firsts", "counts", "images", "type", "format", "target", "quads", "areas", "hashes"),
-)
-"""QuadRows of csrc/core/rotated.h: the rows of one side."""
+SHAPE = Shape(columns_of, QUAD_BYTES)
+"""Rows ``[N, 5]`` or ``[N, 8]``, and their quadrilaterals."""
 
-QuadWords = words("QuadWords", ("quads", "gt_quads"))
-"""QuadSides of csrc/core/rotated.h: the geometry of the pairs of a batch."""
+
+def kernels() -> Kernels:
+    """The C functions of the CPU."""
+    return Kernels(
+        native.function("valor_cpu", "valor_load_quads_cpu", "ppq"),
+        native.function("valor_cpu", "valor_rotated_pairs_cpu", "ppq"),
+    )
 
 
 def rotated_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> MatchBatch:
@@ -83,63 +81,6 @@ def rotated_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> M
     return stored(batch, found)
 
 
-class Side(NamedTuple):
-    """The loaded rows of one side: quads, areas float64 and hashes int64, one of each per row."""
-
-    quads: Any
-    areas: Any
-    hashes: Any
-
-
-def prepare_side(
-    rows: Any, code: int, table: int, images: int, counts: int, target: bool, count: int, access: Access
-) -> tuple[Side, bytes]:
-    """Room for the rows of one side, and the words by which C++ loads them.
-
-    Args:
-        rows: ``[N, 8]`` or ``[N, 5]``, None for none.
-        code: the quad format.
-        table: address of int64 ``[I + 1]``, where images begin.
-        images: I.
-        counts: 0, or the address of int64 ``[I]``.
-        target: whether these are ground truths.
-        count: N.
-        access: how arrays are read.
-    """
-    empty = access.empty
-    side = Side(empty((count, QUAD_BYTES // 8), "float64"), empty((count,), "float64"), empty((count,), "int64"))
-    dtype = 0 if rows is None else access.codes[rows.dtype]
-    first = 0 if rows is None else access.address(rows)
-    return side, bytes(RowWords(first, table, counts, images, dtype, code, target, *map(access.address, side)))
-
-
-def widths(batch: MatchBatch) -> dict[str, int]:
-    """Values per row of the columns that hold boxes."""
-    return {"boxes": columns_of(batch.box_format), "gt_boxes": columns_of(batch.gt_box_format)}
-
-
-def quad_words(sides: Sequence[Side], access: Access) -> ctypes.Structure:
-    """The geometry of a search for pairs; ``sides`` must live as long."""
-    return QuadWords(access.address(sides[0].quads), access.address(sides[1].quads))
-
-
 def run(batch: MatchBatch, lowest: float, agnostic: bool, access: Access) -> Found:
     """Finds the pairs, and leaves the error code in the result, an int."""
-    firsts, images = first_rows(batch.lengths), int(batch.lengths.shape[1])
-    rows = [int(n) for n in firsts[:2, -1]]
-    threads = threads_for(sum(rows), access)
-    given = columns(batch, rows, access, widths(batch))
-    error = np.array(NO_ERROR, np.int64)
-    sides = []
-    for side, (name, counts) in enumerate((("boxes", "counts"), ("gt_boxes", "gt_counts"))):
-        code, table = (batch.box_format, batch.gt_box_format)[side], firsts[side].ctypes.data
-        made, task = prepare_side(
-            given.arrays[name], code, table, images, given.addresses[counts], bool(side), rows[side], access
-        )
-        native.function("valor_cpu", "valor_load_quads_cpu", "ppq")(task, error.ctypes.data, threads)
-        sides.append(made)
-    list_pairs = native.function("valor_cpu", "valor_rotated_pairs_cpu", "ppq")
-    search = Search(given, quad_words(sides, access), lowest, agnostic)
-    pairs = find(search, firsts, access, list_pairs, threads)
-    (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
-    return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
+    return _row_pairs_cpu.run(batch, lowest, agnostic, access, SHAPE, kernels())

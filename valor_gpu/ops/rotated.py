@@ -17,11 +17,10 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _rotated_cpu, _rotated_pairs_reference
 from valor_gpu.ops import _rotated_reference as definition
-from valor_gpu.ops._assign_cuda import check_one_device
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
-from valor_gpu.ops._pairs_cpu import Found, Search, columns, first_rows, stored
-from valor_gpu.ops._pairs_cuda import access_on, fake, find
+from valor_gpu.ops._pairs_cpu import Found, stored
+from valor_gpu.ops._pairs_cuda import access_on
 from valor_gpu.ops._rotated_cpu import (
     ANGLE_DIRECTIONS,
     ANGLE_UNITS,
@@ -29,17 +28,25 @@ from valor_gpu.ops._rotated_cpu import (
     RADIANS,
     RADIANS_CLOCKWISE,
     ROTATED_FORMATS,
-    Side,
+    SHAPE,
     columns_of,
     format_code,
-    prepare_side,
-    quad_words,
-    widths,
 )
+from valor_gpu.ops._row_pairs import (
+    BATCH_FIELDS,
+    SCHEMA,
+    device_of,
+    find_stored,
+    run_fake,
+    run_on_cpu,
+    run_on_cuda,
+    to_batch,
+)
+from valor_gpu.ops._row_pairs_cpu import Kernels, Side, Table, prepare_side
 from valor_gpu.ops.boxes import check_box_sets
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule
+from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 
 
 def rotated_box_iou(
@@ -179,8 +186,9 @@ def _loaded(
     sides = []
     for target, boxes in enumerate((boxes1.contiguous(), boxes2.contiguous())):
         rows = boxes.shape[0]
-        table = to_device(torch.tensor([0, rows]), boxes.device)
-        side, words = prepare_side(boxes, code, table.data_ptr(), 1, 0, bool(target), rows, access_on(boxes.device))
+        firsts = to_device(torch.tensor([0, rows]), boxes.device)
+        table, access = Table(firsts.data_ptr(), 1, 0, rows), access_on(boxes.device)
+        side, words = prepare_side(boxes, code, SHAPE.size, bool(target), table, access)
         load(words, rows)
         sides.append(side)
     return sides[0], sides[1]
@@ -192,7 +200,7 @@ def _iou_arguments(first: Side, second: Side, crowd: Tensor | None) -> tuple[Ten
     flags = None if crowd is None else crowd.contiguous()
     iou = first.areas.new_empty((n, m))
     at = 0 if flags is None else flags.data_ptr()
-    return iou, (first.quads.data_ptr(), n, second.quads.data_ptr(), m, at, iou.data_ptr()), flags
+    return iou, (first.rows.data_ptr(), n, second.rows.data_ptr(), m, at, iou.data_ptr()), flags
 
 
 _IOU = register(
@@ -227,16 +235,7 @@ def rotated_pairs(batch: MatchBatch, rule: MatchRule) -> tuple[MatchBatch, Tenso
         InputError: on CPU tensors, for the first row that is no box. On CUDA the error code is returned instead, since
             reading it would wait for the device.
     """
-    found = Found(
-        *_PAIRS(
-            *(getattr(batch, name) for name in _BATCH_FIELDS),
-            float(rule.thresholds.min()),
-            bool(rule.options & AGNOSTIC),
-        )
-    )
-    if not found.error.is_cuda:
-        raise_error(found.error, describe_box)
-    return stored(batch, found), found.error
+    return find_stored(_PAIRS, batch, rule)
 
 
 def find_rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
@@ -249,70 +248,31 @@ def find_rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, in
     Returns:
         The batch without boxes, and an error code.
     """
-    found = Found(*_PAIRS(*(getattr(batch, name) for name in _BATCH_FIELDS), lowest, False))
+    found = Found(*_PAIRS(*(getattr(batch, name) for name in BATCH_FIELDS), lowest, False))
     return stored(batch, found), int(found.error)
 
 
-_BATCH_FIELDS = (
-    "boxes", "labels", "gt_boxes", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts", "box_format",
-    "gt_box_format",
-)  # fmt: skip
-
-
-def _batch(*arguments: Any) -> tuple[MatchBatch, float, bool]:
-    *columns, lowest, agnostic = arguments
-    return MatchBatch(**dict(zip(_BATCH_FIELDS, columns))), lowest, agnostic
-
-
 def _pairs_on_cpu(*arguments: Any) -> Found:
-    batch, lowest, agnostic = _batch(*arguments)
-    found = _rotated_cpu.run(batch, lowest, agnostic, access_on(torch.device("cpu")))
-    return found._replace(error=torch.tensor(found.error))
+    return run_on_cpu(arguments, SHAPE, _rotated_cpu.kernels())
 
 
 def _pairs_on_cuda(*arguments: Any) -> Found:
-    batch, lowest, agnostic = _batch(*arguments)
-    device = check_one_device({
-        "labels": batch.labels, "gt_labels": batch.gt_labels, "boxes": batch.boxes, "gt_boxes": batch.gt_boxes,
-        "gt_flags": batch.gt_flags, "counts": [c for c in (batch.counts, batch.gt_counts) if c is not None],
-    })  # fmt: skip
-    access, firsts, images = access_on(device), first_rows(batch.lengths), batch.lengths.shape[1]
-    rows = tuple(int(n) for n in firsts[:2, -1])
-    with launching(device) as stream:
-        given = columns(batch, rows, access, widths(batch))
-        table, error = to_device(torch.from_numpy(firsts), device), torch.full((), NO_ERROR, device=device)
-        sides = []
-        for side, (name, counts) in enumerate((("boxes", "counts"), ("gt_boxes", "gt_counts"))):
-            made, words = prepare_side(
-                given.arrays[name], (batch.box_format, batch.gt_box_format)[side], table[side].data_ptr(), images,
-                given.addresses[counts], bool(side), rows[side], access,
-            )  # fmt: skip
-            native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")(words, rows[side], error.data_ptr(), stream)
-            sides.append(made)
-        search = Search(given, quad_words(sides, access), lowest, agnostic)
-        launch = native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp")
-        pairs = find(search, firsts, table, access, launch, stream)
-    (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
-    return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, error])
+    kernels = Kernels(
+        native.function("valor_cuda", "valor_load_quads_cuda", "pqpp"),
+        native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp"),
+    )
+    return run_on_cuda(arguments, SHAPE, kernels)
 
 
 def _pairs_by_reference(*arguments: Any) -> Found:
-    batch, lowest, agnostic = _batch(*arguments)
-    device = batch.labels[0].device if batch.labels else torch.device("cpu")
-    return _rotated_pairs_reference.run(batch, lowest, agnostic, device)
-
-
-def _pairs_fake(*arguments: Any) -> Found:
-    batch, _, _ = _batch(*arguments)
-    return fake(batch.labels[0] if batch.labels else batch.lengths)
+    batch, lowest, agnostic = to_batch(*arguments)
+    return _rotated_pairs_reference.run(batch, lowest, agnostic, device_of(batch))
 
 
 _PAIRS = register(
-    "rotated_pairs(Tensor[] boxes, Tensor[] labels, Tensor[] gt_boxes, Tensor[] gt_labels, Tensor[] gt_flags,"
-    " Tensor lengths, Tensor? counts, Tensor? gt_counts, int box_format, int gt_box_format, float lowest,"
-    " bool agnostic) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"rotated_pairs{SCHEMA}",
     reference=_pairs_by_reference,
-    fake=_pairs_fake,
+    fake=run_fake,
     cpu=cpp(_pairs_on_cpu),
     cuda=cuda(_pairs_on_cuda),
 )
