@@ -40,7 +40,7 @@ class OverlapMetric(Metric[OverlapRecords]):
     """
 
     is_differentiable = False
-    update_family = "OverlapMetric"
+    update_family = "overlaps"
 
     def __init__(
         self,

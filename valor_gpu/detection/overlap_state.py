@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -135,7 +135,7 @@ class OverlapRecords(State):
         check_elements("ious", self.ious, good, "descend in a detection, of equal ones the later ground truth first")
         pairs = torch.stack((detections, places), 1)
         if len(torch.unique(pairs, dim=0)) < len(pairs):
-            raise InputError("state field ground_truths must hold a ground truth once for each detection but repeats one")
+            raise InputError("state field ground_truths must hold one once for each detection but repeats one")
 
 
 def _describe(code: int) -> str:
@@ -179,6 +179,7 @@ def _code(wrong: Tensor, lengths: Tensor, sizes: Tensor, kind: int) -> Tensor:
     """int64 ``[]``: the code of the first row that is wrong and no padding."""
     images = torch.arange(len(lengths), device=wrong.device).repeat_interleave(lengths, output_size=len(wrong))
     rows = torch.arange(len(wrong), device=wrong.device) - _starts(lengths)[images]
-    codes = pack_box(images, rows, kind)  # type: ignore[arg-type]
-    codes = torch.where(wrong & (rows < sizes[images]), codes, NO_ERROR)  # type: ignore[call-overload]
-    return torch.cat((codes, codes.new_full((1,), NO_ERROR))).amin()
+    codes: Any = pack_box(cast(Any, images), cast(Any, rows), kind)
+    codes = torch.where(wrong & (rows < sizes[images]), codes, NO_ERROR)
+    first: Tensor = torch.cat((codes, codes.new_full((1,), NO_ERROR))).amin()
+    return first
