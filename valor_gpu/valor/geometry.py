@@ -138,14 +138,25 @@ def _background(height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _filled(rings: Sequence[Sequence[Sequence[Number]]], height: int, width: int) -> NDArray[np.bool_]:
-    """Pixels whose centre lies inside an odd number of rings."""
+    """:func:`fill_rings`, of coordinates that are not negative."""
+    if min((number for ring in rings for point in ring for number in point), default=0) < 0:
+        raise InputError("a raster must be made of coordinates of at least 0 but the geometry has negative ones")
+    return fill_rings(rings, height, width)
+
+
+def fill_rings(rings: Sequence[Sequence[Sequence[Number]]], height: int, width: int) -> NDArray[np.bool_]:
+    """Pixels whose centre lies inside an odd number of rings, bool ``[height, width]``.
+
+    Args:
+        rings: points (x, y), the last one equal to the first.
+        height: rows of the mask.
+        width: columns of the mask; what lies beyond is cut off.
+    """
     import numpy as np
 
     inside = _background(height, width)
     columns, rows = np.arange(width) + 0.5, np.arange(height) + 0.5
     for ring in rings:
-        if min((number for point in ring for number in point), default=0) < 0:
-            raise InputError("a raster must be made of coordinates of at least 0 but the geometry has negative ones")
         for (x0, y0), (x1, y1) in itertools.pairwise(ring):
             crossed = np.flatnonzero((rows >= y0) != (rows >= y1))
             if len(crossed):

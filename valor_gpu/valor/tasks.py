@@ -133,6 +133,14 @@ def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.fromiter(map(frames.is_missing, column.tolist()), np.bool_, len(column))
 
 
+def _objects(column: NDArray[Any]) -> list[Any]:
+    """Values as Python objects; numpy would make numbers of moments and durations finer than microseconds."""
+    if column.dtype.kind in "mM":
+        column = column.astype(f"{column.dtype.kind}8[us]")
+    listed: list[Any] = column.tolist()
+    return listed
+
+
 def read_metadata(
     name: str, frame: Any, names: Sequence[str], side: str, rows: NDArray[np.int64]
 ) -> Sequence[Mapping[str, Any] | None]:
@@ -158,7 +166,7 @@ def read_metadata(
                 raise InputTypeError(f"{name} column {side!r} must hold dicts but got {type(entry).__name__}")
     if not wanted:
         return entries
-    columns = [frames.column(name, frame, column)[rows].tolist() for column in wanted]
+    columns = [_objects(frames.column(name, frame, column)[rows]) for column in wanted]
     keys = [column[len(side) + 1 :] for column in wanted]
     return [
         {**(entry or {}), **{key: None if frames.is_missing(value) else value for key, value in zip(keys, row)}}
