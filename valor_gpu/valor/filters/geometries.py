@@ -113,7 +113,7 @@ def of_annotations(rows: Rows, field: str) -> Geometries:
     """
     if len(rows.masks):
         return _of_masks(rows) if field in ("annotation.raster", "annotation.geometry") else _empty(len(rows.masks))
-    given = getattr(rows, "shapes", None)
+    given = rows.shapes
     if given is None:
         raise InputError(f"{field} needs annotations with geometries, as a detection has, but there are none")
     parts = {
@@ -138,7 +138,7 @@ def annotation_kinds(rows: Rows) -> list[str | None]:
     """The kind of the most detailed geometry of each annotation, one of ``KINDS``; None without one."""
     if len(rows.masks):
         return ["raster"] * len(rows.masks)
-    given = getattr(rows, "shapes", None)
+    given = rows.shapes
     if given is None:
         raise InputError(
             "annotation.geometry.type needs annotations with geometries, as a detection has, but there are none"
