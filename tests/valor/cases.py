@@ -52,7 +52,7 @@ def shaped(evaluation: Evaluation) -> dict[str, Any]:
         kind = metric["type"]
         place = ":".join(metric["label"].values()) if "label" in metric else metric["parameters"]["label_key"]
         value = metric["value"]
-        found.setdefault(kind, {})[place] = _arrays(value, kind) if kind in CURVES else value
+        found.setdefault(kind, {})[place] = arrays(value, kind) if kind in CURVES else value
     matrices = evaluation.confusion_matrices or []
     for matrix in matrices:
         cells = [[e["groundtruth"], e["prediction"], e["count"]] for e in matrix["entries"]]
@@ -60,7 +60,7 @@ def shaped(evaluation: Evaluation) -> dict[str, Any]:
     return found
 
 
-def _arrays(value: dict[str, Any], kind: str) -> dict[str, Any]:
+def arrays(value: dict[str, Any], kind: str) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for label, steps in value.items():
         columns: dict[str, list[Any]] = {"thresholds": list(steps)}

@@ -59,6 +59,7 @@ EXPORTS = [
     "Raster",
     "RecallMetric",
     "evaluate_classification",
+    "evaluate_detection",
     "mAPMetric",
     "mAPMetricAveragedOverIOUs",
     "mARMetric",
@@ -74,7 +75,7 @@ FIELDS = {
     "Evaluation": "parameters metrics confusion_matrices ignored_pred_labels missing_pred_labels meta",
     "EvaluationParameters": "label_map metrics_to_return iou_thresholds_to_compute iou_thresholds_to_return "
     "convert_annotations_to_type recall_score_threshold pr_curve_iou_threshold pr_curve_max_examples llm_api_params "
-    "metric_params",
+    "metric_params compat score_thresholds",
 }
 SQUARE = [[(0, 0), (4, 0), (4, 4), (0, 4), (0, 0)]]
 
@@ -87,6 +88,19 @@ def test_names_fields_and_signature() -> None:
     shown = [(p.name, p.default) for p in signature if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert shown[:2] == [("groundtruths", inspect.Parameter.empty), ("predictions", inspect.Parameter.empty)]
     assert shown[2:] == [("label_map", None), ("metrics_to_return", None), ("pr_curve_max_examples", 1)]
+    detection = list(inspect.signature(valor_core.evaluate_detection).parameters.values())
+    assert {p.name: p.default for p in detection if p.kind is p.POSITIONAL_OR_KEYWORD} == {
+        "groundtruths": None,
+        "predictions": None,
+        "label_map": None,
+        "metrics_to_return": None,
+        "convert_annotations_to_type": None,
+        "iou_thresholds_to_compute": None,
+        "iou_thresholds_to_return": None,
+        "recall_score_threshold": 0.0,
+        "pr_curve_iou_threshold": 0.5,
+        "pr_curve_max_examples": 1,
+    }
     texts = [f"{metric.value}Metric" for metric in enums.MetricType.text_generation()]
     assert len(texts) == 12
     assert all(hasattr(metrics, name) for name in texts)

@@ -9,10 +9,9 @@ import pytest
 
 from valor_gpu import checks
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.valor import detection, enums, evaluate_classification, metrics
+from valor_gpu.valor import enums, evaluate_classification, metrics
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
-from valor_gpu.valor.exceptions import NotSupportedError
-from valor_gpu.valor.managers import ValorClassificationManager, ValorDetectionManager
+from valor_gpu.valor.managers import ValorClassificationManager
 from valor_gpu.valor.metrics import ConfusionMatrix, ConfusionMatrixEntry
 from valor_gpu.valor.schemas import Annotation, Box, Datum, Embedding, GroundTruth, Label, Polygon, Prediction
 
@@ -119,18 +118,6 @@ def test_numbers_that_are_allowed() -> None:
     shown = EvaluationParameters(metrics_to_return=["F1"], convert_annotations_to_type="box")  # type: ignore[list-item,arg-type]
     assert shown.to_dict()["metrics_to_return"] == ["F1"]
     assert shown.to_dict()["convert_annotations_to_type"] == enums.AnnotationType.BOX
-
-
-def test_detection_says_that_it_is_missing() -> None:
-    import valor_gpu.valor as valor_core
-
-    message = "detection is not implemented yet"
-    with pytest.raises(NotSupportedError, match=message):
-        valor_core.evaluate_detection([], [])
-    with pytest.raises(NotImplementedError, match=message):
-        valor_core.ValorDetectionManager(metrics_to_return=[enums.MetricType.AP])
-    assert valor_core.ValorDetectionManager is ValorDetectionManager
-    assert detection.evaluate_detection is valor_core.evaluate_detection
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         text_generation,
     )
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
-    from valor_gpu.valor.detection import ValorDetectionManager, evaluate_detection
+    from valor_gpu.valor.datasets import Dataset
+    from valor_gpu.valor.detection import evaluate_detection
+    from valor_gpu.valor.detection_manager import ValorDetectionManager
     from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
     from valor_gpu.valor.filters import Filter
     from valor_gpu.valor.geometry import (
@@ -75,6 +77,7 @@ __all__ = [
     "Box",
     "ConfusionMatrix",
     "ConfusionMatrixEntry",
+    "Dataset",
     "Datum",
     "DetailedPrecisionRecallCurve",
     "Embedding",
@@ -127,7 +130,9 @@ __all__ = [
 
 _PLACES = {
     "classification": ("classification", "evaluate_classification", "evaluate_classification_slices"),
-    "detection": ("ValorDetectionManager", "detection", "evaluate_detection"),
+    "datasets": ("Dataset",),
+    "detection": ("detection", "evaluate_detection"),
+    "detection_manager": ("ValorDetectionManager",),
     "evaluation": ("Evaluation", "EvaluationParameters"),
     "filters": ("Filter", "filters"),
     "geometry": (

@@ -1,37 +1,174 @@
-"""Evaluation of detections: the names of valor_core, which raise an error."""
+"""Evaluation of detections: objects or frames with boxes, polygons or masks in, metrics of each label key out."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from valor_gpu.valor.exceptions import NotSupportedError
+import numpy as np
 
-_MISSING = "{} of valor_core: detection is not implemented yet; valor_gpu.detection.MeanAveragePrecision is"
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.valor.columns import count_annotations
+from valor_gpu.valor.datasets import Dataset
+from valor_gpu.valor.detection_request import DetectionRequest, make_detection_request
+from valor_gpu.valor.enums import AnnotationType, MetricType
+from valor_gpu.valor.evaluation import Evaluation
+from valor_gpu.valor.filters import Filter
+from valor_gpu.valor.labels import Label
+from valor_gpu.valor.request import read_filter
+from valor_gpu.valor.schemas import GroundTruth, Prediction
+
+if TYPE_CHECKING:
+    import torch
+    from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
+
+    from valor_gpu.valor.detection_scene import DetectionScene
 
 
-def evaluate_detection(*args: Any, **choices: Any) -> NoReturn:
-    """Raises an error: Valor's evaluation of detections is not implemented yet.
+def evaluate_detection(
+    groundtruths: DataFrame | list[GroundTruth] | None = None,
+    predictions: DataFrame | list[Prediction] | None = None,
+    label_map: dict[Label, Label] | None = None,
+    metrics_to_return: list[MetricType] | None = None,
+    convert_annotations_to_type: AnnotationType | None = None,
+    iou_thresholds_to_compute: list[float] | None = None,
+    iou_thresholds_to_return: list[float] | None = None,
+    recall_score_threshold: float = 0.0,
+    pr_curve_iou_threshold: float = 0.5,
+    pr_curve_max_examples: int = 1,
+    *,
+    data: Dataset | None = None,
+    filters: Filter | Mapping[str, Any] | None = None,
+    compat: str | None = None,
+    device: torch.device | str | None = None,
+    score_thresholds: Sequence[float] | None = None,
+    matching: str = "valor",
+    duplicates: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Evaluation:
+    """Compares predicted objects with true ones: boxes, polygons or masks, each label key apart.
+
+    A prediction is compared with the ground truth of its label on its datum that it overlaps most; of the predictions
+    that reach an IoU threshold the one of the largest score finds it, the others are false positives. Definitions, edge
+    cases and the rules of each preset are in docs/valor.md.
 
     Args:
-        args: as valor_core takes them.
-        choices: keyword arguments, as valor_core takes them.
+        groundtruths: objects whose annotations have labels, a geometry and ``is_instance=True``, or a frame with
+            columns ``datum_uid``, ``label_key``, ``label_value`` and a geometry.
+        predictions: likewise, with scores; a frame has a column ``score``.
+        label_map: labels that count as another label, also of another key.
+        metrics_to_return: default: AP, AR, mAP, mAR, APAveragedOverIOUs and mAPAveragedOverIOUs. By name also
+            PrecisionRecallCurve, DetailedPrecisionRecallCurve, Precision, Recall, F1, Counts, ConfusionMatrix and
+            Examples.
+        convert_annotations_to_type: the geometry to compare; default: the most detailed one that both sides have.
+        iou_thresholds_to_compute: in (0, 1]; default: 0.5, 0.55, ... 0.95. AR and averages are over all of them.
+        iou_thresholds_to_return: those of them that single values are returned for; default: 0.5 and 0.75, as far as
+            they are computed.
+        recall_score_threshold: in [0, 1]; predictions of lower scores find nothing in AR.
+        pr_curve_iou_threshold: in (0, 1], of the two curves.
+        pr_curve_max_examples: annotations shown for each kind of observation in DetailedPrecisionRecallCurve.
+        data: both sides, in place of ``groundtruths`` and ``predictions``.
+        filters: keep only some datums, ground truths or predictions.
+        compat: None, or ``valor-api``, ``valor-core``, ``valor-lite`` or ``coco`` for the rules of that program.
+        device: where the computation runs; default: the CPU.
+        score_thresholds: of Precision, Recall, F1, Counts, ConfusionMatrix and Examples; default: 0.5.
+        matching: ``valor``, as above; ``doc``: in order of score each prediction takes the free ground truth of its
+            label that it overlaps most, whatever the IoU.
+        duplicates: whether predictions of a ground truth that is found already are a kind of their own in
+            DetailedPrecisionRecallCurve; otherwise they are hallucinations.
+        limit: how many datums Examples show; default: all.
+        offset: the first of them, by its place.
+
+    Returns:
+        The evaluation; ``meta`` has the numbers of ``labels``, ``datums``, ``annotations``, ``ignored_annotations`` of
+        other tasks, datums that lack a side, the ``duration`` and the ``reasons`` why values are None.
 
     Raises:
-        NotSupportedError: always.
+        InputError: a metric of another task or preset, a number out of its range, malformed input, an annotation whose
+            geometry cannot be compared.
+
+    Example:
+        >>> from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, Prediction
+        >>> image, box = Datum("image 1"), Box.from_extrema(xmin=0, xmax=10, ymin=0, ymax=10)
+        >>> truth = Annotation(labels=[Label("class", "cat")], bounding_box=box, is_instance=True)
+        >>> found = Annotation(labels=[Label("class", "cat", 0.9)], bounding_box=box, is_instance=True)
+        >>> evaluate_detection([GroundTruth(image, [truth])], [Prediction(image, [found])]).metrics[0]
+        {'label': {'key': 'class', 'value': 'cat'}, 'parameters': {'iou': 0.5}, 'value': 1.0, 'type': 'AP'}
     """
-    raise NotSupportedError(_MISSING.format("evaluate_detection"))
+    from valor_gpu.valor.detection_data import read_scene
+
+    start = time.perf_counter()
+    request = make_detection_request(
+        label_map, metrics_to_return, convert_annotations_to_type, iou_thresholds_to_compute, iou_thresholds_to_return,
+        recall_score_threshold, pr_curve_iou_threshold, pr_curve_max_examples, compat=compat,
+        score_thresholds=score_thresholds, matching=matching, duplicates=duplicates, limit=limit, offset=offset,
+    )  # fmt: skip
+    truths, rows = _sides(groundtruths, predictions, data)
+    scene = read_scene(truths, rows, request, device, "" if data is None else data.name)
+    return evaluate_scene(scene, request, filters, start)
 
 
-class ValorDetectionManager:
-    """Raises an error when it is made: Valor's evaluation of detections is not implemented yet.
+def _sides(groundtruths: Any, predictions: Any, data: Dataset | None) -> tuple[Any, Any]:
+    check_type("data", data, (Dataset, type(None)))
+    if data is None:
+        for name, side in (("groundtruths", groundtruths), ("predictions", predictions)):
+            if side is None:
+                raise InputTypeError(f"{name} must be given, or data with both sides, but got None")
+        return groundtruths, predictions
+    if groundtruths is not None or predictions is not None:
+        raise InputError("groundtruths and predictions must not be given with data, which holds both")
+    return data.groundtruths, data.predictions
+
+
+def evaluate_scene(
+    scene: DetectionScene, request: DetectionRequest, filters: Filter | Mapping[str, Any] | None = None,
+    start: float | None = None,
+) -> Evaluation:  # fmt: skip
+    """Evaluates data that was read.
 
     Args:
-        args: as valor_core takes them.
-        choices: keyword arguments, as valor_core takes them.
-
-    Raises:
-        NotSupportedError: always.
+        scene: of all datums.
+        request: the same that it was read with.
+        filters: what to keep.
+        start: when the evaluation began, by ``time.perf_counter``.
     """
+    from valor_gpu.valor.detection_keys import key_metrics
 
-    def __init__(self, *args: Any, **choices: Any) -> None:
-        raise NotSupportedError(_MISSING.format("ValorDetectionManager"))
+    start = time.perf_counter() if start is None else start
+    columns = scene.columns
+    if not columns.labels:
+        raise InputError("groundtruths and predictions must hold a label of a detection but hold none")
+    masks = read_filter(filters).masks(columns)
+    kept = scene if filters is None else scene.keep(*masks)
+    true, predicted = (columns.labels_of(kept.rows(side)) for side in (0, 1))
+    if request.rules.need_truths and not true:
+        raise InputError(f"groundtruths must hold a label of a detection with compat {request.compat!r} but hold none")
+    reasons: dict[str, str] = {}
+    found, matrices = key_metrics(kept, request, reasons)
+    if not true and not predicted:
+        reasons["filters"] = "the filter keeps no label"
+    here = np.zeros((2, len(columns.datums)), np.bool_)
+    for side in (0, 1):
+        here[side, kept.rows(side).datum] = True
+    meta = {
+        "labels": len(true | predicted),
+        "datums": len(columns.uids) if filters is None else int(np.count_nonzero(masks[0])),
+        "annotations": columns.annotations if filters is None else count_annotations(columns, *masks[1:]),
+        "ignored_annotations": dict(columns.ignored),
+        "datums_without_groundtruths": int(np.count_nonzero(masks[0] & ~here[0])),
+        "datums_without_predictions": int(np.count_nonzero(masks[0] & ~here[1])),
+        "datums_without_labels": len(columns.uids) - len(columns.datums),
+        "duration": time.perf_counter() - start,
+        "reasons": reasons,
+    }
+    return Evaluation(
+        parameters=request.parameters(),
+        metrics=found,
+        confusion_matrices=matrices,
+        ignored_pred_labels=sorted(predicted - true),
+        missing_pred_labels=sorted(true - predicted),
+        meta=meta,
+    )

@@ -29,8 +29,9 @@ class TaskType(str, Enum):
 class MetricType(str, Enum):
     """Names of metrics, as ``metrics_to_return`` takes them and ``Evaluation.metrics`` shows them as ``type``.
 
-    The last seven are not in valor_core: ``Coherence`` is a metric of Valor's server before 0.32.2, ``ROCAUCPerLabel``
-    the ROC AUC of each label, the others are metrics of valor-lite, computed with ``compat="valor-lite"``.
+    The last nine are not in valor_core: ``Coherence`` is a metric of Valor's server before 0.32.2, ``ROCAUCPerLabel``
+    the ROC AUC of each label, the others are metrics of valor-lite. Detection has ``Counts``, ``ConfusionMatrix`` and
+    ``Examples`` by default as well, the rest needs ``compat="valor-lite"``.
 
     Example:
         >>> MetricType("Accuracy") in MetricType.classification()
@@ -71,6 +72,8 @@ class MetricType(str, Enum):
     ConfusionMatrix = "ConfusionMatrix"
     ConfusionMatrixWithExamples = "ConfusionMatrixWithExamples"
     Examples = "Examples"
+    ARAveragedOverScores = "ARAveragedOverScores"
+    mARAveragedOverScores = "mARAveragedOverScores"
 
     @classmethod
     def classification(cls) -> set[MetricType]:

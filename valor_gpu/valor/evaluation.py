@@ -30,6 +30,8 @@ class EvaluationParameters:
         pr_curve_max_examples: datums shown for each kind of observation, at least 0.
         llm_api_params: which judge was asked.
         metric_params: choices by metric.
+        compat: the release whose rules applied; None: the definitions of this library.
+        score_thresholds: scores of detection at which counts are taken.
 
     Raises:
         InputTypeError: a choice of a wrong type.
@@ -46,6 +48,8 @@ class EvaluationParameters:
     pr_curve_max_examples: int = 1
     llm_api_params: dict[str, str | int | dict[str, Any]] | None = None
     metric_params: dict[str, dict[str, Any]] | None = None
+    compat: str | None = None
+    score_thresholds: list[float] | None = None
 
     def __post_init__(self) -> None:
         _check_labels(self.label_map)
@@ -63,6 +67,8 @@ class EvaluationParameters:
         check_int("pr_curve_max_examples", self.pr_curve_max_examples)
         for name in ("llm_api_params", "metric_params"):
             check_type(name, getattr(self, name), (Mapping, _NONE))
+        check_type("compat", self.compat, (str, _NONE))
+        check_type("score_thresholds", self.score_thresholds, (list, _NONE))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: labels as ``[key, value]``, the label map as pairs of these, metric types as strings."""

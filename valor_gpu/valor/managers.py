@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.valor.columns import Columns, join_columns, read_columns
-from valor_gpu.valor.detection import ValorDetectionManager
+from valor_gpu.valor.detection_manager import ValorDetectionManager
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter

@@ -56,6 +56,7 @@ class Request:
             label_map=self.label_map,
             metrics_to_return=list(self.metrics),
             pr_curve_max_examples=self.max_examples,
+            compat=self.compat,
         )
 
 

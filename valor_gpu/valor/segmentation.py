@@ -100,7 +100,7 @@ def evaluate_segmentation(
     sides = [rows.take(mask) for rows, mask in zip((columns.groundtruths, columns.predictions), masks[1:])]
     true, predicted = map(columns.labels_of, sides)
     return Evaluation(
-        parameters=EvaluationParameters(label_map=mapping, metrics_to_return=list(wanted)),
+        parameters=EvaluationParameters(label_map=mapping, metrics_to_return=list(wanted), compat=compat),
         metrics=shown,
         confusion_matrices=[key.entries() for key in keys] if pairs else None,
         ignored_pred_labels=sorted(predicted - true),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from valor_gpu.reduce.regions import region_value
 from valor_gpu.valor import metrics
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.labels import Label
+from valor_gpu.valor.means import mean_of
 from valor_gpu.valor.pixel_keys import KeyPixels
 
 Metric = dict[str, Any]
@@ -50,7 +50,7 @@ class SegmentationKey:
         values = self._values("iou")[self._shown].tolist()
         if not values:
             self._reasons[f"mIOU/{self._pixels.key}"] = "no pixel of this key is true"
-        yield metrics.mIOUMetric(self._pixels.key, _mean(values)).to_dict()
+        yield metrics.mIOUMetric(self._pixels.key, mean_of(values)).to_dict()
 
     def accuracy(self) -> Iterator[Metric]:
         """Fraction of pixels whose labels agree."""
@@ -113,7 +113,7 @@ class LiteKey(SegmentationKey):
 
     def mean_iou(self) -> Iterator[Metric]:
         """Mean over all labels of IOU, also those that are only predicted."""
-        yield self._metric("mIOU", _mean(self._values("iou").tolist()) or 0.0)
+        yield self._metric("mIOU", mean_of(self._values("iou").tolist()) or 0.0)
 
     def accuracy(self) -> Iterator[Metric]:
         """Fraction of all pixels, also those of no label."""
@@ -125,11 +125,6 @@ class LiteKey(SegmentationKey):
 
     def _metric(self, name: str, value: Any, **parameters: str) -> Metric:
         return {"type": name, "value": value, "parameters": {**parameters, "label_key": self._pixels.key}}
-
-
-def _mean(values: list[float]) -> float | None:
-    """Rounded once, so that the order of labels does not matter; None without values."""
-    return math.fsum(values) / len(values) if values else None
 
 
 METRICS: dict[MetricType, Callable[[SegmentationKey], Iterator[Metric]]] = {

@@ -1,0 +1,138 @@
+"""A manager of detections: data a part at a time, evaluated at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.valor.detection import evaluate_scene
+from valor_gpu.valor.detection_request import DEFAULT_METRICS, IOU_THRESHOLDS, DetectionRequest, make_detection_request
+from valor_gpu.valor.enums import AnnotationType, MetricType
+from valor_gpu.valor.evaluation import Evaluation
+from valor_gpu.valor.filters import Filter
+from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
+
+if TYPE_CHECKING:
+    import torch
+
+    from valor_gpu.valor.detection_scene import DetectionScene
+
+_SHARED = (
+    "label_map", "metrics_to_return", "convert_annotations_to_type", "iou_thresholds_to_compute",
+    "iou_thresholds_to_return", "recall_score_threshold", "pr_curve_iou_threshold", "pr_curve_max_examples",
+    "compat", "score_thresholds",
+)  # fmt: skip
+
+
+@dataclass
+class ValorDetectionManager:
+    """Detections, added a part at a time; pairs are found as a part comes, and metrics at the end.
+
+    Args:
+        datum_uids: uids that were added.
+        label_map: labels that count as another.
+        convert_annotations_to_type: as :func:`~valor_gpu.valor.detection.evaluate_detection` takes it. Give it where
+            parts may differ in their geometries: the default is found for each part.
+        metrics_to_return: as that function takes them, likewise the next five.
+        iou_thresholds_to_compute: IoU thresholds of AP and AR.
+        iou_thresholds_to_return: those of them that single values are returned for; None: 0.5 and 0.75, as far as they
+            are computed.
+        recall_score_threshold: of AR.
+        pr_curve_iou_threshold: of the two curves.
+        pr_curve_max_examples: annotations shown for each kind of observation in DetailedPrecisionRecallCurve.
+        unique_groundtruth_labels: (key, value) of labels that were added, to the numbers of their annotations.
+        unique_prediction_labels: (key, value) of labels that were added.
+        unique_annotation_ids: numbers of the annotations that were added.
+        compat: None, or the program whose rules apply.
+        score_thresholds: of Counts and the like.
+        device: where pairs are found and metrics computed; default: the CPU.
+
+    Choices are fixed once the manager is made: setting one raises AttributeError.
+
+    Raises:
+        InputError: as :func:`~valor_gpu.valor.detection.evaluate_detection`.
+
+    Example:
+        >>> from valor_gpu.valor import Annotation, Box, Datum
+        >>> manager = ValorDetectionManager(metrics_to_return=[MetricType.mAP], iou_thresholds_to_return=[0.5])
+        >>> box = Box.from_extrema(xmin=0, xmax=10, ymin=0, ymax=10)
+        >>> truth = Annotation(labels=[Label("class", "cat")], bounding_box=box, is_instance=True)
+        >>> found = Annotation(labels=[Label("class", "cat", 0.9)], bounding_box=box, is_instance=True)
+        >>> for uid, annotations in (("a", [found]), ("b", [])):
+        ...     manager.add_data([GroundTruth(Datum(uid), [truth])], [Prediction(Datum(uid), annotations)])
+        >>> manager.evaluate().metrics
+        [{'parameters': {'label_key': 'class', 'iou': 0.5}, 'value': 0.504950495049505, 'type': 'mAP'}]
+    """
+
+    datum_uids: set[str] = field(default_factory=set)
+    label_map: dict[Label, Label] = field(default_factory=dict)
+    convert_annotations_to_type: AnnotationType | None = None
+    metrics_to_return: list[MetricType] = field(default_factory=lambda: list(DEFAULT_METRICS))
+    iou_thresholds_to_compute: list[float] = field(default_factory=lambda: list(IOU_THRESHOLDS))
+    iou_thresholds_to_return: list[float] | None = None
+    recall_score_threshold: float = 0.0
+    pr_curve_iou_threshold: float = 0.5
+    pr_curve_max_examples: int = 1
+    unique_groundtruth_labels: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    unique_prediction_labels: set[tuple[str, str]] = field(default_factory=set)
+    unique_annotation_ids: set[int] = field(default_factory=set)
+    compat: str | None = None
+    score_thresholds: list[float] | None = None
+    device: torch.device | str | None = None
+    _locked = False
+
+    def __post_init__(self) -> None:
+        choices: dict[str, Any] = {name: getattr(self, name) for name in _SHARED}
+        self._request: DetectionRequest = make_detection_request(**choices)
+        self._parts: list[DetectionScene] = []
+        self._locked = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._locked:
+            raise AttributeError(f"{name} is fixed when the manager is made; make another manager")
+        super().__setattr__(name, value)
+
+    def add_data(self, groundtruths: list[GroundTruth], predictions: list[Prediction]) -> None:
+        """Adds some datums with all their ground truths and predictions.
+
+        Args:
+            groundtruths: of these datums; objects or a frame.
+            predictions: of these datums; objects or a frame.
+
+        Raises:
+            InputError: a datum that was added before, or data that cannot be evaluated; nothing is added then.
+        """
+        from valor_gpu.valor.detection_data import read_scene  # it loads torch, which managers of text do not need
+
+        part = read_scene(groundtruths, predictions, self._request, self.device)
+        columns = part.columns
+        known = self.datum_uids.intersection(columns.uids)
+        if known:
+            raise InputError(f"add_data must be called once with each datum but got {min(known)!r} again")
+        self._parts.append(part)
+        self.datum_uids.update(columns.uids)
+        first = len(self.unique_annotation_ids)
+        truths = columns.groundtruths
+        for label, annotation in zip(truths.label.tolist(), truths.annotation.tolist()):
+            self.unique_groundtruth_labels.setdefault(columns.labels[label], set()).add(first + annotation)
+        self.unique_prediction_labels.update(columns.labels_of(columns.predictions))
+        self.unique_annotation_ids.update(range(first, first + columns.annotations))
+
+    def evaluate(self, filters: Filter | Mapping[str, Any] | None = None) -> Evaluation:
+        """The metrics of everything that was added.
+
+        Args:
+            filters: keep only some datums, ground truths or predictions; the data is not read again.
+
+        Raises:
+            InputError: nothing was added.
+        """
+        from valor_gpu.valor.detection_data import join_scenes
+
+        if not self._parts:
+            raise InputError("evaluate needs data but add_data was not called")
+        if len(self._parts) > 1:
+            self._parts[:] = [join_scenes(self._parts)]
+        return evaluate_scene(self._parts[0], self._request, filters)

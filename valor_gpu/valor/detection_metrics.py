@@ -1,0 +1,264 @@
+"""Metrics of one label key of a detection, in the dicts of valor_core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from valor_gpu.valor import metrics
+from valor_gpu.valor.curves import THRESHOLDS
+from valor_gpu.valor.detection_confusion import Confusion, Cut
+from valor_gpu.valor.detection_examples import Examples
+from valor_gpu.valor.detection_kinds import Floats, Integers, total
+from valor_gpu.valor.detection_numbers import DetectionNumbers
+from valor_gpu.valor.detection_request import DetectionRequest
+from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.enums import MetricType
+from valor_gpu.valor.labels import Label
+from valor_gpu.valor.means import mean_of
+
+Metric = dict[str, Any]
+
+RATIOS: dict[str, Callable[[Integers, Integers, Integers], tuple[Integers, Integers]]] = {
+    "Precision": lambda tp, fp, fn: (tp, tp + fp),
+    "Recall": lambda tp, fp, fn: (tp, tp + fn),
+    "F1": lambda tp, fp, fn: (2 * tp, 2 * tp + fp + fn),
+}
+
+
+@dataclass(frozen=True)
+class DetectionKey:
+    """The metrics of a label key; what several of them need is in ``numbers``.
+
+    Attributes:
+        key: the label key.
+        labels: places of its labels in ``Columns.labels``.
+        scene: the data.
+        numbers: of all labels.
+        reasons: where to note why a value is None.
+    """
+
+    key: str
+    labels: list[int]
+    scene: DetectionScene
+    numbers: DetectionNumbers
+    reasons: dict[str, str]
+
+    @property
+    def request(self) -> DetectionRequest:
+        """What is asked for."""
+        return self.numbers.request
+
+    def value(self, label: int) -> str:
+        """The value of a label."""
+        return self.scene.columns.labels[label][1]
+
+    def label(self, label: int) -> Label:
+        """A label."""
+        return Label(self.key, self.value(label))
+
+    @property
+    def true(self) -> list[int]:
+        """Labels with ground truths."""
+        return [label for label in self.labels if self.numbers.ground_truths[label] > 0]
+
+    def average_precision(self) -> Iterator[Metric]:
+        """AP of each label with ground truths, at each threshold that is shown."""
+        for label in self.true:
+            for iou in self.request.shown_ious:
+                value = self.number("AP", self.numbers.average_precision[label, self._place(iou)], label)
+                yield metrics.APMetric(self.label(label), value, iou).to_dict()
+
+    def average_over_ious(self) -> Iterator[Metric]:
+        """AP of each label with ground truths, mean over thresholds."""
+        for label in self.true:
+            value = self.number("APAveragedOverIOUs", _mean(self.numbers.average_precision[label]), label)
+            yield metrics.APMetricAveragedOverIOUs(self.label(label), value, set(self.request.ious)).to_dict()
+
+    def mean_average_precision(self) -> Iterator[Metric]:
+        """Mean of AP over labels with ground truths, at each threshold that is shown."""
+        for iou in self.request.shown_ious if self._has_means("mAP") else ():
+            value = self.number("mAP", _mean(self.numbers.average_precision[self.true, self._place(iou)]))
+            yield metrics.mAPMetric(self.key, value, iou).to_dict()
+
+    def mean_over_ious(self) -> Iterator[Metric]:
+        """Mean of AP over labels with ground truths and thresholds."""
+        if self._has_means("mAPAveragedOverIOUs"):
+            value = self.number("mAPAveragedOverIOUs", _mean(self.numbers.average_precision[self.true].reshape(-1)))
+            yield metrics.mAPMetricAveragedOverIOUs(self.key, value, set(self.request.ious)).to_dict()
+
+    def recall(self) -> Iterator[Metric]:
+        """AR of each label."""
+        for label in self.labels:
+            value = self.number("AR", _mean(self.numbers.recall[label]), label)
+            yield metrics.ARMetric(self.label(label), self._peers(value), set(self.request.ious)).to_dict()
+
+    def mean_recall(self) -> Iterator[Metric]:
+        """Mean of AR over labels with ground truths."""
+        value = self.number("mAR", _mean(self.numbers.recall[self.true].reshape(-1)))
+        yield metrics.mARMetric(self.key, self._peers(value), set(self.request.ious)).to_dict()
+
+    def _peers(self, value: float | None) -> float | None:
+        """-1 where a release has that for what does not exist."""
+        return -1.0 if value is None and self.request.compat is not None else value
+
+    def _has_means(self, name: str) -> bool:
+        """The releases have no mean over no labels, where others have None."""
+        return bool(self.true) or self.request.compat is None
+
+    def _place(self, iou: float) -> int:
+        return self.request.ious.index(iou)
+
+    def number(self, name: str, value: float, label: int | None = None, reason: str = "") -> float | None:
+        """A number, or None and its reason.
+
+        Args:
+            name: of the metric.
+            value: NaN stands for None.
+            label: that it belongs to; None: it belongs to the key.
+            reason: why there may be none, default: what AP and AR lack.
+        """
+        if value == value:
+            return float(value)
+        place = f"{name}/{self.key}" if label is None else f"{name}/{self.key}/{self.value(label)}"
+        lacking = "no ground truth of this " + ("key" if label is None else "label")
+        if not reason and (bool(self.true) if label is None else label in self.true):
+            lacking = "no detection has a score above 0"
+        self.reasons[place] = reason or lacking
+        return None
+
+    def ratio(self, name: str) -> Iterator[Metric]:
+        """Precision, recall or F1 of each label at each threshold of IoU and score."""
+        part, whole = RATIOS[name](*self.numbers.counts)
+        for label, parameters, place in self._cells():
+            value = part[place] / whole[place] if whole[place] else np.nan
+            reason = "no detection reaches the score" if name == "Precision" else ""
+            yield self._cell(name, label, parameters, self.number(name, value, label, reason))
+
+    def counts(self) -> Iterator[Metric]:
+        """tp, fp and fn of each label at each threshold of IoU and score."""
+        for label, parameters, place in self._cells():
+            counts = self.numbers.counts
+            shown = {name: int(getattr(counts, name)[place]) for name in counts._fields}
+            yield self._cell("Counts", label, parameters, shown)
+
+    def _cells(self) -> Iterator[tuple[int, Metric, tuple[int, int, int]]]:
+        for label in self.labels:
+            for iou in self.request.shown_ious:
+                for place, score in enumerate(self.request.scores):
+                    yield label, {"iou": iou, "score_threshold": score}, (label, self._place(iou), place)
+
+    def _cell(self, name: str, label: int, parameters: Metric, value: Any) -> Metric:
+        return {
+            "label": {"key": self.key, "value": self.value(label)},
+            "parameters": parameters,
+            "value": value,
+            "type": name,
+        }
+
+    def curve(self) -> Iterator[Metric]:
+        """Counts and ratios at scores from 0.05 to 0.95."""
+        kinds, labels = self.numbers.curve, self.numbers.num_labels
+        tp, fp = (total(kinds, outcome, THRESHOLDS, labels) for outcome in ("tp", "fp"))
+        columns = curve_columns(tp, fp, self.numbers.ground_truths[:, None] - tp, self.request.rules.undefined)
+        if self.request.rules.curve == "core":
+            columns["fn"] = np.maximum(columns["fn"], 0)
+        listed = {name: column.tolist() for name, column in columns.items()}
+        value = {
+            self.value(label): {
+                threshold: {
+                    name: None if name in ("tn", "accuracy") else listed[name][label][step]
+                    for name in ("tp", "fp", "fn", "tn", "precision", "recall", "accuracy", "f1_score")
+                }
+                for step, threshold in enumerate(THRESHOLDS.tolist())
+            }
+            for label in self.labels
+        }
+        yield metrics.PrecisionRecallCurve(self.key, value, self.request.curve_iou).to_dict()
+
+    def detailed_curve(self) -> Iterator[Metric]:
+        """Counts and examples of each kind of observation at scores from 0.05 to 0.95."""
+        examples = Examples(self.scene, self.request)
+        value = {self.value(label): examples.curve(self.numbers.kinds, label) for label in self.labels}
+        yield metrics.DetailedPrecisionRecallCurve(self.key, value, self.request.curve_iou).to_dict()
+
+    @property
+    def confusion(self) -> Confusion:
+        """The pairs of the confusion matrix."""
+        return Confusion(self.scene, self.numbers, self.labels)
+
+    def _cuts(self) -> Iterator[tuple[Cut, Metric]]:
+        for cut in self.confusion.cuts(self.request.shown_ious, self.request.scores):
+            yield cut, {"label_key": self.key, "iou": cut.iou, "score_threshold": cut.score}
+
+    def matrix(self) -> Iterator[Metric]:
+        """Pairs of each true and predicted label, and what has no partner."""
+        for cut, parameters in self._cuts():
+            yield {"parameters": parameters, "value": cut.matrix(), "type": "ConfusionMatrix"}
+
+    def examples(self) -> Iterator[Metric]:
+        """What was right and wrong in each datum of the page."""
+        for cut, parameters in self._cuts():
+            for shown in cut.examples(self.request.page):
+                yield {"parameters": parameters, "value": shown, "type": "Examples"}
+
+    def entries(self) -> Iterator[Metric]:
+        """The matrices as ``Evaluation.confusion_matrices`` holds them."""
+        for cut, parameters in self._cuts():
+            found = metrics.ConfusionMatrix(self.key, cut.entries()).to_dict()
+            yield {**found, "parameters": {name: parameters[name] for name in ("iou", "score_threshold")}}
+
+
+def curve_columns(tp: Integers, fp: Integers, fn: Integers, undefined: float) -> dict[str, np.ndarray[Any, Any]]:
+    """Counts and ratios of a curve.
+
+    Args:
+        tp: ``[C, S]``, likewise ``fp`` and ``fn``.
+        fp: false positives.
+        fn: false negatives.
+        undefined: a ratio whose denominator is 0, and F1 without true positives.
+    """
+
+    def ratio(name: str) -> Floats:
+        part, whole = RATIOS[name](tp, fp, fn)
+        return np.where(whole > 0, part / np.maximum(whole, 1), undefined)
+
+    f1 = np.where(tp > 0, ratio("F1"), undefined)
+    return {"tp": tp, "fp": fp, "fn": fn, "precision": ratio("Precision"), "recall": ratio("Recall"), "f1_score": f1}
+
+
+def _mean(values: Floats) -> float:
+    """NaN where there is none, or one of them is none."""
+    found = mean_of(values.tolist())
+    return float("nan") if found is None else found
+
+
+METRICS: dict[MetricType, Callable[[DetectionKey], Iterator[Metric]]] = {
+    MetricType.AP: DetectionKey.average_precision,
+    MetricType.AR: DetectionKey.recall,
+    MetricType.mAP: DetectionKey.mean_average_precision,
+    MetricType.APAveragedOverIOUs: DetectionKey.average_over_ious,
+    MetricType.mAR: DetectionKey.mean_recall,
+    MetricType.mAPAveragedOverIOUs: DetectionKey.mean_over_ious,
+    MetricType.PrecisionRecallCurve: DetectionKey.curve,
+    MetricType.DetailedPrecisionRecallCurve: DetectionKey.detailed_curve,
+    MetricType.Precision: lambda key: key.ratio("Precision"),
+    MetricType.Recall: lambda key: key.ratio("Recall"),
+    MetricType.F1: lambda key: key.ratio("F1"),
+    MetricType.Counts: DetectionKey.counts,
+    MetricType.ConfusionMatrix: DetectionKey.matrix,
+    MetricType.Examples: DetectionKey.examples,
+}
+
+
+def metrics_of(key: DetectionKey, wanted: Sequence[MetricType]) -> list[Metric]:
+    """The metrics that are asked for.
+
+    Args:
+        key: the label key.
+        wanted: in this order.
+    """
+    return [metric for name in wanted for metric in METRICS[name](key)]

@@ -1,0 +1,153 @@
+"""The numbers of all labels of a detection at once, over the ops of overlaps; dicts are made of them elsewhere."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.ops.overlaps import Overlaps, Ranked, confuse_overlaps, rank_overlaps
+from valor_gpu.reduce.overlap_counts import count_outcomes
+from valor_gpu.reduce.overlap_curves import average_precision, curve_101
+from valor_gpu.valor.detection_kinds import Floats, Integers, Kind, OverlapTable, exact_kinds
+from valor_gpu.valor.detection_releases import CURVES, KINDS
+from valor_gpu.valor.detection_request import DetectionRequest
+from valor_gpu.valor.enums import MetricType
+
+
+class Counts(NamedTuple):
+    """True positives, false positives and false negatives, int64 ``[C, T, S]``."""
+
+    tp: Integers
+    fp: Integers
+    fn: Integers
+
+
+class DetectionNumbers:
+    """Numbers of labels 0 to C - 1, computed when they are asked for and once.
+
+    Args:
+        overlaps: of all label keys.
+        num_labels: C.
+        request: what is asked for; T are its IoU thresholds, S its score thresholds.
+    """
+
+    def __init__(self, overlaps: Overlaps, num_labels: int, request: DetectionRequest) -> None:
+        self.overlaps, self.num_labels, self.request = overlaps, num_labels, request
+
+    @cached_property
+    def _ranked(self) -> Ranked:
+        return rank_overlaps(self.overlaps, self.request.matching)
+
+    @cached_property
+    def _classes(self) -> Tensor:
+        return torch.arange(self.num_labels, device=self.overlaps.labels.device)
+
+    @cached_property
+    def _thresholds(self) -> Tensor:
+        return torch.tensor(self.request.ious, dtype=torch.float64, device=self.overlaps.labels.device)
+
+    @cached_property
+    def table(self) -> OverlapTable:
+        """The columns on the host."""
+        return OverlapTable.of(self.overlaps, self._ranked)
+
+    @cached_property
+    def ground_truths(self) -> Integers:
+        """Ground truths of each label, int64 ``[C]``."""
+        return np.bincount(self.overlaps.gt_labels.cpu().numpy(), minlength=self.num_labels)
+
+    @cached_property
+    def predictions(self) -> Integers:
+        """Detections of each label, int64 ``[C]``."""
+        return np.bincount(self.overlaps.labels.cpu().numpy(), minlength=self.num_labels)
+
+    @cached_property
+    def average_precision(self) -> Floats:
+        """AP of each label and IoU threshold, float64 ``[C, T]``; NaN without ground truths."""
+        rules = self.request.rules
+        overlaps, ranked = self._positive() if rules.positive_only else (self.overlaps, self._ranked)
+        found = average_precision(ranked, overlaps, self._classes, self._thresholds, order=rules.order)
+        values: Floats = found[0].cpu().numpy()
+        if rules.positive_only:  # valor_core divides 0 by 0
+            positive = np.bincount(overlaps.labels.cpu().numpy(), minlength=self.num_labels)
+            values[(self.predictions > 0) & (positive == 0)] = np.nan
+        return values
+
+    def _positive(self) -> tuple[Overlaps, Ranked]:
+        """Detections of positive score."""
+        kept = self.overlaps.scores > 0
+        return self.overlaps.take(kept), Ranked(*(column[kept] for column in self._ranked))
+
+    @cached_property
+    def recall(self) -> Floats:
+        """Recall of each label and IoU threshold at the score of AR, float64 ``[C, T]``; NaN without ground truths."""
+        if self.request.rules.positive_only:
+            return self._recall_of_any_score()
+        return self.recalls((self.request.recall_score,))[:, :, 0]
+
+    def _recall_of_any_score(self) -> Floats:
+        table, found = self.table, np.empty((self.num_labels, len(self.request.ious)))
+        for place, iou in enumerate(self.request.ious):
+            hits = (table.ious >= iou) & (table.scores >= self.request.recall_score)
+            labels = table.gt_labels[np.unique(table.best[hits])]
+            found[:, place] = np.bincount(labels, minlength=self.num_labels)
+        return _ratio(found, self.ground_truths[:, None])
+
+    def recalls(self, scores: tuple[float, ...]) -> NDArray[np.float64]:
+        """Recall at other scores, float64 ``[C, T, S]``; NaN without ground truths.
+
+        Args:
+            scores: S thresholds.
+        """
+        return _ratio(self._outcomes(scores).tp, self.ground_truths[:, None, None])
+
+    @cached_property
+    def counts(self) -> Counts:
+        """At the thresholds of the request."""
+        return self._outcomes(self.request.scores)
+
+    def _outcomes(self, scores: tuple[float, ...]) -> Counts:
+        least = np.nextafter(self.request.rules.least_score, np.inf)
+        wanted = torch.tensor([max(score, least) for score in scores], dtype=torch.float64)
+        wanted = wanted.to(self._thresholds.device)
+        found = count_outcomes(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
+        return Counts(*(getattr(found, name)[0].cpu().numpy() for name in Counts._fields))
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """Observations of DetailedPrecisionRecallCurve."""
+        if self.request.duplicates:
+            return exact_kinds(self.table, self.request.curve_iou, duplicates=True)
+        return KINDS[self.request.rules.kinds](self.table, self.request.curve_iou)
+
+    @cached_property
+    def curve(self) -> list[Kind]:
+        """True and false positives of PrecisionRecallCurve."""
+        rules = self.request.rules
+        if rules.curve == "api" and MetricType.DetailedPrecisionRecallCurve in self.request.metrics:
+            return KINDS["exact"](self.table, self.request.curve_iou)
+        return CURVES[rules.curve](self.table, self.request.curve_iou)
+
+    @cached_property
+    def curve_points(self) -> tuple[Floats, Floats]:
+        """Precision and score at the recalls 0 to 1 by 0.01, float64 ``[C, T, 101]``; 0 without ground truths."""
+        order = self.request.rules.order
+        found = curve_101(self._ranked, self.overlaps, self._classes, self._thresholds, order=order)
+        return np.nan_to_num(found[0].cpu().numpy()), found[1].cpu().numpy()
+
+    @cached_property
+    def partners(self) -> Integers:
+        """The ground truth that each detection is paired off with at each IoU, int64 ``[T, D]``; -1 for none."""
+        dissolve = self.request.rules.dissolve
+        found: Integers = confuse_overlaps(self.overlaps, self.request.ious, dissolve=dissolve).cpu().numpy()
+        return found
+
+
+def _ratio(part: NDArray[np.generic], whole: Integers) -> Floats:
+    found: Floats = np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
+    return found
