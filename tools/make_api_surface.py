@@ -23,6 +23,7 @@ PARTS = (
     "judge",
     "ops",
     "segmentation",
+    "stats",
     "text",
     "text.judged",
     "valor",

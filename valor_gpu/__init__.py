@@ -3,7 +3,7 @@
 ``valor_gpu.detection``, ``valor_gpu.classification``, ``valor_gpu.segmentation`` and ``valor_gpu.text`` have the
 metrics of their tasks, ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
 ``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
-``valor-gpu doctor`` says which kernels serve here.
+``valor_gpu.stats`` has intervals and paired tests. ``valor-gpu doctor`` says which kernels serve here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, inputs, judge, ops, segmentation, text, valor
+    from valor_gpu import classification, coco, detection, inputs, judge, ops, segmentation, stats, text, valor
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
@@ -41,11 +41,12 @@ __all__ = [
     "judge",
     "ops",
     "segmentation",
+    "stats",
     "text",
     "valor",
 ]
 
-_PACKAGES = ("classification", "coco", "detection", "inputs", "judge", "ops", "segmentation", "text", "valor")
+_PACKAGES = ("classification", "coco", "detection", "inputs", "judge", "ops", "segmentation", "stats", "text", "valor")
 _HOMES = {
     **dict.fromkeys(
         ("InputError", "InputTypeError", "MissingExtraError", "NativeError", "SyncError", "ValorError"),

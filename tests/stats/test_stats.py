@@ -1,0 +1,177 @@
+"""Intervals and tests against scipy, exact enumeration, simulation and hand counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.stats  # type: ignore[import-untyped,unused-ignore]
+
+from tests.fuzz import seeds
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["few values", "many values"])
+@pytest.mark.parametrize("seed", seeds(2))
+def test_the_interval_and_the_p_value_are_those_of_scipy(few: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first = rng.integers(1, 6, 80).astype(float) if few else rng.normal(size=80)
+    second = rng.integers(1, 6, 80).astype(float) if few else first + rng.gamma(1.0, 0.3, size=80) - 0.25
+    found = compare_paired(first, second, resamples=40_000, seed=seed)
+    differences = second - first
+    peer = scipy.stats.bootstrap((differences,), np.mean, n_resamples=40_000, method="BCa", rng=rng)
+    width = found.high - found.low
+    assert found.difference == pytest.approx(differences.mean(), rel=1e-12)
+    assert found.low == pytest.approx(peer.confidence_interval.low, abs=0.04 * width)
+    assert found.high == pytest.approx(peer.confidence_interval.high, abs=0.04 * width)
+    test = scipy.stats.permutation_test(
+        (differences,),
+        lambda x, axis: x.mean(axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=40_000,
+        rng=rng,
+    )
+    assert found.p_value == pytest.approx(test.pvalue, abs=0.02)
+
+
+def test_the_p_value_is_that_of_all_assignments_of_signs() -> None:
+    differences = np.array([0.3, -0.1, 0.5, 0.4, 0.2, 0.1, -0.2])
+    signs = np.array(list(itertools.product([1, -1], repeat=7)))
+    exact = (np.abs(signs @ np.abs(differences)) >= differences.sum() - 1e-12).mean()
+    found = compare_paired(np.zeros(7), differences, resamples=200_000)
+    assert found.p_value == pytest.approx(exact, abs=0.004)
+
+
+def test_intervals_hold_as_often_as_they_say_and_p_values_are_no_smaller_than_chance() -> None:
+    rng = np.random.default_rng(3)
+    held = small = 0
+    for seed in range(400):
+        values = rng.exponential(size=40)
+        found = compare_paired(np.zeros(40), values, resamples=999, seed=seed)
+        held += found.low <= 1 <= found.high
+        null = compare_paired(rng.normal(size=12), rng.normal(size=12), resamples=199, seed=seed)
+        small += null.p_value <= 0.1
+    assert 0.90 <= held / 400 <= 0.98
+    assert 0.05 <= small / 400 <= 0.15
+
+
+def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 50))
+    results = [compare_paired(first, second, resamples=500, seed=seed) for seed in (1, 1, 2)]
+    assert results[0] == results[1]
+    assert results[0].low != results[2].low
+    turned = compare_paired(second, first, resamples=500, seed=1)
+    assert turned.difference == -results[0].difference
+    assert turned.p_value == results[0].p_value
+
+
+def test_chunks_change_nothing_but_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 100))
+    whole = compare_paired(first, second, resamples=300)
+    monkeypatch.setattr("valor_gpu.stats.paired._DRAWS", 1000)
+    parts = compare_paired(first, second, resamples=300)
+    assert (parts.low, parts.high) == (whole.low, whole.high)
+
+
+def test_rows_without_a_number_are_left_out_and_counted() -> None:
+    found = compare_paired([1, NAN, 2, 3, NAN], [2, 5, NAN, 5, NAN])
+    assert (found.n, found.n_missing, found.difference) == (2, 3, 1.5)
+
+
+def test_equal_differences_have_an_interval_of_no_width() -> None:
+    found = compare_paired([1.1, 2.2, 3.3], [1.4, 2.5, 3.6])
+    assert found.low == pytest.approx(0.3, rel=1e-12)
+    assert found.high == pytest.approx(0.3, rel=1e-12)
+    same = compare_paired([0.1, 0.2, 0.3], [0.1, 0.2, 0.3])
+    assert (same.low, same.high, same.p_value) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(("rows", "words"), [(0, "there are none"), (1, "there is 1")])
+def test_fewer_than_two_rows_have_no_interval_and_a_reason(rows: int, words: str) -> None:
+    found = compare_paired([1.0] * rows + [NAN], [2.0] * rows + [1.0])
+    assert math.isnan(found.low) and math.isnan(found.high) and math.isnan(found.p_value)
+    assert math.isnan(found.difference) == (rows == 0)
+    assert found.reason == f"it takes two rows with both numbers but {words}"
+
+
+def test_the_p_value_is_never_zero() -> None:
+    found = compare_paired(np.zeros(200), np.ones(200), resamples=999)
+    assert found.p_value == 1 / 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choices", "message"),
+    [
+        (([1, 2], [1]), {}, "same rows but have 2 and 1"),
+        (([[1, 2]], [[1, 2]]), {}, r"first must hold one number for each row but has shape \[1, 2\]"),
+        (([1, 2], [1, math.inf]), {}, r"second must be finite or NaN but second\[1\] is infinite"),
+        (([1, 2], [1, 2]), {"confidence": 1}, "confidence must be above 0 and below 1 but got 1"),
+        (([1, 2], [1, 2]), {"confidence": 95}, r"confidence must be in \[0, 1\] but got 95"),
+        (([1, 2], [1, 2]), {"resamples": 0}, "resamples must be at least 1 but got 0"),
+        (([1, 2], [1, 2]), {"seed": -1}, "seed must be at least 0 but got -1"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(
+    arguments: tuple[list[float], list[float]], choices: dict[str, float], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        compare_paired(*arguments, **choices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 5), (5, 5), (1, 3), (90, 100), (12345, 100_000)])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+def test_the_interval_of_a_proportion_is_that_of_scipy(successes: int, n: int, confidence: float) -> None:
+    found = pass_rate(successes, n, confidence)
+    peer = scipy.stats.binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    assert found.rate == successes / n
+    assert found.low == pytest.approx(peer.low, rel=1e-9, abs=1e-12)
+    assert found.high == pytest.approx(peer.high, rel=1e-9)
+    assert 0 <= found.low <= found.rate <= found.high <= 1
+
+
+def test_no_trials_have_no_rate() -> None:
+    found = pass_rate(0, 0)
+    assert math.isnan(found.rate) and math.isnan(found.low) and math.isnan(found.high)
+    assert found.reason == "there are no trials"
+    with pytest.raises(InputError, match="successes must be at most n=2 but got 3"):
+        pass_rate(3, 2)
+    with pytest.raises(InputTypeError, match="n must be int but got float"):
+        pass_rate(1, 2.0)  # type: ignore[arg-type]
+
+
+def test_holm_rejects_what_its_procedure_rejects() -> None:
+    """One after another, from the smallest: the first that fails ends it."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p_values, level = rng.random(6) ** 3, float(rng.choice([0.01, 0.05, 0.2]))
+        rejected = np.zeros(6, bool)
+        for place, index in enumerate(np.argsort(p_values)):
+            if p_values[index] > level / (6 - place):
+                break
+            rejected[index] = True
+        assert (np.array(adjust_holm(p_values.tolist())) <= level).tolist() == rejected.tolist()
+
+
+def test_holm_by_hand() -> None:
+    assert adjust_holm([0.01, 0.02, 0.03]) == [0.03, 0.04, 0.04]
+    assert adjust_holm([0.6, 0.5]) == [1.0, 1.0]
+    assert adjust_holm([]) == []
+    assert str(adjust_holm([NAN, 0.02])) == "[nan, 0.02]"
+    with pytest.raises(InputError, match=r"p_values must lie in \[0, 1\] but p_values\[1\] is 1.5"):
+        adjust_holm([0.1, 1.5])
+
+
+def test_importing_it_loads_neither_torch_nor_scipy() -> None:
+    program = (
+        "import sys, valor_gpu.stats as s; s.compare_paired; print({'torch', 'scipy', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,28 @@
+"""Uncertainty of numbers that are compared: intervals, paired tests, many comparisons. numpy alone.
+
+Every function is seeded and gives NaN, with a reason, where a number does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.stats.comparisons import adjust_holm
+    from valor_gpu.stats.paired import PairedDifference, compare_paired
+    from valor_gpu.stats.proportions import Proportion, pass_rate
+
+__all__ = ["PairedDifference", "Proportion", "adjust_holm", "compare_paired", "pass_rate"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "PairedDifference": "valor_gpu.stats.paired",
+        "Proportion": "valor_gpu.stats.proportions",
+        "adjust_holm": "valor_gpu.stats.comparisons",
+        "compare_paired": "valor_gpu.stats.paired",
+        "pass_rate": "valor_gpu.stats.proportions",
+    },
+)

@@ -1,0 +1,81 @@
+"""Proportions with their intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from valor_gpu.checks import check_int, check_number
+from valor_gpu.errors import InputError
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """How many of n trials succeeded.
+
+    Attributes:
+        rate: ``successes / n``; NaN without trials.
+        low: lower end of the interval; likewise ``high``. NaN without trials.
+        successes: trials that succeeded.
+        n: trials.
+        confidence: of the interval.
+        reason: why numbers are NaN; empty where they are not.
+    """
+
+    rate: float
+    low: float
+    high: float
+    successes: int
+    n: int
+    confidence: float
+    reason: str = ""
+
+
+def pass_rate(successes: int, n: int, confidence: float = 0.95) -> Proportion:
+    """A proportion with the score interval of Wilson, which holds near 0 and 1 and for few trials.
+
+    Args:
+        successes: from 0 to n.
+        n: number of trials.
+        confidence: above 0 and below 1.
+
+    Raises:
+        InputError: an argument out of its range.
+
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+
+    Example:
+        >>> found = pass_rate(9, 10)
+        >>> found.rate, round(found.low, 4), round(found.high, 4)
+        (0.9, 0.5958, 0.9821)
+    """
+    check_int("n", n)
+    check_int("successes", successes)
+    if successes > n:
+        raise InputError(f"successes must be at most n={n} but got {successes}")
+    z = normal_quantile(confidence)
+    if n == 0:
+        return Proportion(math.nan, math.nan, math.nan, 0, 0, confidence, "there are no trials")
+    rate, square = successes / n, z * z
+    centre = (rate + square / (2 * n)) / (1 + square / n)
+    half = z / (1 + square / n) * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n))
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == n else centre + half
+    return Proportion(rate, low, high, successes, n, confidence)
+
+
+def normal_quantile(confidence: float) -> float:
+    """How many standard deviations around the mean of a normal distribution hold this share of it.
+
+    Raises:
+        InputError: ``confidence`` is not above 0 and below 1.
+
+    Example:
+        >>> round(normal_quantile(0.95), 4)
+        1.96
+    """
+    check_number("confidence", confidence, 0, 1)
+    if confidence in (0, 1):
+        raise InputError(f"confidence must be above 0 and below 1 but got {confidence}")
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
