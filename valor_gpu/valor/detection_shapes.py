@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.outlines import Outlines, ends_of
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.geometry import MultiPolygon, Polygon
@@ -30,65 +31,6 @@ _Describe = Callable[[int], str]
 
 def _none() -> Integers:
     return np.zeros(0, np.int64)
-
-
-class Outlines(NamedTuple):
-    """Polygons and multipolygons as flat arrays; each level says where its parts end, after a 0.
-
-    Attributes:
-        vertices: float64 ``[V, 2]``, x and y; a ring ends where it began.
-        rings: int64 ``[R + 1]``, vertices of each ring.
-        polygons: int64 ``[P + 1]``, rings of each polygon, the boundary first.
-        shapes: int64 ``[S + 1]``, polygons of each shape, whose union it is.
-    """
-
-    vertices: Floats
-    rings: Integers
-    polygons: Integers
-    shapes: Integers
-
-    def __len__(self) -> int:
-        return len(self.shapes) - 1
-
-    @classmethod
-    def of(cls, shapes: Sequence[Sequence[Sequence[Sequence[Sequence[float]]]]]) -> Outlines:
-        """Flat arrays of shapes, each a list of polygons, a polygon a list of rings, a ring a list of points."""
-        polygons = [polygon for shape in shapes for polygon in shape]
-        rings = [ring for polygon in polygons for ring in polygon]
-        count = sum(map(len, rings))
-        flat = np.fromiter(chain.from_iterable(chain.from_iterable(rings)), np.float64, 2 * count)
-        return cls(flat.reshape(-1, 2), *(_ends(map(len, parts)) for parts in (rings, polygons, shapes)))
-
-    @classmethod
-    def join(cls, parts: Sequence[Outlines]) -> Outlines:
-        """The shapes of all parts, one part after another."""
-        parts = [*parts, cls.of([])]
-        ends = (
-            _ends(np.concatenate([np.diff(part[level]) for part in parts])) for level in (1, 2, 3)
-        )  # lengths join, offsets do not
-        return cls(np.concatenate([part.vertices for part in parts]), *ends)
-
-    def bounds(self) -> Floats:
-        """float64 ``[S, 4]``: xmin, ymin, xmax, ymax of each shape; every one has a vertex."""
-        starts = self.rings[self.polygons[self.shapes[:-1]]]
-        if not len(starts):
-            return np.zeros((0, 4))
-        return np.concatenate(
-            [np.minimum.reduceat(self.vertices, starts), np.maximum.reduceat(self.vertices, starts)], 1
-        )
-
-    def listed(self, shape: int) -> list[list[list[list[float]]]]:
-        """The polygons of one shape: rings of points."""
-        polygons = range(*self.shapes[shape : shape + 2])
-        return [
-            [self.vertices[self.rings[r] : self.rings[r + 1]].tolist() for r in range(*self.polygons[p : p + 2])]
-            for p in polygons
-        ]
-
-
-def _ends(lengths: Any) -> Integers:
-    counts = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +71,7 @@ class Shapes:
     @classmethod
     def join(cls, parts: Sequence[Shapes]) -> Shapes:
         """The annotations of all parts, one part after another."""
-        firsts = _ends([len(part) for part in parts]).tolist()
+        firsts = ends_of([len(part) for part in parts]).tolist()
 
         def moved(name: str) -> Integers:
             return np.concatenate([_none(), *(getattr(part, name) + first for part, first in zip(parts, firsts))])
