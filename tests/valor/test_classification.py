@@ -255,6 +255,8 @@ def test_evaluation_and_its_dict() -> None:
             "pr_curve_max_examples": 1,
             "llm_api_params": None,
             "metric_params": None,
+            "compat": None,
+            "score_thresholds": None,
         },
         "metrics": [{"label": {"key": "k", "value": "x"}, "value": 1.0, "type": "F1"}],
         "confusion_matrices": [

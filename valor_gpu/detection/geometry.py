@@ -19,6 +19,7 @@ from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
 from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
 from valor_gpu.ops.assign import assign, assign_plain
+from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.keypoints import keypoint_pairs, keypoint_similarity
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
@@ -28,6 +29,9 @@ from valor_gpu.ops.rotated import checked_format, in_degrees, pairwise_iou, rota
 IOU_TYPES = ("bbox", "segm", "boundary", "rotated", "keypoints")
 TOGETHER = ("bbox", "segm", "boundary")
 """Those that one metric computes together."""
+
+OVERLAP_TYPES = ("bbox", "segm", "rotated")
+"""Those whose geometry is :class:`Overlapping`."""
 
 _MASKS = {"segm": MaskRows(), "boundary": BoundaryRows()}
 
@@ -44,6 +48,13 @@ class Geometry(Protocol):
 
     def match(self, batch: MatchBatch, shapes: Any, rule: MatchRule, error: Tensor | None) -> Matched:
         """The records of a batch; on a GPU the error code ``error``, if given, is lowered to the first error."""
+
+
+class Overlapping(Geometry, Protocol):
+    """A geometry whose pairs Valor's metrics keep."""
+
+    def pairs(self, batch: MatchBatch, shapes: Any, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
+        """The batch with pairs in place of shapes, and an error code; on the CPU an error is raised at once."""
 
 
 class Boxes(Geometry, Protocol):
@@ -77,6 +88,9 @@ class UprightBoxes:
     def match(self, batch: MatchBatch, shapes: None, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
         return assign(batch, rule, error)
 
+    def pairs(self, batch: MatchBatch, shapes: None, rule: MatchRule) -> tuple[MatchBatch, Tensor]:  # noqa: D102
+        return box_pairs(batch, rule)
+
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
         return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), code)
 
@@ -106,7 +120,10 @@ class RotatedBoxes:
         return rotated_batch(preds, target, self.code), None
 
     def match(self, batch: MatchBatch, shapes: None, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
-        return assign_stored(*rotated_pairs(batch, rule), rule, error)
+        return assign_stored(*self.pairs(batch, shapes, rule), rule, error)
+
+    def pairs(self, batch: MatchBatch, shapes: None, rule: MatchRule) -> tuple[MatchBatch, Tensor]:  # noqa: D102
+        return rotated_pairs(batch, rule)
 
     def kept(self, boxes: Sequence[Tensor], code: int) -> Tensor:  # noqa: D102
         return in_degrees(torch.cat([t.reshape(-1, self.width) for t in boxes]).double(), code)

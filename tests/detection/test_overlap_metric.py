@@ -1,0 +1,281 @@
+"""Pairs that Valor's metrics keep, against pairs counted one by one, for every way in which images come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from tests.contract_boxes import boxes_batch, drawn, turned
+from tests.reduce.overlap_scenes import Scene, overlaps_of
+from valor_gpu.detection.overlap_metric import OverlapMetric
+from valor_gpu.detection.overlap_state import OverlapRecords
+from valor_gpu.errors import InputError, SyncError
+from valor_gpu.ops import box_iou, rotated_box_iou
+from valor_gpu.ops.overlaps import Overlaps
+
+Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+class PairCount(OverlapMetric):
+    """How many pairs overlap, and how far they do together."""
+
+    def compute(self) -> dict[str, Tensor]:
+        state = self.state()
+        return {"pairs": torch.tensor(len(state.ious)), "overlap": state.ious.sort().values.sum()}
+
+
+class LabelCount(OverlapMetric):
+    """How many labels detections have."""
+
+    def compute(self) -> Tensor:
+        return torch.tensor(len(self.state().labels.unique()))
+
+
+def plain_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
+    preds, target = boxes_batch(seed, images, ids)
+    return preds, [{key: value for key, value in item.items() if key not in ("iscrowd", "area")} for item in target]
+
+
+def expected(batch: Batch, iou: Any) -> Overlaps:
+    """The overlaps of images whose IoUs come from ``iou(pred, target)``."""
+    scenes = []
+    for pred, target in zip(*batch):
+        table = (
+            iou(pred, target).tolist() if len(pred["labels"]) and len(target["labels"]) else [[]] * len(pred["labels"])
+        )
+        scores = pred["scores"].double().tolist()
+        scenes.append(Scene(pred["labels"].tolist(), scores, target["labels"].tolist(), table))
+    return overlaps_of(scenes)
+
+
+def upright(pred: dict[str, Any], target: dict[str, Any]) -> Tensor:
+    return box_iou(pred["boxes"], target["boxes"])
+
+
+def rotated(pred: dict[str, Any], target: dict[str, Any]) -> Tensor:
+    return rotated_box_iou(pred["boxes"], target["boxes"])
+
+
+def masks(pred: dict[str, Any], target: dict[str, Any]) -> Tensor:
+    sides = [item["masks"].flatten(1).double() for item in (pred, target)]
+    both = sides[0] @ sides[1].T
+    return torch.nan_to_num(both / (sides[0].sum(1)[:, None] + sides[1].sum(1) - both))
+
+
+def assert_same(found: Overlaps, other: Overlaps) -> None:
+    for ours, theirs in zip(found.columns(), other.columns()):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.cpu(), theirs.cpu())
+
+
+def overlaps_in(metric: OverlapMetric) -> Overlaps:
+    state = metric.state()
+    state.check(None)
+    return state.overlaps()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_boxes(seed: int) -> None:
+    metric, parts = PairCount(), [plain_batch(seed), plain_batch(seed + 50, images=1), plain_batch(seed + 90)]
+    for part in parts:
+        metric.update(*part)
+    whole = [dict(item) for part in parts for item in part[0]], [dict(item) for part in parts for item in part[1]]
+    assert_same(overlaps_in(metric), expected(whole, upright))
+    other = PairCount()
+    other.update(*whole)
+    assert_same(overlaps_in(other), overlaps_in(metric))
+
+
+def test_rotated_boxes_and_masks() -> None:
+    batch = plain_batch(1)
+    metric = PairCount(iou_type="rotated", box_format="cxcywha")
+    metric.update(*turned(batch))
+    assert_same(overlaps_in(metric), expected(turned(batch), rotated))  # type: ignore[arg-type]
+    metric = PairCount(iou_type="segm")
+    metric.update(*drawn(batch))
+    assert_same(overlaps_in(metric), expected(drawn(batch), masks))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_scores_keep_their_value(dtype: torch.dtype) -> None:
+    preds, target = plain_batch(2)
+    scores = [torch.rand(len(item["labels"])).to(dtype) for item in preds]
+    metric = PairCount()
+    metric.update([dict(item, scores=s) for item, s in zip(preds, scores)], target)
+    assert torch.equal(metric.state().scores, torch.cat(scores).double())
+
+
+def test_padded_tensors() -> None:
+    preds, target = plain_batch(3)
+    sides = []
+    for items in (preds, target):
+        room = max(len(item["labels"]) for item in items) + 2
+        side = {"counts": torch.tensor([len(item["labels"]) for item in items])}
+        for key in items[0]:
+            rows = [item[key].reshape(len(item["labels"]), -1) for item in items]
+            blank = torch.nan if rows[0].is_floating_point() else 77
+            padded = [torch.cat((x, x.new_full((room - len(x), x.shape[1]), blank))) for x in rows]
+            side[key] = torch.stack(padded) if key == "boxes" else torch.stack(padded)[..., 0]
+        sides.append(side)
+    metric = PairCount()
+    metric.update(*sides)
+    assert_same(overlaps_in(metric), expected((preds, target), upright))
+
+
+def test_image_ids() -> None:
+    metric = PairCount()
+    metric.update(*plain_batch(4, ids=True))
+    metric.update(*plain_batch(5))
+    rows = metric.state().images.tolist()
+    assert [row[:2] for row in rows] == [[1, 4000 + i] for i in range(4)] + [[0, 0]] * 4
+    assert sum(row[2] for row in rows) == len(metric.state().labels)
+    assert sum(row[3] for row in rows) == len(metric.state().gt_labels)
+
+
+def test_no_images_and_empty_ones() -> None:
+    metric = PairCount()
+    metric.update([], [])
+    assert metric.compute() == {"pairs": 0, "overlap": 0}
+    none = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+    metric.update([dict(none, scores=torch.zeros(0))], [none])
+    assert metric.state().images.tolist() == [[0, 0, 0, 0]]
+    assert metric.compute() == {"pairs": 0, "overlap": 0}
+    assert overlaps_in(metric).sizes.tolist() == [[0], [0]]
+
+
+def test_only_pairs_that_share_an_area() -> None:
+    """Boxes that touch or have no area overlap nothing; of other labels, and however little, they do."""
+    boxes = torch.tensor([[0.0, 0, 10, 10], [10, 0, 20, 10], [5, 5, 5, 9], [9.999, 9.999, 30, 30]], dtype=torch.float64)
+    metric = PairCount()
+    found = dict(boxes=boxes, scores=torch.ones(4), labels=torch.arange(4))
+    metric.update([found], [dict(boxes=boxes[:1], labels=torch.tensor([9]))])
+    assert metric.state().counts.tolist() == [1, 0, 0, 1]
+    assert 0 < float(metric.state().ious[1]) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("side", "changed", "message"),
+    [
+        (0, {"scores": [0.5, float("nan")]}, r"preds\[1\]\['scores'\]\[1\] must be finite"),
+        (0, {"scores": [float("inf"), 0.5]}, r"preds\[1\]\['scores'\]\[0\] must be finite"),
+        (0, {"boxes": [[0.0, 0, 1, 1], [0, 0, float("nan"), 1]]}, r"preds\[1\]\['boxes'\]\[1\] must be finite"),
+        (1, {"boxes": [[0.0, 0, float("inf"), 1]] * 2}, r"target\[1\]\['boxes'\]\[0\] must be finite"),
+        (1, {"iscrowd": [0, 1]}, r"target\[1\]\['iscrowd'\]\[1\] must be 0, since Valor's metrics have no crowds"),
+    ],
+)
+def test_bad_values(side: int, changed: dict[str, Any], message: str) -> None:
+    def image(**others: Any) -> dict[str, Any]:
+        return {"boxes": torch.rand(2, 4).cumsum(1), "labels": torch.tensor([0, 1]), **others}
+
+    preds, target = (
+        [image(scores=torch.rand(2)) for _ in range(2)],
+        [image(iscrowd=torch.zeros(2).int()) for _ in range(2)],
+    )
+    metric = PairCount()
+    metric.update(preds, target)
+    before = metric.to_bytes()
+    (preds, target)[side][1] |= {key: torch.tensor(value) for key, value in changed.items()}
+    with pytest.raises(InputError, match=message):
+        metric.update(preds, target)
+    assert metric.to_bytes() == before
+
+
+def test_arguments() -> None:
+    with pytest.raises(InputError, match="iou_type must be one of 'bbox', 'segm', 'rotated' but got 'keypoints'"):
+        PairCount(iou_type="keypoints")
+    with pytest.raises(
+        InputError, match=r"box_format must be one of .* but got 'cxcywha': that needs iou_type='rotated'"
+    ):
+        PairCount(box_format="cxcywha")
+
+
+def test_a_collection_updates_once_for_each_geometry(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    of = OverlapRecords.of
+    monkeypatch.setattr(OverlapRecords, "of", lambda *batch: calls.append(1) or of(*batch))
+    collection = MetricCollection({"pairs": PairCount(), "labels": LabelCount(), "wide": LabelCount(box_format="xywh")})
+    for seed in range(3):
+        collection.update(*plain_batch(seed))
+    assert len(calls) == 3 + 2 + 2 and len(collection.compute_groups) == 2
+    alone = PairCount()
+    for seed in range(3):
+        alone.update(*plain_batch(seed))
+    assert collection.compute()["pairs"] == alone.compute()["pairs"]
+
+
+def test_metrics_of_one_geometry_merge() -> None:
+    one, other, whole = PairCount(), LabelCount(), PairCount()
+    one.update(*plain_batch(0))
+    other.update(*plain_batch(1))
+    whole.update(*plain_batch(0))
+    whole.update(*plain_batch(1))
+    one.merge_state(other.to_bytes())
+    assert_same(overlaps_in(one), overlaps_in(whole))
+    with pytest.raises(SyncError, match="another config"):
+        one.merge_state(PairCount(iou_type="segm"))
+
+
+def put(field: str, place: Any, value: float) -> Any:
+    return lambda state: state[field].__setitem__(place, value)
+
+
+def cut(field: str, rows: int) -> Any:
+    return lambda state: state.update({field: state[field][:rows]})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("images", (0, 0), 2), r"images\[0\] must say by 0 or 1 whether it has an id"),
+        (put("images", (0, 2), -1), r"images\[0\] must count from 0 to 4 rows of labels"),
+        (put("images", (1, 3), 9), r"images\[1\] must count from 0 to 4 rows of gt_labels"),
+        (put("images", (0, 2), 1), "labels must have 3 rows, as images says, but has 4"),
+        (cut("scores", 1), "scores must have 4 rows, as labels says, but has 1"),
+        (cut("counts", 1), "counts must have 4 rows, as labels says, but has 1"),
+        (put("scores", 0, float("nan")), r"scores\[0\] must be finite"),
+        (put("counts", 1, -2), r"counts\[1\] must count from 0 to 8 pairs"),
+        (put("counts", 1, 1), "ious must have 7 rows, as counts says, but has 8"),
+        (cut("ground_truths", 3), "ground_truths must have 8 rows, as ious says, but has 3"),
+        (put("ious", 0, 0.0), r"ious\[0\] must be above 0 and at most 1"),
+        (put("ious", 0, 1.5), r"ious\[0\] must be above 0 and at most 1"),
+        (put("ious", 1, 1.0), r"ious\[1\] must descend in a detection, of equal ones the later ground truth first"),
+        (put("ground_truths", 0, 2), r"ground_truths\[0\] must be a place in the image"),
+        (put("ground_truths", 0, -1), r"ground_truths\[0\] must be a place in the image"),
+        (put("ground_truths", 1, 0), "ground_truths must hold one once for each detection but repeats one"),
+    ],
+)
+def test_states_that_contradict_themselves(change: Any, message: str) -> None:
+    """Two images of two detections, each of which overlaps both ground truths by 0.8 and 0.5."""
+    boxes, gt_boxes = torch.tensor([[0.0, 0, 10, 10]] * 2), torch.tensor([[0.0, 0, 10, 8], [0, 0, 10, 5]])
+    labels = torch.tensor([0, 1])
+    preds, target = dict(boxes=boxes, scores=torch.ones(2), labels=labels), dict(boxes=gt_boxes, labels=labels)
+    metric, other = PairCount(), PairCount()
+    metric.update([preds, preds], [target, target])
+    state = {name: (torch.cat(x) if isinstance(x, list) else x).clone() for name, x in metric.metric_state.items()}
+    other.merge_state(state)
+    change(state)
+    with pytest.raises(InputError, match=message):
+        PairCount().merge_state(state)
+
+
+def test_inputs_are_not_shared() -> None:
+    """What the user does with the tensors of a batch afterwards changes nothing."""
+    labels, scores = torch.tensor([1]), torch.tensor([0.5], dtype=torch.float64)
+    box = torch.tensor([[0.0, 0, 1, 1]], dtype=torch.float64)
+    metric = PairCount()
+    ids = torch.tensor([5])
+    metric.update([dict(boxes=box, scores=scores, labels=labels)], [dict(boxes=box, labels=labels, image_id=ids)])
+    for tensor in (labels, scores, box, ids):
+        tensor.fill_(7)
+    state = metric.state()
+    assert (state.labels, state.gt_labels, state.scores, state.images[:, 1]) == (1, 1, 0.5, 5)
+
+
+def test_empty_records() -> None:
+    assert OverlapRecords.none().schema() == PairCount().state().schema()
+    OverlapRecords.none().check(None)

@@ -1,0 +1,93 @@
+"""Base class of Valor's detection metrics: pairs of detections and ground truths that overlap, found in ``update``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlapping, choose_geometries
+from valor_gpu.detection.overlap_state import OverlapRecords
+from valor_gpu.metric import Metric
+from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
+
+# Every pair of any labels whose IoU is above 0; subnormal numbers count as 0 where a thread flushes them.
+_RULE = MatchRule.make([sys.float_info.min], [(-math.inf, math.inf)], [MAX_ROWS], AGNOSTIC, GROUP_OF)
+
+
+class OverlapMetric(Metric[OverlapRecords]):
+    """Base class of Valor's detection metrics: its ``update`` finds the pairs that overlap, and keeps no more.
+
+    The state is the same whatever the thresholds of a metric: 20 bytes per detection, 8 per ground truth, 32 per image
+    and 12 per pair that overlaps, of the same label or not. So metrics of one geometry share one state in a
+    ``MetricCollection``, which updates once, and merge with one another. Ranking and counting is work of ``compute``.
+
+    Args:
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
+        iou_type: ``bbox``, ``segm`` or ``rotated``, as in :class:`valor_gpu.detection.MeanAveragePrecision`.
+        angle_unit: ``degrees`` or ``radians``, of ``cxcywha``.
+        angle_direction: ``counterclockwise`` or ``clockwise``, of ``cxcywha``.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+    """
+
+    is_differentiable = False
+    update_family = "overlaps"
+
+    def __init__(
+        self,
+        box_format: str = "xyxy",
+        iou_type: str = "bbox",
+        *,
+        angle_unit: str = "degrees",
+        angle_direction: str = "counterclockwise",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("iou_type", iou_type, OVERLAP_TYPES)
+        chosen = GeometryChoices((iou_type,), box_format, angle_unit, angle_direction, None)
+        self.box_format, self.iou_type = box_format, iou_type
+        self.angle_unit, self.angle_direction = angle_unit, angle_direction
+        self._geometry: Overlapping = choose_geometries(chosen)[iou_type]  # type: ignore[assignment]
+        super().__init__(OverlapRecords.none(), self._config(), **kwargs)
+
+    def _config(self) -> dict[str, Any]:
+        """What ``update`` depends on."""
+        angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
+        boxes = {} if self.iou_type == "segm" else {"box_format": self.box_format}
+        return {"iou_type": self.iou_type, **boxes, **(angles if self.box_format == "cxcywha" else {})}
+
+    def update(
+        self,
+        preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+        target: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+    ) -> None:
+        """Finds the pairs of a batch of images that overlap, and keeps them with labels and scores.
+
+        On a GPU the host waits for the device once, to keep the pairs that overlap and no room for others.
+
+        Args:
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``) or ``masks``, ``scores [D]``
+                (any floating dtype, finite), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to
+                ``[B, N, ...]`` with ``counts [B]``.
+            target: one dict per image: likewise, ``labels [G]``, optionally ``image_id`` (int or one-element tensor)
+                and ``iscrowd [G]`` (0: there are no crowds); or one padded dict.
+
+        ``masks`` are as in :meth:`valor_gpu.detection.MeanAveragePrecision.update`.
+
+        Raises:
+            InputError: naming the image, key and row.
+        """
+        batch, shapes = self._geometry.read(preds, target)
+        if batch.lengths.shape[1] == 0:
+            return
+        batch = batch.without_gaps(torch.from_numpy)
+        stored, found = self._geometry.pairs(replace(batch, gt_flags=[]), shapes, _RULE)
+        self._add(OverlapRecords.of(replace(stored, gt_flags=batch.gt_flags), found))
