@@ -8,7 +8,6 @@ every comparison is false; only ``isnull`` is true. What each comparison means i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +17,8 @@ import numpy as np
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor.columns import Columns, Rows
-from valor_gpu.valor.filters.conditions import (
-    DATUM_FIELDS,
-    FIELDS,
-    OPERATORS,
-    And,
-    Condition,
-    Expression,
-    Mask,
-    Not,
-    Or,
-)
+from valor_gpu.valor.filters.conditions import OPERATORS, And, Condition, Expression, Mask, Not, Or
+from valor_gpu.valor.filters.fields import DATUM_FIELDS, FIELDS, check_key
 from valor_gpu.valor.filters.trees import expressions
 
 __all__ = [
@@ -67,10 +57,10 @@ class Field:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, name: str, key: str | None = None) -> None:
-        self._name, self._key = name, key
+        self.name, self.key = name, key
 
     def _condition(self, op: str, value: Any = None) -> Condition:
-        return Condition(op, self._name, value, self._key)
+        return Condition(op, self.name, value, self.key)
 
     def __eq__(self, value: object) -> Condition:  # type: ignore[override]
         return self._condition("eq", value)
@@ -121,12 +111,12 @@ class Field:
     @property
     def area(self) -> Field:
         """The area of the geometry in square pixels, of a raster its number of pixels."""
-        return Field(f"{self._name}.area", self._key)
+        return Field(f"{self.name}.area", self.key)
 
     @property
     def type(self) -> Field:
         """The kind of an annotation's geometry: ``box``, ``polygon``, ``multipolygon`` or ``raster``."""
-        return Field(f"{self._name}.type", self._key)
+        return Field(f"{self.name}.type", self.key)
 
 
 class _Metadata:
@@ -208,7 +198,7 @@ class Filter:
             (self.predictions, columns.predictions),
         ):
             for condition in () if expression is None else expression.conditions():
-                _check_key(condition, columns, rows)
+                check_key(condition.field, condition.key, rows, columns)
         every = np.arange(len(columns.datums), dtype=np.int32)
         datums = np.ones(len(every), np.bool_)
         if self.datums is not None:
@@ -218,19 +208,3 @@ class Filter:
             keep = datums[rows.datum]
             sides.append(keep if expression is None else keep & expression.mask(rows, columns))
         return datums, sides[0], sides[1]
-
-
-def _check_key(condition: Condition, columns: Columns, rows: Rows) -> None:
-    """Raises when a condition compares metadata that no datum or annotation has; there may be a typing error."""
-    if condition.key is None or len(rows) == 0:
-        return
-    of_datums = condition.field.startswith("datum.")
-    entries = columns.datum_metadata if of_datums else rows.metadata
-    if any(condition.key in entry for entry in entries if entry):
-        return
-    known = sorted({key for entry in entries for key in entry or ()})
-    near = difflib.get_close_matches(condition.key, known) or known
-    raise InputError(
-        f"{condition.field} {condition.key!r} must be a key that some {'datum' if of_datums else 'annotation'} has but "
-        f"none has it; there is {', '.join(map(repr, near)) or 'no metadata'}"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.filters import geometries
+from valor_gpu.valor.filters.fields import AREAS, FIELDS, GEOMETRIES, KIND, field_values, place_of
+from valor_gpu.valor.filters.geometries import KINDS, Geometries, of_metadata
 from valor_gpu.valor.filters.names import choose
 from valor_gpu.valor.filters.relations import RELATIONS
 from valor_gpu.valor.filters.values import COMPARE, holds, is_geometry, read_value
@@ -22,15 +23,7 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 OPERATORS = (*COMPARE, *RELATIONS, "isnull", "isnotnull")
-DATUM_FIELDS = ("datum.uid", "datum.metadata", "datum.metadata.area")
-_GEOMETRIES = ("annotation.geometry", "annotation.bounding_box", "annotation.polygon", "annotation.raster")
-_AREAS = (*(f"{name}.area" for name in _GEOMETRIES), "datum.metadata.area", "annotation.metadata.area")
-_KIND = "annotation.geometry.type"
-FIELDS = (
-    "datum.uid", "datum.metadata", "annotation.metadata", "label.key", "label.value", "score", *_GEOMETRIES, _KIND,
-    *_AREAS,
-)  # fmt: skip
-_TEXTS = ("datum.uid", "label.key", "label.value", _KIND)
+_TEXTS = ("datum.uid", "label.key", "label.value", KIND)
 
 
 class Expression:
@@ -152,7 +145,7 @@ class Condition(Expression):
     @property
     def place(self) -> str:
         """The field as messages name it."""
-        return self.field if self.key is None else f"{self.field} {self.key}"
+        return place_of(self.field, self.key)
 
     def _read_value(self) -> Any:
         place = f"value of {self.op} on {self.place}"
@@ -167,7 +160,7 @@ class Condition(Expression):
 
     def _check_value(self) -> None:
         name = f"value of {self.op} on {self.place}"
-        placed = self.field in _GEOMETRIES
+        placed = self.field in GEOMETRIES
         if self.op in RELATIONS:
             if not placed and not self.field.endswith(".metadata"):
                 raise InputError(f"{self.op} must be asked of a geometry but is of {self.place}")
@@ -180,29 +173,23 @@ class Condition(Expression):
             )
         if self.op == "contains" and self.field in _TEXTS:
             check_type(name, self.value, str)
-        if self.field == _KIND and self.op in ("eq", "ne", "isin"):
+        if self.field == KIND and self.op in ("eq", "ne", "isin"):
             for value in self.value if self.op == "isin" else [self.value]:
-                choose(name, value, geometries.KINDS)
-        if (self.field in _AREAS or self.field == "score") and self.op not in ("isin", "contains"):
+                choose(name, value, KINDS)
+        if (self.field in AREAS or self.field == "score") and self.op not in ("isin", "contains"):
             check_type("value of a condition on " + self.place, self.value, (int, float))
 
     def mask(self, rows: Rows, columns: Columns) -> Mask:
         """Which rows pass, bool ``[rows]``."""
-        if self.field == "score":
-            return self._of_numbers(rows.score)
-        if self.field == "label.key":
-            return self._of([key for key, _ in columns.labels])[rows.label]
-        if self.field == "label.value":
-            return self._of([value for _, value in columns.labels])[rows.label]
-        if self.field == "datum.uid":
-            return self._of(columns.datums)[rows.datum]
-        if self.field.startswith("datum.metadata"):
-            return self._of_metadata(columns.datum_metadata)[rows.datum]
-        if self.field.startswith("annotation.metadata"):
-            return self._of_metadata(rows.metadata)[rows.annotation]
-        if self.field == _KIND:
-            return self._of(geometries.annotation_kinds(rows))[rows.annotation]
-        return self._of_geometries(geometries.of_annotations(rows, self.field.removesuffix(".area")))[rows.annotation]
+        values, index = field_values(self.field, self.key, rows, columns)
+        if isinstance(values, np.ndarray):
+            return self._of_numbers(values)[index]
+        if self.op in RELATIONS:
+            found = values if isinstance(values, Geometries) else of_metadata(self.place, values)
+            return found.related(self.place, self.op, self.value)[index]
+        if isinstance(values, Geometries):
+            return (~values.present() if self.op == "isnull" else values.present())[index]
+        return self._of(values)[index]
 
     def conditions(self) -> Iterator[Condition]:
         """Itself."""
@@ -221,22 +208,6 @@ class Condition(Expression):
         if value not in results:
             results[value] = holds(self.place, self.op, value, self.value)
         return results[value]
-
-    def _of_metadata(self, entries: Iterable[Any]) -> Mask:
-        found = ((entry or {}).get(str(self.key)) for entry in entries)
-        if self.op in ("isnull", "isnotnull"):
-            return self._of(list(found))
-        values = [read_value(self.place, value) for value in found]
-        if self.op in RELATIONS or self.field in _AREAS:
-            return self._of_geometries(geometries.of_metadata(self.place, values))
-        return self._of(values)
-
-    def _of_geometries(self, found: geometries.Geometries) -> Mask:
-        if self.op in RELATIONS:
-            return found.related(self.place, self.op, self.value)
-        if self.op in ("isnull", "isnotnull"):
-            return ~found.present() if self.op == "isnull" else found.present()
-        return self._of_numbers(found.areas())
 
     def _of_numbers(self, numbers: NDArray[np.float64]) -> Mask:
         missing: Mask = np.isnan(numbers)

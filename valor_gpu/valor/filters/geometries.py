@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.outlines import Outlines
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.filters.planar import PlaneShapes
 from valor_gpu.valor.filters.relations import (
@@ -158,9 +159,9 @@ def _corners(shapes: Any) -> NDArray[np.float64]:
     return np.hstack([rings, rings[:, :2]]).reshape(-1, 5, 2)
 
 
-def _outlines(outlines: Any) -> PlaneShapes:
+def _outlines(outlines: Outlines) -> PlaneShapes:
     polygon = np.repeat(np.arange(len(outlines.polygons) - 1), np.diff(outlines.polygons))
-    shape = np.repeat(np.arange(len(outlines)), np.diff(outlines.shapes))[polygon]
+    shape = np.repeat(np.arange(outlines.count), np.diff(outlines.shapes))[polygon]
     return PlaneShapes(outlines.vertices, outlines.rings, shape, polygon)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.valor.filters.conditions import FIELDS, OPERATORS, And, Condition, Expression, Not, Or
+from valor_gpu.valor.filters.conditions import OPERATORS, And, Condition, Expression, Not, Or
+from valor_gpu.valor.filters.fields import FIELDS
 from valor_gpu.valor.filters.names import choose
 
 SIDES = ("datums", "groundtruths", "predictions")
