@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.inputs.mask_outlines import outlines_of
 from valor_gpu.valor.curves import THRESHOLDS
 from valor_gpu.valor.detection_kinds import Kind
 from valor_gpu.valor.detection_request import DetectionRequest
@@ -76,7 +77,7 @@ def outline(shapes: Shapes, annotation: int, envelope: bool = False) -> dict[str
         envelope: the upright box around it instead.
     """
     polygons = _polygons(shapes, annotation)
-    if envelope:
+    if envelope and polygons:
         points = np.concatenate([np.array(ring) for rings in polygons for ring in rings])
         (x0, y0), (x1, y1) = points.min(0).tolist(), points.max(0).tolist()
         polygons = [[[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]]]
@@ -88,7 +89,7 @@ def outline(shapes: Shapes, annotation: int, envelope: bool = False) -> dict[str
 def _polygons(shapes: Shapes, annotation: int) -> list[list[list[list[float]]]]:
     place = _place(shapes.masked, annotation)
     if place is not None:
-        return _polygons_of_mask(shapes, place)
+        return outlines_of(shapes.masks.take([place])).listed(0)
     place = _place(shapes.drawn, annotation)
     if place is not None:
         return shapes.outlines.listed(place)
@@ -104,10 +105,3 @@ def _place(annotations: NDArray[np.int64], annotation: int) -> int | None:
     """Where an annotation is among some of them, which ascend."""
     place = int(np.searchsorted(annotations, annotation))
     return place if place < len(annotations) and annotations[place] == annotation else None
-
-
-def _polygons_of_mask(shapes: Shapes, place: int) -> list[list[list[list[float]]]]:
-    from valor_gpu.ops._runs_cpu import boxes
-
-    x, y, width, height = boxes(shapes.masks.take([place]))[0].tolist()
-    return [[[[x, y], [x + width, y], [x + width, y + height], [x, y + height], [x, y]]]]

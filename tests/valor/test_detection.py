@@ -1,0 +1,370 @@
+"""Detections by the definitions of this library: against a plain walk, in parts, filtered, from frames, and errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.valor import cases, detection_walk, detections
+from tests.valor.test_detection_cases import EDGE, boxed
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.reduce.overlap_counts import count_outcomes
+from valor_gpu.valor import (
+    Annotation,
+    Box,
+    Dataset,
+    Datum,
+    Evaluation,
+    Filter,
+    GroundTruth,
+    Label,
+    Polygon,
+    Prediction,
+    Raster,
+    ValorDetectionManager,
+    evaluate_detection,
+)
+from valor_gpu.valor.detection_data import read_scene
+from valor_gpu.valor.detection_examples import outline
+from valor_gpu.valor.detection_numbers import DetectionNumbers
+from valor_gpu.valor.detection_request import DEFAULT_METRICS, make_detection_request
+from valor_gpu.valor.enums import AnnotationType, MetricType
+from valor_gpu.valor.filters import datum_uid, label_value, score
+
+CURVES = ["PrecisionRecallCurve", "DetailedPrecisionRecallCurve"]
+evaluate: Any = evaluate_detection
+manage: Any = ValorDetectionManager
+dataset_of: Any = Dataset
+EVERY = [*DEFAULT_METRICS, *CURVES, "Precision", "Recall", "F1", "Counts", "ConfusionMatrix", "Examples"]
+
+
+def box(x0: float, x1: float, value: str = "cat", s: float | None = None, **fields: Any) -> Annotation:
+    """A box from x0 to x1, 10 high."""
+    shape = Box.from_extrema(x0, x1, 0, 10)
+    return Annotation(labels=[Label("class", value, s)], bounding_box=shape, is_instance=True, **fields)
+
+
+def one_image(truths: list[Annotation], found: list[Annotation]) -> tuple[list[GroundTruth], list[Prediction]]:
+    return [GroundTruth(Datum("a"), truths)], [Prediction(Datum("a"), found)]
+
+
+def numbers(evaluation: Evaluation) -> dict[str, Any]:
+    return {json.dumps([m["type"], m.get("label"), m["parameters"]]): m["value"] for m in evaluation.metrics}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_curves_are_those_of_a_walk_over_ranked_pairs(seed: int) -> None:
+    data = detection_walk.random_boxes(np.random.default_rng(seed))
+    shown = evaluate(*data, metrics_to_return=CURVES, pr_curve_iou_threshold=0.4)
+    curves = {(m["type"], m["parameters"]["label_key"]): m["value"] for m in shown.metrics}
+    for least in detection_walk.SCORES:
+        expected = detection_walk.cells(*data, 0.4, least)
+        for (kind, key), value in curves.items():
+            for name, points in value.items():
+                point, cell = points[least], expected.get(f"{key}:{name}", {})
+                totals = {
+                    outcome: sum(n for k, n in cell.items() if k[:2] == outcome) for outcome in ("tp", "fp", "fn")
+                }
+                if kind == "PrecisionRecallCurve":
+                    assert {outcome: point[outcome] for outcome in totals} == totals
+                    continue
+                kinds = {f"{o}/{k}": n["count"] for o in totals for k, n in point[o]["observations"].items()}
+                assert kinds == {**dict.fromkeys(kinds, 0), **cell}
+                assert {outcome: point[outcome]["total"] for outcome in totals} == totals
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_kinds_are_counted_as_the_reduction_counts_them(duplicates: bool) -> None:
+    request = make_detection_request(duplicates=duplicates, pr_curve_iou_threshold=0.4)
+    scene = read_scene(*detection_walk.random_boxes(np.random.default_rng(5)), request)
+    found = DetectionNumbers(scene.overlaps, len(scene.columns.labels), request)
+    scores = np.array(detection_walk.SCORES)
+    classes, grid = torch.arange(found.num_labels), torch.from_numpy(scores)
+    counts = count_outcomes(
+        found._ranked, scene.overlaps, classes, torch.tensor([0.4], dtype=torch.float64), grid, duplicates=duplicates
+    )
+    names = {"fn/misclassifications": "fn_misclassifications", "tp/all": "tp"}
+    assert {kind.name for kind in found.kinds} >= ({"duplicates"} if duplicates else {"all"})
+    for kind in found.kinds:
+        name = names.get(f"{kind.outcome}/{kind.name}", kind.name)
+        assert kind.counts(scores, found.num_labels).tolist() == getattr(counts, name)[0, :, 0].tolist()
+
+
+@pytest.mark.parametrize("case", [c for c in EDGE["cases"] if "api" in c["expected"]], ids=lambda case: case["name"])
+def test_default_has_the_averages_of_the_server(case: dict[str, Any]) -> None:
+    expected = case["expected"]["api"]
+    if "error" in expected or not boxed(case["data"]):
+        return
+    found = detections.shaped(evaluate(*detections.objects(case["data"]), **case["params"].get("api_params", {})))
+    for metric in (metric.value for metric in DEFAULT_METRICS):
+        theirs = {place: None if value == -1 else value for place, value in expected.get(metric, {}).items()}
+        if metric in found:
+            assert cases.differences(found[metric], theirs) == []
+
+
+def test_document_snippets() -> None:
+    """The calls of Valor's document, with the comma that the second lacks and metrics where it has an ellipsis."""
+    ring = [(464.08, 105.09), (495.74, 105.09), (495.74, 146.99), (464.08, 146.99), (464.08, 105.09)]
+    dataset = Dataset("test_dataset")
+    for uid, places in (("1", (-900.0,)), ("2", (0.0,)), ("3", (0.0,)), ("4", (0.0,))):
+        shapes = [Box([[(x + shift, y) for x, y in ring]]) for shift in places]
+        labels = [Label("class", "cat", 0.97)]
+        truths = (
+            [] if uid == "1" else [Annotation(labels=[Label("class", "cat")], bounding_box=shapes[0], is_instance=True)]
+        )
+        dataset.add_groundtruth(GroundTruth(Datum(uid), truths))
+        found = [Annotation(labels=labels, bounding_box=shape, is_instance=True) for shape in shapes]
+        dataset.add_prediction(Prediction(Datum(uid), found))
+
+    pr_evaluation = evaluate(data=dataset, metrics_to_return=["PrecisionRecallCurve"])
+    (curve,) = json.loads(str(pr_evaluation))["metrics"]
+    assert curve["parameters"] == {"label_key": "class", "pr_curve_iou_threshold": 0.5}
+    point = curve["value"]["cat"]["0.05"]
+    assert (point["fn"], point["fp"], point["tp"]) == (0, 1, 3)
+    assert (point["recall"], point["precision"], round(point["f1_score"], 3)) == (1, 0.75, 0.857)
+
+    detailed_evaluation = evaluate(
+        data=dataset, pr_curve_max_examples=1, metrics_to_return=["AP", "DetailedPrecisionRecallCurve"]
+    )
+    detailed = detailed_evaluation.metrics[-1]
+    assert detailed["parameters"] == {"label_key": "class", "pr_curve_iou_threshold": 0.5}
+    point = detailed["value"]["cat"][0.05]
+    text = (
+        '{"type":"Polygon","coordinates":[[[464.08,105.09],[495.74,105.09],[495.74,146.99],[464.08,146.99],'
+        "[464.08,105.09]]]}"
+    )
+    assert point["tp"] == {
+        "total": 3,
+        "observations": {"all": {"count": 3, "examples": [("test_dataset", "2", text)]}},
+    }
+    assert point["fp"]["total"] == 1
+    (example,) = point["fp"]["observations"]["hallucinations"]["examples"]
+    assert example[:2] == ("test_dataset", "1")
+    assert json.loads(example[2])["coordinates"][0][0] == pytest.approx([464.08 - 900, 105.09])
+    assert set(point) == {"tp", "fp", "fn"} and point["fn"]["total"] == 0
+
+
+@pytest.mark.parametrize("compat", [None, "valor-api", "valor-core", "coco"])
+def test_parts_are_evaluated_as_the_whole(compat: str | None) -> None:
+    data = detection_walk.random_boxes(np.random.default_rng(1))
+    asked = list(DEFAULT_METRICS) if compat == "coco" else EVERY
+    manager = manage(metrics_to_return=asked, compat=compat)
+    for truth, prediction in zip(*data):
+        manager.add_data([truth], [prediction])
+    whole = evaluate(*data, metrics_to_return=asked, compat=compat)
+    parts = manager.evaluate()
+    assert sorted(map(str, parts.metrics)) == sorted(map(str, whole.metrics))
+    assert {k: v for k, v in (parts.meta or {}).items() if k != "duration"} == {
+        k: v for k, v in (whole.meta or {}).items() if k != "duration"
+    }
+    kept = manager.evaluate(Filter(datums=datum_uid != "datum 1"))
+    fresh = [[item for item in side if item.datum.uid != "datum 1"] for side in data]
+    again = evaluate(*fresh, metrics_to_return=asked, compat=compat)
+    assert sorted(map(str, kept.metrics)) == sorted(map(str, again.metrics))
+
+
+def test_manager_has_the_fields_of_valor_core() -> None:
+    manager = manage(label_map={Label("class", "tabby"): Label("class", "cat")})
+    with pytest.raises(InputError, match="evaluate needs data but add_data was not called"):
+        manager.evaluate()
+    manager.add_data(*one_image([box(0, 10, "tabby"), box(20, 30)], [box(0, 10, s=0.9)]))
+    assert manager.unique_groundtruth_labels == {("class", "cat"): {0, 1}}
+    assert manager.unique_prediction_labels == {("class", "cat")}
+    assert manager.datum_uids == {"a"} and manager.unique_annotation_ids == {0, 1, 2}
+    with pytest.raises(InputError, match="add_data must be called once with each datum but got 'a' again"):
+        manager.add_data(*one_image([], [box(0, 10, s=0.9)]))
+    with pytest.raises(AttributeError, match="recall_score_threshold is fixed when the manager is made"):
+        manager.recall_score_threshold = 0.5
+    assert (
+        numbers(manager.evaluate())[
+            '["mAR", null, {"label_key": "class", "ious": ['
+            + ", ".join(str(round(0.5 + 0.05 * step, 2)) for step in range(10))
+            + "]}]"
+        ]
+        == 0.5
+    )
+
+
+def test_filters_of_rows_rank_again() -> None:
+    data = one_image([box(0, 10), box(20, 30, "dog")], [box(0, 9, s=0.3), box(0, 10, s=0.9), box(20, 30, "dog", 0.4)])
+    asked = ["AP", "Counts", "ConfusionMatrix"]
+    kept = evaluate(
+        *data,
+        metrics_to_return=asked,
+        filters=Filter(groundtruths=label_value == "cat", predictions=score < 0.5),
+    )
+    fresh = one_image([box(0, 10)], [box(0, 9, s=0.3), box(20, 30, "dog", 0.4)])
+    again = evaluate(*fresh, metrics_to_return=asked)
+    assert kept.metrics == again.metrics and kept.ignored_pred_labels == [("class", "dog")]
+    nothing = evaluate(*data, filters=Filter(datums=datum_uid == "z"))
+    assert nothing.metrics == [] and (nothing.meta or {})["reasons"] == {"filters": "the filter keeps no label"}
+
+
+def test_labels_that_a_map_makes_one_are_one() -> None:
+    labels = [Label("class", value, s) for value, s in (("tabby", 0.3), ("tiger", 0.8))]
+    shape = Box.from_extrema(0, 10, 0, 10)
+    found = Annotation(labels=labels, bounding_box=shape, is_instance=True)
+    renamed = {Label("class", value): Label("class", "cat") for value in ("tabby", "tiger")}
+    data = one_image([box(0, 10)], [found])
+    shown = evaluate(*data, label_map=renamed, metrics_to_return=["Counts"], score_thresholds=[0.0, 0.5])
+    assert [metric["value"] for metric in shown.metrics[:2]] == [{"tp": 1, "fp": 0, "fn": 0}] * 2
+    rows = evaluate(*data, label_map=renamed, metrics_to_return=["Counts"], compat="valor-core", score_thresholds=[0.0])
+    assert rows.metrics[0]["value"] == {"tp": 1, "fp": 1, "fn": 0}
+
+
+def test_numbers_that_do_not_exist_are_none_with_a_reason() -> None:
+    shown = evaluate(*one_image([], [box(0, 10, s=0.4)]), metrics_to_return=["AP", "AR", "mAP", "Precision"])
+    assert all(metric["value"] is None for metric in shown.metrics)
+    assert (shown.meta or {})["reasons"] == {
+        "AR/class/cat": "no ground truth of this label",
+        "mAP/class": "no ground truth of this key",
+        "Precision/class/cat": "no detection reaches the score",
+    }
+    assert (shown.meta or {})["datums_without_groundtruths"] == 1
+
+
+def test_thresholds_to_return_that_are_not_computed() -> None:
+    data = one_image([box(0, 10)], [box(0, 10, s=0.4)])
+    assert [m["parameters"]["iou"] for m in evaluate(*data, None, ["AP"]).metrics] == [0.5, 0.75]
+    shown = evaluate(*data, None, ["AP"], iou_thresholds_to_compute=[0.1, 0.5])
+    assert [m["parameters"]["iou"] for m in shown.metrics] == [0.5]
+    with pytest.raises(InputError, match=re.escape("must be among iou_thresholds_to_compute [0.1] but holds 0.5")):
+        evaluate(*data, iou_thresholds_to_compute=[0.1], iou_thresholds_to_return=[0.5])
+
+
+def test_matching_of_the_document() -> None:
+    (case,) = (case for case in EDGE["cases"] if case["name"] == "second_best_match")
+    data = detections.objects(case["data"])
+    ap = {}
+    for matching in ("valor", "doc"):
+        (metric,) = evaluate(*data, None, ["AP"], iou_thresholds_to_return=[0.5], matching=matching).metrics
+        ap[matching] = metric["value"]
+    assert ap == {"valor": pytest.approx(51 / 101), "doc": 1.0}
+    assert case["expected"]["doc_literal_AP"]["a"]["0.5"] == 1.0
+
+
+def test_confusion_and_examples_in_the_default() -> None:
+    truths = [box(0, 10), box(20, 30, metadata={"uid": "g"})]
+    data = one_image(truths, [box(0, 10, "dog", 0.9), box(20, 30, s=0.8), box(40, 50, s=0.7)])
+    shown = evaluate(*data, None, ["ConfusionMatrix", "Examples"], iou_thresholds_to_return=[0.5])
+    matrix, examples = shown.metrics
+    assert matrix["value"] == {
+        "confusion_matrix": {"cat": {"cat": 1, "dog": 1}, "dog": {"cat": 0, "dog": 0}},
+        "unmatched_predictions": {"cat": 1, "dog": 0},
+        "unmatched_ground_truths": {"cat": 0, "dog": 0},
+    }
+    assert examples["parameters"] == {"label_key": "class", "iou": 0.5, "score_threshold": 0.5}
+    assert examples["value"] == {
+        "datum_id": "a", "true_positives": [["g", 1]], "false_positives": [0, 2], "false_negatives": [0],
+    }  # fmt: skip
+    (entries,) = shown.confusion_matrices or []
+    assert entries["parameters"] == {"iou": 0.5, "score_threshold": 0.5}
+    assert [(e["groundtruth"], e["prediction"], e["count"]) for e in entries["entries"]] == [
+        ("cat", "cat", 1), ("cat", "dog", 1),
+    ]  # fmt: skip
+
+
+def test_frames_are_read_as_objects_are() -> None:
+    gt_frame = {"datum_uid": ["a", "a"], "label_key": ["class"] * 2, "label_value": ["cat", "cat"],
+                "xmin": [0, 20], "xmax": [10, 30], "ymin": [0, 0], "ymax": [10, 10]}  # fmt: skip
+    pred_frame = {name: column[:1] for name, column in gt_frame.items()} | {"score": [0.9]}
+    objects = one_image([box(0, 10), box(20, 30)], [box(0, 10, s=0.9)])
+    asked = [*DEFAULT_METRICS, *CURVES]
+    assert str(evaluate(gt_frame, pred_frame, None, asked).metrics) == str(evaluate(*objects, None, asked).metrics)
+
+
+def test_outlines_of_examples() -> None:
+    mask = np.zeros((4, 5), np.bool_)
+    mask[1:3, 1:4] = True
+    turned = Box([[(1.0, 0.0), (2.0, 1.0), (1.0, 2.0), (0.0, 1.0), (1.0, 0.0)]])
+    hole = Polygon([[(0, 0), (9, 0), (9, 9), (0, 9), (0, 0)], [(2, 2), (4, 2), (4, 4), (2, 4), (2, 2)]])
+    label = [Label("class", "cat")]
+    shapes = [{"bounding_box": turned}, {"polygon": hole}, {"raster": Raster(mask)}]
+    from valor_gpu.valor.columns import read_columns
+    from valor_gpu.valor.enums import TaskType
+
+    truths = [GroundTruth(Datum("a"), [Annotation(labels=label, is_instance=True, **one) for one in shapes])]
+    given = read_columns(truths, [Prediction(Datum("a"), [])], TaskType.OBJECT_DETECTION).groundtruths.shapes
+    assert given is not None
+    assert outline(given, 0)["coordinates"] == [[list(point) for point in turned.value[0]]]
+    assert outline(given, 1)["coordinates"] == [[list(point) for point in ring] for ring in hole.value]
+    ring = outline(given, 2)["coordinates"][0]
+    assert sorted(map(tuple, ring[:-1])) == [(1, 1), (1, 3), (4, 1), (4, 3)]
+    assert outline(given, 0, envelope=True)["coordinates"] == [[[0, 0], [2, 0], [2, 2], [0, 2], [0, 0]]]
+
+
+def test_examples_of_the_releases() -> None:
+    data = one_image([box(0, 10)], [box(0, 10, s=0.97)])
+    shown = {}
+    for compat in ("valor-api", "valor-core"):
+        (curve,) = evaluate(
+            *data, None, ["DetailedPrecisionRecallCurve"], pr_curve_max_examples=0, compat=compat
+        ).metrics
+        shown[compat] = curve["value"]["cat"][0.5]["tp"]["observations"]["all"]
+    ring = "[[[0.0,0.0],[10.0,0.0],[10.0,10.0],[0.0,10.0],[0.0,0.0]]]"
+    assert shown["valor-api"]["examples"] == [("", "a", f'{{"type":"Polygon","coordinates":{ring}}}')]
+    assert shown["valor-core"] == {"count": 1, "examples": []}
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"metrics_to_return": ["IOU"]}, "metrics_to_return must be among AP, APAveragedOverIOUs, AR, ConfusionMatrix"),
+        ({"metrics_to_return": ["Counts"], "compat": "coco"}, "metrics_to_return must be among AP, APAveragedOverIOUs"),
+        ({"iou_thresholds_to_compute": [0]}, "iou_thresholds_to_compute must be above 0 and at most 1 but got 0"),
+        ({"iou_thresholds_to_compute": []}, "iou_thresholds_to_compute must hold at least one number but is empty"),
+        ({"pr_curve_iou_threshold": 0}, "pr_curve_iou_threshold must be above 0 and at most 1 but got 0"),
+        ({"recall_score_threshold": 1.1}, "recall_score_threshold must be in [0, 1] but got 1.1"),
+        ({"recall_score_threshold": 0.5, "compat": "coco"}, "recall_score_threshold must be 0 with compat 'coco'"),
+        ({"pr_curve_max_examples": -1}, "pr_curve_max_examples must be at least 0 but got -1"),
+        ({"convert_annotations_to_type": "circle"}, "convert_annotations_to_type must be one of 'box', 'polygon'"),
+        ({"compat": "valor"}, "compat must be one of None, 'valor-api', 'valor-core', 'valor-lite', 'coco' but got"),
+        ({"matching": "coco"}, "matching must be one of 'valor', 'doc' but got 'coco'"),
+        ({"matching": "doc", "compat": "valor-api"}, "matching must be 'valor' with compat 'valor-api' but got 'doc'"),
+        ({"duplicates": True, "compat": "valor-api"}, "duplicates must be False with compat 'valor-api' but got True"),
+        ({"score_thresholds": [2]}, "score_thresholds must be in [0, 1] but got 2"),
+        ({"offset": -1}, "offset must be at least 0 but got -1"),
+        ({"data": Dataset("d")}, "groundtruths and predictions must not be given with data, which holds both"),
+    ],
+)
+def test_choices_that_cannot_be_used(choices: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        evaluate(*one_image([box(0, 10)], [box(0, 10, s=0.4)]), **choices)
+
+
+def test_data_that_cannot_be_used() -> None:
+    with pytest.raises(InputTypeError, match="predictions must be given, or data with both sides, but got None"):
+        evaluate([GroundTruth(Datum("a"), [])])
+    with pytest.raises(InputTypeError, match="data must be Dataset or NoneType but got list"):
+        evaluate(data=[])
+    with pytest.raises(InputTypeError, match=r"Dataset.groundtruths must be GroundTruth but got Prediction"):
+        dataset_of("d", [Prediction(Datum("a"), [])])
+    with pytest.raises(InputTypeError, match="predictions must be Prediction but got GroundTruth"):
+        dataset_of("d").add_predictions([GroundTruth(Datum("a"), [])])
+    with pytest.raises(InputError, match="must hold a label of a detection but hold none"):
+        evaluate(*one_image([], []))
+
+
+def test_parameters_say_what_was_asked_for() -> None:
+    data = one_image([box(0, 10)], [box(0, 10, s=0.4)])
+    shown = evaluate(*data, convert_annotations_to_type=AnnotationType.BOX, compat="valor-api").parameters
+    assert shown.compat == "valor-api" and shown.convert_annotations_to_type is AnnotationType.BOX
+    assert shown.metrics_to_return == list(DEFAULT_METRICS) and shown.score_thresholds == [0.5]
+    assert shown.iou_thresholds_to_return == [0.5, 0.75]
+    assert MetricType.object_detection() == {*DEFAULT_METRICS, *map(MetricType, CURVES)}
+
+
+def test_names_load_no_torch() -> None:
+    code = "import sys; from valor_gpu.valor import evaluate_detection, ValorDetectionManager, Dataset\n"
+    run = subprocess.run(
+        [sys.executable, "-c", code + "ValorDetectionManager(); print('torch' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert run.stdout == "False\n"
