@@ -21,6 +21,7 @@ from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_masks as dense
 from testing import examples_one_hot as one_hot
+from testing import examples_overlaps as overlaps
 from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
 from testing import examples_polygons as polygons
@@ -344,6 +345,8 @@ ROWS = {
             *("count_logits", _named(pixels.logit_examples), pixels.logit_load),
             others=(("CUDA", pixel_counts._count_logits_cuda),),
         ),
+        Row("rank_overlaps", _named(overlaps.rank_examples), overlaps.rank_load),
+        Row("confuse_overlaps", _named(overlaps.confuse_examples), overlaps.confuse_load, frozenset({"thresholds"})),
         Row("count_panoptic", _named(panoptic.panoptic_examples), panoptic.panoptic_load),
         Row("count_one_hot", _named(one_hot.one_hot_examples), one_hot.one_hot_load),
         Row("score_histogram", _named(sweeps.examples), sweeps.load, frozenset({"thresholds"})),

@@ -26,7 +26,7 @@ struct BoxSimilarity {
   }
   VALOR_HD double operator()(int64_t detection, int64_t gt, bool crowd) const {
     const double iou = box_iou<true>(boxes[detection], gt_boxes[gt], crowd);
-    return iou >= 0.0 ? iou : 0.0;  // NaN where an area is beyond float64
+    return iou >= 0.0 ? min_number(iou, 1.0) : 0.0;  // NaN where an area is beyond float64
   }
 };
 

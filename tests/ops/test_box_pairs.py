@@ -72,7 +72,19 @@ def test_the_smallest_threshold_keeps_the_pairs_that_overlap(op: Op) -> None:
     iou = box_iou(given[0][0], given[2][0], crowd=given[4][0].bool())
     assert 0 < int(found.counts.sum()) == int((iou > 0).sum())
     for row, (gts, values) in enumerate(used(found)):
-        assert values == iou[row, gts].tolist() == sorted(values, reverse=True)
+        assert values == iou[row, gts].clamp(max=1).tolist() == sorted(values, reverse=True)
+
+
+def test_equal_boxes_never_have_more_than_one(op: Op) -> None:
+    """Where the width plus the first end rounds up, box_iou is above 1."""
+    generator = torch.Generator().manual_seed(3)
+    box = torch.rand((500, 4), generator=generator, dtype=torch.float64)
+    box[:, :2] += 1000
+    none, lengths = torch.zeros(500, dtype=torch.int64), torch.ones((2, 500), dtype=torch.int64)
+    found = check(op, [box], [none], [box], [none], [none], lengths, None, None, XYWH, XYWH, 0.5, False)
+    alone = torch.cat([box_iou(row[None], row[None], box_format="xywh")[0] for row in box])
+    assert float(alone.max()) > 1 >= float(found.similarities[found.offsets[:-1]].max())
+    assert torch.equal(found.similarities[found.offsets[:-1]], alone.clamp(max=1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

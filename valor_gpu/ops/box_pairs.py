@@ -31,7 +31,8 @@ def box_pairs(batch: MatchBatch, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
     Pairs have a detection and a ground truth of its class (of any class with ``AGNOSTIC``) whose similarity reaches the
     lowest threshold, every pair of the class if that is at most 0. The similarity is that of
     :func:`~valor_gpu.ops.boxes.box_iou`, against a crowd intersection over detection area; 0 where an area is beyond
-    float64. It is what :func:`~valor_gpu.ops.assign.assign` finds in boxes without pairs, to the last bit. On CUDA
+    float64. It is what :func:`~valor_gpu.ops.assign.assign` finds in boxes without pairs, to the last bit, but never
+    above 1, which rounding can give there: the difference of the ends of a box is not always its width. On CUDA
     every detection has room for all ground truths of its image, 12 bytes each, so that the host waits for nothing.
 
     Args:
@@ -71,15 +72,13 @@ def _by_reference(*arguments: Any) -> Found:
     rows, hashes, error = _load(boxes, batch.box_format, sizes[0], valid[0], _NOT_FINITE)
     gts, gt_hashes, gt_error = _load(gt_boxes, batch.gt_box_format, sizes[1], valid[1], _GT_NOT_FINITE)
     firsts = torch.from_numpy(first_rows(batch.lengths))
-    iou = [
-        reference("box_iou")(rows, gts, firsts, torch.full((len(gts),), crowd, device=device), _XYWH).nan_to_num(0.0)
-        for crowd in (False, True)
-    ]
+    crowds = (torch.full((len(gts),), crowd, device=device) for crowd in (False, True))
+    every = (reference("box_iou")(rows, gts, firsts, crowd, _XYWH) for crowd in crowds)
+    values = [iou.nan_to_num(0.0).clamp(max=1.0).tolist() for iou in every]
     sizes_of_rows = batch.lengths[0].cpu()
     first, first_gt, first_pair = (side[:-1].repeat_interleave(sizes_of_rows) for side in firsts)
     widths = batch.lengths[1].cpu().repeat_interleave(sizes_of_rows)
     starts = (first_pair + (torch.arange(len(rows)) - first) * widths - first_gt).tolist()
-    values = [side.tolist() for side in iou]
     pairs = find(batch, lowest, agnostic, lambda row, gt, crowd: values[crowd][starts[row] + gt], device)
     first_error = torch.tensor(min(error, gt_error), device=device)
     areas = [side[:, 2] * side[:, 3] for side in (rows, gts)]

@@ -5,6 +5,7 @@ Definition in plain torch: ``valor_gpu/ops/_overlaps_reference.py``. Design: doc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,8 +13,22 @@ import torch
 from torch import Tensor
 
 from valor_gpu._frozen import frozen
-from valor_gpu.checks import check_choice, check_dtype, check_same_device, check_shape
+from valor_gpu.checks import (
+    check_choice,
+    check_dense,
+    check_dtype,
+    check_number,
+    check_same_device,
+    check_shape,
+    check_type,
+)
 from valor_gpu.ops import _overlaps_reference as reference
+from valor_gpu.ops import _overlaps_run as run
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
+from valor_gpu.ops._overlaps_run import COLUMNS, describe
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.error_codes import raise_error
 
 MATCHINGS = ("valor", "doc")
 """Rules by which a detection gets its ground truth, see :func:`rank_overlaps`."""
@@ -29,7 +44,7 @@ class Overlaps:
     Attributes:
         sizes: int64 ``[2, I]``, detections and ground truths of each datum.
         labels: int64 ``[D]``; likewise ``gt_labels`` ``[G]``.
-        scores: float64 ``[D]``, finite.
+        scores: float64 ``[D]``, none NaN.
         counts: int64 ``[D]``, pairs of each detection.
         ground_truths: int64 ``[P]``, the ground truth of each pair, a row of ``gt_labels``.
         ious: float64 ``[P]``, above 0 and at most 1.
@@ -125,7 +140,7 @@ class Ranked(NamedTuple):
     others: Tensor
 
 
-def rank_overlaps(overlaps: Overlaps, matching: str = "valor") -> Ranked:
+def rank_overlaps(overlaps: Overlaps, matching: str = "valor", error: Tensor | None = None) -> Ranked:
     """Gives every detection its ground truth, and says what the detections before it left of that one.
 
     Detections of a datum and label go by score descending, then by IoU descending, then as they came.
@@ -135,6 +150,12 @@ def rank_overlaps(overlaps: Overlaps, matching: str = "valor") -> Ranked:
         matching: ``valor``: the ground truth of the label with the largest IoU, of equal ones the earlier; it stays
             available to others, and there is no second choice. ``doc``: by score descending, then as they came, a
             detection takes the best of the free ground truths of the label, whatever the IoU, and ``before`` is 0.
+        error: int64 ``[]`` on the device of CUDA tensors, an error code, lowered to the one that is found; what is
+            returned means nothing where there is one. None raises it, which on CUDA synchronises with the device.
+
+    Raises:
+        InputError: columns of other shapes, dtypes or devices; sizes or counts that do not add up, a NaN score, a pair
+            with a ground truth of another datum, or an IoU that is not above 0 and at most 1.
 
     Example:
         >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 7]), torch.tensor([0.9, 0.8]),
@@ -144,10 +165,15 @@ def rank_overlaps(overlaps: Overlaps, matching: str = "valor") -> Ranked:
         [0.0, 0.6]
     """
     check_choice("matching", matching, MATCHINGS)
-    return Ranked(*reference.rank_overlaps(*overlaps.columns(), matching == "doc"))
+    columns = _checked(overlaps)
+    *ranked, found = _RANK(*columns, matching == "doc")
+    _settle(found, error, columns)
+    return Ranked(*ranked)
 
 
-def confuse_overlaps(overlaps: Overlaps, thresholds: Sequence[float], dissolve: bool = False) -> Tensor:
+def confuse_overlaps(
+    overlaps: Overlaps, thresholds: Sequence[float], dissolve: bool = False, error: Tensor | None = None
+) -> Tensor:
     """Pairs detections off with ground truths of any label, for a confusion matrix.
 
     Pairs of a datum that reach the threshold go by score descending, IoU descending, then as their ground truths and
@@ -158,8 +184,74 @@ def confuse_overlaps(overlaps: Overlaps, thresholds: Sequence[float], dissolve: 
         overlaps: the pairs.
         thresholds: T numbers, above 0 and at most 1.
         dissolve: take pairs of any IoU and let go of those below the threshold afterwards, as valor-lite does.
+        error: an error code, see :func:`rank_overlaps`.
 
     Returns:
         int64 ``[T, D]``, the ground truth of each detection, a row of ``gt_labels``; -1 for none.
+
+    Raises:
+        InputError: a threshold that is not above 0 and at most 1, or what :func:`rank_overlaps` raises.
+
+    Example:
+        >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 8]), torch.tensor([0.9, 0.8]),
+        ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
+        ...                     torch.tensor([0.6, 0.8], dtype=torch.float64))
+        >>> confuse_overlaps(overlaps, [0.5, 0.75]).tolist()
+        [[0, -1], [-1, 0]]
     """
-    return reference.confuse_overlaps(*overlaps.columns(), list(map(float, thresholds)), dissolve)
+    for threshold in thresholds:
+        check_number("thresholds", threshold, math.ulp(0.0), 1.0)
+    columns = _checked(overlaps)
+    partners, found = _CONFUSE(*columns, torch.tensor([*map(float, thresholds)], dtype=torch.float64), dissolve)
+    _settle(found, error, columns)
+    return partners  # type: ignore[no-any-return]
+
+
+_INDEX_TYPES = [dtype for dtype in INT_TYPES if dtype != torch.bool]
+
+
+def _checked(overlaps: Overlaps) -> tuple[Tensor, ...]:
+    """The columns as int64 and float64; raises where shapes, dtypes or devices do not fit."""
+    check_type("overlaps", overlaps, Overlaps)
+    columns = overlaps.columns()
+    for name, column in zip(COLUMNS, columns):
+        check_type(name, column, Tensor)
+        check_dense(name, column)
+        check_dtype(name, column, FLOAT_TYPES if name in ("scores", "ious") else _INDEX_TYPES)
+    sizes, labels, scores, gt_labels, counts, ground_truths, ious = columns
+    check_shape("sizes", sizes, (2, None))
+    for name, column in (("labels", labels), ("gt_labels", gt_labels), ("ious", ious)):
+        check_shape(name, column, (None,))
+    for name, column, like in (
+        ("scores", scores, labels), ("counts", counts, labels), ("ground_truths", ground_truths, ious)
+    ):  # fmt: skip
+        check_shape(name, column, (len(like),))
+    check_same_device(COLUMNS, columns)
+    return tuple(column.to(torch.float64 if column.is_floating_point() else torch.int64) for column in columns)
+
+
+def _settle(found: Tensor, error: Tensor | None, columns: tuple[Tensor, ...]) -> None:
+    """Raises the error that an op has found, or lowers ``error`` to it on CUDA."""
+    if error is not None and found.is_cuda:
+        error.copy_(torch.minimum(error, found))
+    else:
+        raise_error(found, lambda code: describe(code, columns))
+
+
+_ARGUMENTS = ", ".join(f"Tensor {name}" for name in COLUMNS)
+
+_RANK = register(
+    f"rank_overlaps({_ARGUMENTS}, bool document) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    reference=reference.rank_overlaps,
+    fake=run.rank_fake,
+    cpu=cpp(run.rank_on_cpu),
+    cuda=cuda(run.rank_on_cuda),
+)
+
+_CONFUSE = register(
+    f"confuse_overlaps({_ARGUMENTS}, Tensor thresholds, bool dissolve) -> (Tensor, Tensor)",
+    reference=reference.confuse_overlaps,
+    fake=run.confuse_fake,
+    cpu=cpp(run.confuse_on_cpu),
+    cuda=cuda(run.confuse_on_cuda),
+)
