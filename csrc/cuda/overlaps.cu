@@ -123,8 +123,10 @@ class PairOff {
 
 __device__ __forceinline__ int64_t warp_number() { return thread_number() / 32; }
 
+constexpr int kPairOffBlocks = 8;  // of a multiprocessor: without it registers are spilled to fit more
+
 // A warp a datum. `pairs` is int64 [D], `taken` [G] of zeros.
-__global__ void __launch_bounds__(kOverlapThreads)
+__global__ void __launch_bounds__(kOverlapThreads, kPairOffBlocks)
     document_kernel(const __grid_constant__ OverlapTable table, const __grid_constant__ RankedRows out,
                     int64_t* pairs, uint8_t* taken, const int64_t* error) {
   const int64_t datum = warp_number();
@@ -138,7 +140,7 @@ __global__ void __launch_bounds__(kOverlapThreads)
 }
 
 // A warp a datum and threshold. `partners` is int64 [T, D], `taken` [T, G] of zeros.
-__global__ void __launch_bounds__(kOverlapThreads)
+__global__ void __launch_bounds__(kOverlapThreads, kPairOffBlocks)
     confuse_kernel(const __grid_constant__ OverlapTable table, const double* thresholds, int64_t count,
                    int32_t dissolve, int64_t* partners, uint8_t* taken, const int64_t* error) {
   const int64_t task = warp_number();
