@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
-from tests.valor.detection_scenes import as_objects, box_frames, read
+from tests.valor.detection_scenes import SIZE, as_objects, box_frames, mixed_objects, read
+from valor_gpu.errors import InputError
+from valor_gpu.inputs import polygon_to_box, raster_to_box, to_raster
 from valor_gpu.ops.boxes import box_iou
+from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Polygon, Prediction, Raster
 from valor_gpu.valor.columns import Columns
+from valor_gpu.valor.detection_conversion import common_type
 from valor_gpu.valor.detection_pairs import FoundOverlaps, find_overlaps
+from valor_gpu.valor.enums import AnnotationType
 
 Listed = list[tuple[int, int, float]]
 
@@ -62,3 +72,163 @@ def test_a_side_may_have_no_rows() -> None:
     columns = read(gt_frame, {key: values[:0] for key, values in frame.items()})
     overlaps = find_overlaps(columns).overlaps
     assert (len(overlaps.labels), len(overlaps.gt_labels), len(overlaps.ious)) == (0, 60, 0)
+
+
+# ------------------------------------------------------------------------------------------------ any kinds of geometry
+
+Sides = tuple[list[GroundTruth], list[Prediction]]
+Shape = tuple[str, Any]
+"""``raster`` and a mask, or ``polygons`` and polygons of rings."""
+
+
+def drawn(annotation: Annotation) -> Shape:
+    if annotation.raster is not None:
+        return "raster", annotation.raster.mask
+    given = annotation.polygon or annotation.bounding_box
+    return "polygons", given.value if isinstance(given, MultiPolygon) else [given.value]
+
+
+def as_box(annotation: Annotation) -> Shape:
+    kind, shape = drawn(annotation)
+    if annotation.bounding_box is not None:
+        return "polygons", [annotation.bounding_box.value]
+    xmin, ymin, xmax, ymax = raster_to_box(shape) if kind == "raster" else polygon_to_box(shape)
+    return "polygons", [Box.from_extrema(xmin, xmax, ymin, ymax).value]
+
+
+def pair_iou(one: Shape, other: Shape) -> float:
+    if "raster" in (one[0], other[0]):
+        a, b = (shape if kind == "raster" else to_raster(shape, SIZE) for kind, shape in (one, other))
+        return float((a & b).sum() / max((a | b).sum(), 1))
+    shapely = pytest.importorskip("shapely", reason="shapely is not installed")
+    areas = [
+        shapely.union_all([shapely.Polygon(boundary, holes).buffer(0) for boundary, *holes in shape])
+        for _, shape in (one, other)
+    ]
+    return float(areas[0].intersection(areas[1]).area / areas[0].union(areas[1]).area)
+
+
+def ious_of(sides: Sides, convert: Callable[[Annotation], Shape] = drawn) -> dict[tuple[int, int], float]:
+    """The IoU of every pair of rows of a datum and label key that overlaps."""
+    rows = []
+    for side in sides:
+        given = [(d.datum.uid, a, label) for d in side for a in d.annotations for label in a.labels or ()]
+        shapes = {id(a): convert(a) for _, a, _ in given}
+        rows.append([(uid, label.key, shapes[id(a)]) for uid, a, label in given])
+    return {
+        (row, gt): iou
+        for row, (uid, key, shape) in enumerate(rows[1])
+        for gt, (gt_uid, gt_key, gt_shape) in enumerate(rows[0])
+        if (uid, key) == (gt_uid, gt_key) and (iou := pair_iou(shape, gt_shape)) > 1e-9
+    }
+
+
+def check(sides: Sides, expected: dict[tuple[int, int], float], **choices: Any) -> None:
+    found = find_overlaps(read(*sides), **choices)
+    ious = {(row, gt): iou for row, gt, iou in listed(found) if iou > 1e-9}
+    assert ious.keys() == expected.keys()
+    assert all(abs(ious[pair] - expected[pair]) < 1e-12 for pair in ious)
+    overlaps = found.overlaps
+    columns = overlaps.detections().tolist(), overlaps.ious.tolist(), overlaps.ground_truths.tolist()
+    order = [(row, -iou, -gt) for row, iou, gt in zip(*columns)]
+    assert order == sorted(order)
+    assert len(set(zip(columns[0], columns[2]))) == len(order)
+
+
+VECTORS = ("upright", "turned")
+EVERY = (*VECTORS, "raster")
+
+
+@pytest.mark.parametrize("gt_kind", EVERY)
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_kind_meets_every_other(kind: str, gt_kind: str) -> None:
+    kinds = (kind, "raster") if gt_kind == "raster" else (kind,)  # so that boxes are not the common type
+    gt_kinds = (gt_kind, "raster") if kind == "raster" else (gt_kind,)
+    sides = mixed_objects(len(kind) + 10 * len(gt_kind), kinds, gt_kinds)
+    check(sides, ious_of(sides))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_kinds_meet(seed: int) -> None:
+    sides = mixed_objects(seed, EVERY, EVERY)
+    assert common_type(read(*sides)) is AnnotationType.RASTER
+    check(sides, ious_of(sides))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_everything_becomes_a_box(seed: int) -> None:
+    sides = mixed_objects(seed, EVERY, EVERY)
+    check(sides, ious_of(sides, as_box), convert=AnnotationType.BOX)
+    sides = mixed_objects(seed, EVERY, ("upright",))
+    assert common_type(read(*sides)) is AnnotationType.BOX
+    check(sides, ious_of(sides, as_box))
+
+
+def test_rasters_are_compared_by_pixels() -> None:
+    sides = mixed_objects(5, ("raster",), ("raster",))
+    check(sides, ious_of(sides), convert=AnnotationType.RASTER)
+
+
+def annotated(**fields: Any) -> Annotation:
+    return Annotation(labels=[Label("k", "v", 0.5)], is_instance=True, **fields)
+
+
+SQUARE = Box.from_extrema(1, 5, 1, 5)
+CORNER = Polygon([[(1, 1), (5, 1), (1, 5), (1, 1)]])
+FULL, EMPTY = Raster(np.ones(SIZE, bool)), Raster(np.zeros(SIZE, bool))
+
+
+def pair(prediction: Annotation, groundtruth: Annotation) -> Columns:
+    other = annotated(bounding_box=SQUARE)
+    return read([GroundTruth(Datum("x"), [groundtruth])], [Prediction(Datum("x"), [other, prediction])])
+
+
+@pytest.mark.parametrize(
+    ("convert", "iou"),
+    [(None, 16 / 168), (AnnotationType.BOX, 1 / 2), (AnnotationType.RASTER, 16 / 168)],
+)
+def test_an_annotation_of_several_geometries_has_the_one_that_is_asked_for(
+    convert: AnnotationType | None, iou: float
+) -> None:
+    rich = annotated(bounding_box=SQUARE, polygon=CORNER, raster=FULL)
+    half, small = Box.from_extrema(1, 5, 1, 3), Box.from_extrema(1, 2, 1, 2)
+    other = annotated(bounding_box=half, polygon=small, raster=Raster(to_raster(SQUARE.value, SIZE)))
+    columns = read([GroundTruth(Datum("x"), [rich])], [Prediction(Datum("x"), [other])])
+    assert find_overlaps(columns, convert=convert).overlaps.ious.tolist() == [iou]
+
+
+@pytest.mark.parametrize(
+    ("fields", "choices", "message"),
+    [
+        ({"bounding_box": SQUARE}, {"convert": AnnotationType.POLYGON},
+         "predictions annotation 0 of datum 'x' must have a polygon or a raster for convert_annotations_to_type="
+         "'polygon' but has a bounding_box"),
+        ({"polygon": CORNER}, {"convert": AnnotationType.RASTER}, "must have a raster for convert_annotations_to_type"),
+        ({"raster": EMPTY}, {"convert": AnnotationType.BOX},
+         "predictions annotation 1 of datum 'x': its raster must have at least one pixel set for a box"),
+        ({"raster": FULL, "far": Box.from_extrema(0, 1e9, 0, 1)}, {},
+         "predictions annotation 2 of datum 'x' must have coordinates from -2e8 to 2e8 to be compared with a raster"),
+        ({"raster": FULL}, {"raster_to_polygon": "convex"}, "raster_to_polygon must be one of"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused_by_name(
+    fields: dict[str, Any], choices: dict[str, Any], message: str
+) -> None:
+    fields = dict(fields)
+    far = fields.pop("far", None)
+    groundtruths = [GroundTruth(Datum("x"), [annotated(raster=FULL)])]
+    predictions = [annotated(bounding_box=SQUARE), annotated(**fields)]
+    predictions += [] if far is None else [annotated(bounding_box=far)]
+    with pytest.raises(InputError, match=message):
+        find_overlaps(read(groundtruths, [Prediction(Datum("x"), predictions)]), **choices)
+
+
+def test_an_empty_raster_overlaps_nothing() -> None:
+    assert len(find_overlaps(pair(annotated(raster=EMPTY), annotated(raster=FULL))).overlaps.ious) == 1
+
+
+def test_annotations_without_rows_matter_to_nobody() -> None:
+    columns = pair(annotated(raster=EMPTY), annotated(bounding_box=SQUARE))
+    rows = columns.predictions.take(np.array([True, False]))
+    columns = replace(columns, predictions=rows)
+    assert find_overlaps(columns, convert=AnnotationType.BOX).overlaps.ious.tolist() == [1.0]

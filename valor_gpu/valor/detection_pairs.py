@@ -1,4 +1,7 @@
-"""The pairs of a prediction and a ground truth of one label key that overlap, of any kinds of geometry."""
+"""The pairs of a prediction and a ground truth of one label key that overlap, of any kinds of geometry.
+
+Design: docs/design/023-geometry-of-annotations.md.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.checks import check_choice
+from valor_gpu.inputs.conversions import RASTER_RULES
 from valor_gpu.ops._rotated_cpu import CORNERS
+from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.ops.rotated import rotated_pairs
-from valor_gpu.valor.columns import Columns, Rows
-from valor_gpu.valor.detection_shapes import Shapes
+from valor_gpu.ops.run_pairs import run_pairs
+from valor_gpu.ops.runs import Runs
+from valor_gpu.valor.columns import Columns
+from valor_gpu.valor.detection_conversion import common_type, convert_side
+from valor_gpu.valor.detection_sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, Integers, PairSide
+from valor_gpu.valor.enums import AnnotationType
 
-Integers = NDArray[np.int64]
 _ABOVE_ZERO = math.ulp(0.0)  # lowest threshold: every pair that overlaps at all
+_XYXY = BOX_FORMATS.index("xyxy")
+_BOXES, _VECTORS = (UPRIGHT, TURNED), (UPRIGHT, TURNED, POLYGON)
+_Sides = tuple[PairSide, PairSide]
+_Find = Callable[[MatchBatch, MatchRule], MatchBatch]
 
 
 class FoundOverlaps(NamedTuple):
@@ -37,54 +50,42 @@ class FoundOverlaps(NamedTuple):
     groundtruths: Integers
 
 
-def find_overlaps(columns: Columns, *, device: torch.device | str | None = None) -> FoundOverlaps:
+def find_overlaps(
+    columns: Columns,
+    *,
+    convert: AnnotationType | None = None,
+    raster_to_polygon: str = "outline",
+    device: torch.device | str | None = None,
+) -> FoundOverlaps:
     """Finds the pairs of each label key that overlap, and their IoU.
+
+    The geometries of a pair decide how it is compared: two boxes or polygons by their exact areas, two rasters by their
+    pixels, a raster and another geometry by pixels too, at the size of the raster: a pixel belongs to the other one
+    where its centre does.
 
     Args:
         columns: of a detection.
+        convert: the type in which all annotations are compared. None: the most detailed one that both sides have;
+            annotations with less detail stay as they are, and rasters do where polygons are common.
+        raster_to_polygon: how rasters become polygons, ``outline`` or ``hull``, see
+            :func:`valor_gpu.inputs.raster_to_polygon`. With ``hull`` they also do where polygons are common, as on
+            Valor's server.
         device: where pairs are found and stay; the CPU by default.
+
+    Raises:
+        InputError: naming an annotation with less detail than ``convert``, one whose raster has no pixels but has to
+            become a box or a polygon, or one that is too far away or too complex to be compared.
     """
+    check_choice("raster_to_polygon", raster_to_polygon, RASTER_RULES)
     place = torch.device("cpu" if device is None else device)
-    keys = list(dict.fromkeys(key for key, _ in columns.labels))
-    codes = {key: code for code, key in enumerate(keys)}
-    key_of_label = np.array([codes[key] for key, _ in columns.labels], np.int64)
-    sides = [_Side.of(rows, len(columns.datums), key_of_label) for rows in (columns.predictions, columns.groundtruths)]
-    lengths = torch.from_numpy(np.stack([side.lengths(np.ones(len(side.order), np.bool_)) for side in sides]))
-    found = _box_pairs(sides, place)
-    return FoundOverlaps(_joined(columns, sides, lengths, [found], place), sides[0].order, sides[1].order)
-
-
-class _Side(NamedTuple):
-    """Rows of one side in the order of their datums.
-
-    Attributes:
-        rows: as they came.
-        order: int64 ``[N]``, places of rows.
-        datums: int64 ``[N]``, of the rows in order, ascending; likewise ``keys`` and ``annotations``.
-        keys: code of the label key.
-        annotations: rows of ``shapes``.
-        shapes: of the annotations.
-        count: number of datums.
-    """
-
-    rows: Rows
-    order: Integers
-    datums: Integers
-    keys: Integers
-    annotations: Integers
-    shapes: Shapes
-    count: int
-
-    @classmethod
-    def of(cls, rows: Rows, datums: int, key_of_label: Integers) -> _Side:
-        assert rows.shapes is not None, "columns of a detection"
-        order = np.argsort(rows.datum, kind="stable")
-        places, labels = rows.datum[order].astype(np.int64), rows.label[order]
-        return cls(rows, order, places, key_of_label[labels], rows.annotation[order], rows.shapes, datums)
-
-    def lengths(self, chosen: NDArray[np.bool_]) -> Integers:
-        """Chosen rows of each datum, int64 ``[datums]``."""
-        return np.bincount(self.datums[chosen], minlength=self.count)
+    common = common_type(columns)
+    predictions, gts = (
+        PairSide.of(columns, side, convert_side(columns, side, convert, common, raster_to_polygon))
+        for side in ("predictions", "groundtruths")
+    )
+    sides = predictions, gts
+    found = [pairs for task in _TASKS for pairs in task(sides, place)]
+    return FoundOverlaps(_joined(sides, found, place), predictions.order, gts.order)
 
 
 class _Pairs(NamedTuple):
@@ -95,64 +96,118 @@ class _Pairs(NamedTuple):
     ious: Tensor
 
 
-def _search(
-    sides: list[_Side],
-    chosen: list[NDArray[np.bool_]],
-    place: torch.device,
-    find: Callable[[MatchBatch, MatchRule], tuple[MatchBatch, Any]],
-    **geometry: Any,
-) -> _Pairs:
+def _meeting(sides: _Sides, kinds: tuple[int, ...], gt_kinds: tuple[int, ...]) -> list[Flags] | None:
+    """Rows of these kinds that meet one of the other side in a datum and label key; None where there are none."""
+    masks = [np.isin(side.kinds, wanted) for side, wanted in zip(sides, (kinds, gt_kinds))]
+    groups = [side.groups[mask] for side, mask in zip(sides, masks)]
+    if not all(map(len, groups)):
+        return None
+    met = np.intersect1d(*groups)
+    for side, mask in zip(sides, masks):
+        mask &= np.isin(side.groups, met)
+    return masks if len(met) else None
+
+
+def _pairs_of_boxes(sides: _Sides, place: torch.device) -> list[_Pairs]:
+    chosen = [side.kinds == UPRIGHT for side in sides]
+    boxes = _columns(sides, chosen, lambda side, mask: side.shapes.boxes[side.annotations[mask]], place)
+    return [_search(sides, chosen, place, lambda *given: box_pairs(*given)[0], **boxes, **_formats(_XYXY))]
+
+
+def _pairs_of_turned_boxes(sides: _Sides, place: torch.device) -> list[_Pairs]:
+    found = []
+    for kinds in (((TURNED,), _BOXES), ((UPRIGHT,), (TURNED,))):
+        if chosen := _meeting(sides, *kinds):
+            boxes = _columns(sides, chosen, PairSide.corners, place)
+            found.append(
+                _search(sides, chosen, place, lambda *given: rotated_pairs(*given)[0], **boxes, **_formats(CORNERS))
+            )
+    return found
+
+
+def _pairs_of_polygons(sides: _Sides, place: torch.device) -> list[_Pairs]:
+    found = []
+    for kinds in (((POLYGON,), _VECTORS), (_BOXES, (POLYGON,))):
+        if chosen := _meeting(sides, *kinds):
+            from valor_gpu.ops.polygon_iou import polygon_pairs
+
+            predictions, gts = (side.polygons(mask) for side, mask in zip(sides, chosen))
+            shapes = predictions, gts
+            found.append(_search(sides, chosen, place, lambda batch, rule, s=shapes: polygon_pairs(batch, s, rule)[0]))
+    return found
+
+
+def _pairs_of_rasters(sides: _Sides, place: torch.device) -> list[_Pairs]:
+    sizes: Integers = np.zeros((sides[0].num_datums, 2), np.int64)
+    for side in sides:
+        side.read_sizes(sizes)
+    found = []
+    for kinds in (((RASTER,), (*_VECTORS, RASTER)), (_VECTORS, (RASTER,))):
+        if chosen := _meeting(sides, *kinds):
+            masks, gt_masks = (_on(side.rasters(mask, sizes), place) for side, mask in zip(sides, chosen))
+            found.append(
+                _search(
+                    sides, chosen, place,
+                    lambda batch, rule, m=masks, g=gt_masks: run_pairs(batch, m, g, _ABOVE_ZERO),
+                )
+            )  # fmt: skip
+    return found
+
+
+_TASKS = (_pairs_of_boxes, _pairs_of_turned_boxes, _pairs_of_polygons, _pairs_of_rasters)
+
+
+def _formats(code: int) -> dict[str, int]:
+    return {"box_format": code, "gt_box_format": code}
+
+
+def _columns(
+    sides: _Sides, chosen: list[Flags], read: Callable[[PairSide, Flags], Any], place: torch.device
+) -> dict[str, list[Tensor]]:
+    parts = [torch.from_numpy(read(side, mask)).to(place) for side, mask in zip(sides, chosen)]
+    return {"boxes": parts[:1], "gt_boxes": parts[1:]}
+
+
+def _on(runs: Runs, place: torch.device) -> Runs:
+    return Runs(*(torch.from_numpy(part).to(place) for part in (runs.counts, runs.offsets, runs.sizes)))
+
+
+def _search(sides: _Sides, chosen: list[Flags], place: torch.device, find: _Find, **geometry: Any) -> _Pairs:
     """The pairs of chosen rows of both sides.
 
     Args:
         sides: predictions and ground truths.
         chosen: which rows of each.
         place: where pairs are found.
-        find: an op that stores pairs.
+        find: stores the pairs of a batch.
         geometry: the columns of the batch that it reads.
     """
     rows = [torch.from_numpy(np.flatnonzero(mask)).to(place) for mask in chosen]
     lengths = np.stack([side.lengths(mask) for side, mask in zip(sides, chosen)])
     keys = [torch.from_numpy(side.keys[mask]).to(place) for side, mask in zip(sides, chosen)]
     batch = MatchBatch(torch.from_numpy(lengths), labels=[keys[0]], gt_labels=[keys[1]], **geometry)
-    rule = MatchRule.make([_ABOVE_ZERO], [[0, math.inf]], [1])
-    pairs = find(batch, rule)[0].pairs
+    pairs = find(batch, MatchRule.make([_ABOVE_ZERO], [[0, math.inf]], [1])).pairs
     assert pairs is not None
     counts = pairs.counts.long()
     used = int(counts.sum())
     detections = torch.arange(len(counts), device=place).repeat_interleave(counts, output_size=used)
     starts = counts.cumsum(0) - counts
     slots = pairs.offsets[:-1][detections] + torch.arange(used, device=place) - starts[detections]
-    firsts = np.cumsum(lengths[1]) - lengths[1]
-    first = torch.from_numpy(np.repeat(firsts, lengths[0])).to(place)
-    gts = first[detections] + pairs.ground_truths[slots].long()
+    firsts = torch.from_numpy(np.repeat(np.cumsum(lengths[1]) - lengths[1], lengths[0])).to(place)
+    gts = firsts[detections] + pairs.ground_truths[slots].long()
     return _Pairs(rows[0][detections], rows[1][gts], pairs.similarities[slots])
 
 
-def _box_pairs(sides: list[_Side], place: torch.device) -> _Pairs:
-    boxes = [_corners(side.shapes)[side.annotations] for side in sides]
-    given = {name: [torch.from_numpy(part).to(place)] for name, part in zip(("boxes", "gt_boxes"), boxes)}
-    chosen = [np.ones(len(side.order), np.bool_) for side in sides]
-    return _search(sides, chosen, place, rotated_pairs, **given, box_format=CORNERS, gt_box_format=CORNERS)
-
-
-def _corners(shapes: Shapes) -> NDArray[np.float64]:
-    corners: NDArray[np.float64] = shapes.boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]]
-    corners[shapes.turned] = shapes.corners
-    return corners
-
-
-def _joined(
-    columns: Columns, sides: list[_Side], lengths: Tensor, found: list[_Pairs], place: torch.device
-) -> Overlaps:
+def _joined(sides: _Sides, found: list[_Pairs], place: torch.device) -> Overlaps:
     """All pairs, those of a detection by IoU descending, of equal ones the later ground truth first."""
-    labels, gt_labels = (torch.from_numpy(side.rows.label[side.order].astype(np.int64)).to(place) for side in sides)
+    lengths = np.stack([side.lengths(np.ones(len(side.order), np.bool_)) for side in sides])
+    labels, gt_labels = (torch.from_numpy(side.labels).to(place) for side in sides)
     rows, gt_rows, ious = (torch.cat(parts) for parts in zip(*found))
     if len(found) > 1:
         order = gt_rows.argsort(descending=True)
         for keys in (-ious, rows):
             order = order[keys[order].argsort(stable=True)]
         rows, gt_rows, ious = rows[order], gt_rows[order], ious[order]
-    scores = torch.from_numpy(sides[0].rows.score[sides[0].order]).to(place)
+    scores = torch.from_numpy(sides[0].scores).to(place)
     counts = torch.bincount(rows, minlength=len(labels))
-    return Overlaps(lengths.to(place), labels, scores, gt_labels, counts, gt_rows, ious)
+    return Overlaps(torch.from_numpy(lengths).to(place), labels, scores, gt_labels, counts, gt_rows, ious)
