@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from valor_gpu.detection.mean_ap import MeanAveragePrecision
 from valor_gpu.ops._runs_cpu import to_masks
 from valor_gpu.valor.detection_kinds import DETECTIONS, GROUND_TRUTHS, Floats
-from valor_gpu.valor.detection_pairs import _corners as box_corners
 from valor_gpu.valor.detection_request import DetectionRequest
 from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.detection_sides import box_corners
 from valor_gpu.valor.exceptions import NotSupportedError
 
 

@@ -86,7 +86,7 @@ class PairSide(NamedTuple):
 
     def corners(self, chosen: Flags) -> Floats:
         """float64 ``[n, 8]``, x and y of the corners of the boxes of chosen rows."""
-        return _corners(self.shapes)[self.annotations[chosen]]
+        return box_corners(self.shapes)[self.annotations[chosen]]
 
     def polygons(self, chosen: Flags) -> PolygonSet:
         """Boxes and polygons of chosen rows."""
@@ -138,7 +138,7 @@ class PairSide(NamedTuple):
         return describe_annotation(self.name, int(self.shapes.places[annotation]), self.uids[datum])
 
 
-def _corners(shapes: Shapes) -> Floats:
+def box_corners(shapes: Shapes) -> Floats:
     """float64 ``[A, 8]`` of all annotations; NaN where one has no box."""
     corners: Floats = shapes.boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]]
     corners[shapes.turned] = shapes.corners
@@ -148,7 +148,7 @@ def _corners(shapes: Shapes) -> Floats:
 def _outlines(shapes: Shapes, annotations: Integers) -> Outlines:
     """Boxes and polygons of annotations, each of which has one, in their order."""
     drawn = np.isin(annotations, shapes.drawn)
-    corners = _corners(shapes)[annotations[~drawn]].reshape(-1, 4, 2)
+    corners = box_corners(shapes)[annotations[~drawn]].reshape(-1, 4, 2)
     boxes = Outlines.of_rings(np.concatenate([corners, corners[:, :1]], 1))
     polygons = shapes.outlines.take(np.searchsorted(shapes.drawn, annotations[drawn]))
     order = np.argsort(np.concatenate([np.flatnonzero(drawn), np.flatnonzero(~drawn)]))
