@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from valor_gpu.detection.overlap_metric import OverlapMetric
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.ops import box_iou, rotated_box_iou
+from valor_gpu.ops.box_pairs import box_pairs
+from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MatchBatch, MatchRule, Pairs
 from valor_gpu.ops.overlaps import Overlaps
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
@@ -218,6 +222,59 @@ def test_metrics_of_one_geometry_merge() -> None:
     assert_same(overlaps_in(one), overlaps_in(whole))
     with pytest.raises(SyncError, match="another config"):
         one.merge_state(PairCount(iou_type="segm"))
+
+
+def padded_batch(room: int, gt_room: int) -> tuple[MatchBatch, Batch]:
+    """Images as they come on a GPU: rows that are padding are told by counts on the device alone."""
+    preds, target = plain_batch(6)
+    columns: dict[str, list[Tensor]] = {}
+    for items, size, prefix in ((preds, room, ""), (target, gt_room, "gt_")):
+        for key in items[0]:
+            rows = [item[key].reshape(len(item["labels"]), -1) for item in items]
+            blank = torch.nan if rows[0].is_floating_point() else 77
+            padded = torch.cat([torch.cat((x, x.new_full((size - len(x), x.shape[1]), blank))) for x in rows])
+            columns[prefix + key] = [padded if key == "boxes" else padded[:, 0]]
+    counts, gt_counts = (torch.tensor([len(item["labels"]) for item in items]) for items in (preds, target))
+    lengths = torch.tensor([[room] * len(preds), [gt_room] * len(preds)])
+    return MatchBatch(lengths, **columns, counts=counts, gt_counts=gt_counts), (preds, target)
+
+
+def in_rooms(pairs: Pairs, room: int) -> Pairs:
+    """The same pairs with room for ``room`` of each detection, as kernels of a GPU leave them."""
+    size = len(pairs.counts)
+    places = torch.arange(size) * room - pairs.offsets[:-1]
+    places = places.repeat_interleave(pairs.counts) + torch.arange(len(pairs.similarities))
+    ground_truths, similarities = torch.full((size * room,), -9).int(), torch.full((size * room,), torch.nan).double()
+    ground_truths[places], similarities[places] = pairs.ground_truths, pairs.similarities
+    return Pairs(torch.arange(size + 1) * room, pairs.counts, ground_truths, similarities)
+
+
+@pytest.mark.parametrize("rooms", [(13, 14), (40, 12)])
+def test_padding_and_rooms_of_a_gpu(rooms: tuple[int, int]) -> None:
+    batch, given = padded_batch(*rooms)
+    rule = MatchRule.make([1e-300], [(0, 1)], [9], AGNOSTIC, GROUP_OF)
+    stored, found = box_pairs(batch, rule)
+    assert stored.pairs is not None
+    records = OverlapRecords.of(replace(stored, pairs=in_rooms(stored.pairs, rooms[1])), found)
+    records.check(None)
+    assert_same(records.overlaps(), expected(given, upright))
+    assert len(batch.scores[0]) > len(records.labels) and len(batch.gt_labels[0]) > len(records.gt_labels)
+
+
+def test_errors_of_padded_images() -> None:
+    """Padding is no error, whatever it holds."""
+    batch, _ = padded_batch(20, 15)
+    stored, found = box_pairs(batch, MatchRule.make([1e-300], [(0, 1)], [9], AGNOSTIC, GROUP_OF))
+    assert batch.scores[0].isnan().any()
+    OverlapRecords.of(stored, found)
+    scores, counts = batch.scores[0].clone(), batch.counts.clone()
+    scores[2 * 20 + 1], counts[3] = torch.inf, -1
+    with pytest.raises(InputError, match=re.escape("preds[2]['scores'][1] must be finite")):
+        OverlapRecords.of(replace(stored, scores=[scores]), found)
+    with pytest.raises(InputError, match=re.escape("preds[3]['counts'] must lie between 0 and the padded length")):
+        OverlapRecords.of(replace(stored, counts=counts), found)
+    with pytest.raises(InputError, match=re.escape("target[0]['counts'] must lie between 0 and the padded length")):
+        OverlapRecords.of(replace(stored, gt_counts=batch.gt_counts + 99), found)
 
 
 def put(field: str, place: Any, value: float) -> Any:
