@@ -220,8 +220,9 @@ def test_metrics_of_one_geometry_merge() -> None:
     whole.update(*plain_batch(1))
     one.merge_state(other.to_bytes())
     assert_same(overlaps_in(one), overlaps_in(whole))
-    with pytest.raises(SyncError, match="another config"):
-        one.merge_state(PairCount(iou_type="segm"))
+    for choices in ({"iou_type": "segm"}, {"box_format": "xywh"}):
+        with pytest.raises(SyncError, match="another config"):
+            one.merge_state(PairCount(**choices))
 
 
 def padded_batch(room: int, gt_room: int) -> tuple[MatchBatch, Batch]:
