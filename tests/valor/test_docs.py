@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.valor import test_cases
+from tests.valor import test_cases, test_detection_cases
 
 PAGE = (Path(__file__).parents[2] / "docs" / "valor.md").read_text()
 
@@ -35,6 +35,16 @@ def test_differences_are_listed() -> None:
     listed -= {("dataset", "release"), ("---", "---")}
     known = {*test_cases.DIFFERENCES, *test_cases.ONLY_OURS_RAISES, *test_cases.ONLY_THEIRS_RAISES}
     assert listed == known
+
+
+def test_differences_of_detections_are_listed() -> None:
+    table = PAGE.split("with the preset of their program but for these:")[1].split("###")[0]
+    listed = {tuple(re.split(r" *\| *", line)[1:3]) for line in table.splitlines() if line.startswith("| ")}
+    known = {*test_detection_cases.DIFFERENCES, *test_detection_cases.ONLY_THEIRS_RAISES}
+    assert listed - {("case", "program"), ("---", "---")} == known
+    recorded = (test_detection_cases.EDGE, test_detection_cases.CORE, test_detection_cases.LITE)
+    edge, core, lite = (len(contents["cases"]) for contents in recorded)
+    assert f"{edge} scenes and {core} tests of valor_core evaluated by these programs and {lite} calls" in PAGE
 
 
 def test_numbers_of_datasets() -> None:
