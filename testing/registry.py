@@ -24,6 +24,7 @@ from testing import examples_one_hot as one_hot
 from testing import examples_overlaps as overlaps
 from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
+from testing import examples_polygon_iou as polygon_iou
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
@@ -360,6 +361,12 @@ ROWS = {
         Row("rotated_iou", _named(rotated.iou_examples), rotated.iou_load),
         Row(
             *("rotated_pairs", _named(rotated.pair_examples), rotated.pair_load),
+            host=frozenset({"lengths"}),
+            defined=rotated.defined,
+        ),
+        Row("polygon_iou", _named(polygon_iou.iou_examples), polygon_iou.iou_load),
+        Row(
+            *("polygon_pairs", _named(polygon_iou.pair_examples), polygon_iou.pair_load),
             host=frozenset({"lengths"}),
             defined=rotated.defined,
         ),

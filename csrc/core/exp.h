@@ -4,32 +4,9 @@
 #include <math.h>
 
 #include "platform.h"
+#include "two_doubles.h"
 
 namespace valor {
-
-// high + low, |low| at most half a unit in the last place of high. Products without fused operations (Dekker
-// 1971).
-struct TwoDoubles {
-  double high, low;
-};
-
-// |a| >= |b|, or a is 0.
-VALOR_HD TwoDoubles fast_sum(double a, double b) {
-  const double sum = a + b;
-  return {sum, b - (sum - a)};
-}
-
-VALOR_HD TwoDoubles exact_product(double a, double b) {
-  const double split_a = 134217729.0 * a, split_b = 134217729.0 * b;
-  const double a1 = split_a - (split_a - a), b1 = split_b - (split_b - b);
-  const double a2 = a - a1, b2 = b - b1, product = a * b;
-  return {product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2};
-}
-
-VALOR_HD TwoDoubles product_of(const TwoDoubles& a, const TwoDoubles& b) {
-  const TwoDoubles exact = exact_product(a.high, b.high);
-  return fast_sum(exact.high, exact.low + (a.high * b.low + a.low * b.high));
-}
 
 // |a| >= |b|.
 VALOR_HD TwoDoubles sum_of(const TwoDoubles& a, const TwoDoubles& b) {

@@ -16,29 +16,35 @@ if TYPE_CHECKING:
     from valor_gpu.ops.boxes import box_iou
     from valor_gpu.ops.keypoints import keypoint_similarity
     from valor_gpu.ops.masks import PackedMasks, pack_masks
+    from valor_gpu.ops.polygon_areas import polygon_iou
+    from valor_gpu.ops.polygon_sets import PolygonSet
     from valor_gpu.ops.polygons import rasterise
     from valor_gpu.ops.rotated import rotated_box_iou
     from valor_gpu.ops.runs import Runs
 
 __all__ = [
     "PackedMasks",
+    "PolygonSet",
     "Runs",
     "backends",
     "box_iou",
     "keypoint_similarity",
     "mask_boundary",
     "pack_masks",
+    "polygon_iou",
     "rasterise",
     "rotated_box_iou",
 ]
 
 _HOMES = {
     "PackedMasks": "valor_gpu.ops.masks",
+    "PolygonSet": "valor_gpu.ops.polygon_sets",
     "Runs": "valor_gpu.ops.runs",
     "box_iou": "valor_gpu.ops.boxes",
     "keypoint_similarity": "valor_gpu.ops.keypoints",
     "mask_boundary": "valor_gpu.ops.boundary",
     "pack_masks": "valor_gpu.ops.masks",
+    "polygon_iou": "valor_gpu.ops.polygon_areas",
     "rasterise": "valor_gpu.ops.polygons",
     "rotated_box_iou": "valor_gpu.ops.rotated",
 }

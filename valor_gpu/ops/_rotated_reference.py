@@ -217,7 +217,8 @@ def shared_area(a: Quad, b: Quad) -> float:
     return 0.5 * twice
 
 
-def _box_iou(a: Sequence[float], b: Sequence[float], crowd: bool) -> float:
+def box_iou(a: Sequence[float], b: Sequence[float], crowd: bool) -> float:
+    """IoU of two boxes xywh, step by step as ``box_iou`` has it."""
     w = min(a[2] + a[0], b[2] + b[0]) - max(a[0], b[0])
     h = min(a[3] + a[1], b[3] + b[1]) - max(a[1], b[1])
     if w <= 0 or h <= 0:
@@ -237,7 +238,7 @@ def iou(detection: Quad, gt: Quad, crowd: bool) -> float:
     if detection.key() == gt.key():
         return 1.0
     if detection.aligned and gt.aligned:
-        value = _box_iou(detection.box(), gt.box(), crowd)
+        value = box_iou(detection.box(), gt.box(), crowd)
     else:
         shared = shared_area(gt, detection) if gt.key() < detection.key() else shared_area(detection, gt)
         if not shared > 0.0:
