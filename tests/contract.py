@@ -34,6 +34,7 @@ from tests.contract_boxes import (
     turned,
     turned_batch,
 )
+from tests.contract_overlaps import overlap_rows
 from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
 from tests.contract_regions import region_rows
 from tests.contract_surfaces import surface_rows
@@ -308,7 +309,7 @@ METRICS = [
         )
         for name, other in OTHER.items()
     ),
-    *(Case(**row) for row in (*region_rows(), *surface_rows())),
+    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows())),
     *map(_class_case, _CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),
 ]

@@ -7,16 +7,41 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.detection.average_precision import AP, APAveragedOverIOUs, mAP, mAPAveragedOverIOUs
+    from valor_gpu.detection.average_recall import AR, mAR
+    from valor_gpu.detection.confusion_matrix import DetectionConfusionMatrix, DetectionExamples
     from valor_gpu.detection.mean_ap import MeanAveragePrecision
     from valor_gpu.detection.open_images import OpenImagesAveragePrecision
+    from valor_gpu.detection.outcome_metrics import DetectionCounts, DetectionF1, DetectionPrecision, DetectionRecall
+    from valor_gpu.detection.score_curves import DetectionDetailedPrecisionRecallCurve, DetectionPrecisionRecallCurve
 
-__all__ = ["MeanAveragePrecision", "OpenImagesAveragePrecision"]
+__all__ = [
+    "AP",
+    "AR",
+    "APAveragedOverIOUs",
+    "DetectionConfusionMatrix",
+    "DetectionCounts",
+    "DetectionDetailedPrecisionRecallCurve",
+    "DetectionExamples",
+    "DetectionF1",
+    "DetectionPrecision",
+    "DetectionPrecisionRecallCurve",
+    "DetectionRecall",
+    "MeanAveragePrecision",
+    "OpenImagesAveragePrecision",
+    "mAP",
+    "mAPAveragedOverIOUs",
+    "mAR",
+]
 
+_HOMES = {
+    **dict.fromkeys(("AP", "APAveragedOverIOUs", "mAP", "mAPAveragedOverIOUs"), "average_precision"),
+    **dict.fromkeys(("AR", "mAR"), "average_recall"),
+    **dict.fromkeys(("DetectionConfusionMatrix", "DetectionExamples"), "confusion_matrix"),
+    **dict.fromkeys(("DetectionCounts", "DetectionF1", "DetectionPrecision", "DetectionRecall"), "outcome_metrics"),
+    **dict.fromkeys(("DetectionDetailedPrecisionRecallCurve", "DetectionPrecisionRecallCurve"), "score_curves"),
+    "MeanAveragePrecision": "mean_ap",
+    "OpenImagesAveragePrecision": "open_images",
+}
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "MeanAveragePrecision": "valor_gpu.detection.mean_ap",
-        "OpenImagesAveragePrecision": "valor_gpu.detection.open_images",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

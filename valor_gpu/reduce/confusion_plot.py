@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.drawing import Texts, axes_to_draw, count, say_empty, titled
+from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 
 WRITTEN = 25
 """Up to so many classes the numbers are written into the cells."""
 
+_PAIRED = ("confusion_matrix", "unmatched_predictions", "unmatched_ground_truths")
 _LARGEST = 16.0  # inches of the matrix itself
 _BY = {
     "true": "fraction of the true class",
@@ -67,6 +69,55 @@ def plot_confusion(
     total = np.nansum(matrix)
     accuracy = f", accuracy {np.trace(matrix) / total:.4f}" if done not in _BY and total > 0 else ""
     titled(axes, f"Confusion matrix{accuracy}", [samples, f"{size} classes", *([scale] if by in _BY else [])], source)
+    return axes
+
+
+def plot_detection_confusion(
+    result: Result,
+    ax: Any = None,
+    names: Mapping[int, str] | None = None,
+    iou: int = 0,
+    score: int = 0,
+    source: str | None = None,
+    resize: bool = False,
+) -> Any:
+    """Draws a confusion matrix of detections with a column of missed objects and a row of hallucinations; gives axes.
+
+    Args:
+        result: of :class:`valor_gpu.detection.DetectionConfusionMatrix`.
+        ax: matplotlib axes, or None for new ones.
+        names: label to its name, else the labels.
+        iou: which of the IoU thresholds, by index.
+        score: which of the score thresholds, by index.
+        source: what was evaluated, for the title.
+        resize: fit the size of the figure to the picture, as is done with new ones.
+
+    Raises:
+        InputError: there is no threshold of that index.
+    """
+    values = result.values
+    matrix, extra, missed = (values[name] for name in _PAIRED)
+    for name, index, size in (("iou", iou, len(matrix)), ("score", score, matrix.shape[1])):
+        if not 0 <= index < size:
+            raise InputError(f"{name} must be the index of one of {size} thresholds but got {index}")
+    shown = np.block([[matrix[iou, score], missed[iou, score][:, None]], [extra[iou, score], np.zeros(1)]])
+    size = len(shown)
+    labels = [str(label) if names is None else str(names.get(label, label)) for label in values["classes"].tolist()]
+    texts = Texts.of([*labels, "none"])
+    cell, points = _cell(size, float(shown.max(initial=0)) >= 1000)
+    margin = texts.columns * points * 0.62 / 72 + 0.7
+    axes = axes_to_draw(ax, (max(size * cell, 2.5) + margin + 1.2, max(size * cell, 2.0) + margin + 0.9), resize)
+    _color(axes, shown, float(shown.max(initial=0)) or 1.0, "objects and detections")
+    axes.set(xlabel=texts.with_notes("label of the detection (none: missed)"),
+             ylabel="label of the object\n(none: hallucinated)")  # fmt: skip
+    _name_classes(axes, texts, size, points)
+    if not shown.sum():
+        say_empty(axes, "no data")
+    elif size <= WRITTEN:
+        _write_cells(axes, shown, ".6g", points)
+    at = f"IoU {values['iou_thresholds'][iou]:g}, score {values['score_thresholds'][score]:g}"
+    images = count(result.counts["images"], "image")
+    titled(axes, "Confusion matrix of detections", [at, count(size - 1, "label"), images], source)
     return axes
 
 

@@ -114,7 +114,7 @@ def average_precision(
         # Whole numbers add up to the same sum in any order.
         sums[:, place].index_add_(0, steps.cells, (steps.precisions * _UNIT).round().long() * steps.points)
     means = sums.double() / (_POINTS * _UNIT)
-    return torch.where(positives[:, None] > 0, means, torch.nan).view(num_groups, len(classes), -1)
+    return torch.where(positives[:, None] > 0, means, torch.nan).view(num_groups, len(classes), len(thresholds))
 
 
 def curve_101(
@@ -209,7 +209,7 @@ def average_recall(
     for place, least in enumerate(scores.unbind()):
         table[:, place].index_add_(0, cells.detections, hits * (overlaps.scores >= least))
     recall = table[:number].double() / (positives * len(thresholds)).double()[:, None]
-    return recall.view(num_groups, len(classes), -1)
+    return recall.view(num_groups, len(classes), len(scores))
 
 
 def _in_order(ranked: Ranked, scores: Tensor, cells: Tensor, positives: Tensor, order: str) -> _Ordered:

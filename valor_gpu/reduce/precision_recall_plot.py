@@ -18,7 +18,8 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
     """Draws precision over recall, averaged over classes, one line per IoU threshold; returns the axes.
 
     Args:
-        result: of :class:`valor_gpu.detection.MeanAveragePrecision` or :class:`valor_gpu.coco.COCOeval`.
+        result: of :class:`valor_gpu.detection.MeanAveragePrecision`, :class:`valor_gpu.coco.COCOeval`, or one of the
+            metrics of average precision by Valor's rules.
         ax: matplotlib axes, or None for new ones.
         source: what was evaluated, for the title.
         resize: fit the size of the figure to the picture, as is done with new ones.
@@ -42,9 +43,8 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
         say_empty(axes, "no detections")
     else:
         legend(axes, lines, Texts.of(texts), f"AP at each {_similarity(result)} threshold", "upper right")
-    titled(
-        axes, f"{_KINDS.get(_kind(result), 'Box')} AP {_number(result.values['map']).strip()}", _details(result), source
-    )
+    mean = result.values.get("map", precisions.mean())
+    titled(axes, f"{_KINDS.get(_kind(result), 'Box')} AP {_number(mean).strip()}", _details(result), source)
     return axes
 
 
@@ -67,7 +67,7 @@ def _details(result: Result) -> list[str]:
     """The choices behind the number, and how many images."""
     thresholds = result.values["iou_thresholds"]
     iou = f"{_similarity(result)} {thresholds[0]:.2f}" + (f" to {thresholds[-1]:.2f}" if len(thresholds) > 1 else "")
-    average = "mean over classes" if result.signature["average"] == "macro" else "classes pooled"
+    average = "mean over classes" if result.signature.get("average", "macro") == "macro" else "classes pooled"
     protocol = {"lvis": ["LVIS"], "crowdpose": ["CrowdPose"]}.get(result.signature.get("protocol", ""), [])
     convention = [f"{result.signature['convention']} convention"] if "convention" in result.signature else []
     return [iou, average, *protocol, *convention, count(result.counts["images"], "image")]

@@ -1,0 +1,198 @@
+"""Base classes of Valor's metrics: what they all count, and the ranking that most of them start from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_number, check_type
+from valor_gpu.detection.overlap_metric import OverlapMetric
+from valor_gpu.detection.overlap_state import OverlapRecords
+from valor_gpu.errors import InputError
+from valor_gpu.ops.overlaps import MATCHINGS, Overlaps, Ranked, rank_overlaps
+from valor_gpu.result import Result, Signature, grid_choice
+
+IOU_THRESHOLDS = tuple(x / 100 for x in range(50, 100, 5))
+"""0.50, 0.55, ..., 0.95: those that Valor averages over."""
+
+SCORE_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
+"""0.05, 0.10, ..., 0.95: those of Valor's curves."""
+
+NO_GROUND_TRUTH = "the label has no ground truth"
+NO_GROUND_TRUTHS = "there is no ground truth"
+
+
+class Evaluated(NamedTuple):
+    """Images that count: of several with one id, the first.
+
+    Attributes:
+        overlaps: their rows and pairs.
+        names: int64 ``[I]``, how results call them: by their ids where all images have one, else by their place in
+            order of arrival, from 0.
+        repeated: how many images do not count.
+    """
+
+    overlaps: Overlaps
+    names: Tensor
+    repeated: int
+
+
+class Ranking(NamedTuple):
+    """What metrics of ranked detections start from.
+
+    Attributes:
+        images: the images.
+        ranked: what each detection found.
+        classes: int64 ``[C]`` ascending, all labels of detections and ground truths.
+    """
+
+    images: Evaluated
+    ranked: Ranked
+    classes: Tensor
+
+    @property
+    def overlaps(self) -> Overlaps:
+        """The rows and pairs."""
+        return self.images.overlaps
+
+
+class DetectionMetric(OverlapMetric):
+    """Base class of the metrics over pairs that overlap; see :class:`OverlapMetric` for the arguments."""
+
+    plot_lower_bound = 0.0
+
+    def plot(self, val: None = None, ax: Any = None) -> Any:
+        """Draws :meth:`result` and returns figure and axes; collective like it.
+
+        Args:
+            val: must be left out: only what the metric holds is drawn.
+            ax: matplotlib axes, or None for new ones.
+
+        Raises:
+            InputError: ``val`` is given, or results of this metric have no picture.
+            MissingExtraError: matplotlib is not installed.
+        """
+        if val is not None:
+            raise InputError(f"val must be left out: plot draws what the {type(self).__name__} holds")
+        axes = self.result().plot(ax=ax)
+        return axes.figure, axes
+
+    def _result_of(
+        self,
+        images: Evaluated,
+        values: Mapping[str, Any],
+        choices: Mapping[str, Any],
+        reasons: Mapping[str, str] | None = None,
+        plotter: Callable[..., Any] | None = None,
+    ) -> Result:
+        """The result of ``values``, with counts; reasons of arrays without NaN are left out."""
+        signature = Signature({"metric": type(self).__name__, **self._geometry_choices(), **choices})
+        missing = {name: text for name, text in (reasons or {}).items() if "/" in name or _has_nan(values[name])}
+        return Result(values, signature, counts_of(images), missing, plotter)
+
+    def _geometry_choices(self) -> dict[str, Any]:
+        config = self._identity.config
+        return dict(config) if isinstance(config, Mapping) else {}
+
+
+class RankedMetric(DetectionMetric):
+    """Base class of the metrics over ranked detections.
+
+    Args:
+        box_format: see :class:`OverlapMetric`; likewise ``iou_type`` and ``kwargs``.
+        iou_type: as above.
+        matching: how a detection gets its ground truth, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
+        kwargs: as above.
+    """
+
+    higher_is_better = True
+    plot_upper_bound: float | None = 1.0
+
+    def __init__(self, box_format: str, iou_type: str, matching: str, **kwargs: Any) -> None:
+        check_choice("matching", matching, MATCHINGS)
+        self.matching = matching
+        super().__init__(box_format, iou_type, **kwargs)
+
+    def _ranking(self, state: OverlapRecords) -> Ranking:
+        images = evaluated(state)
+        return Ranking(images, rank_overlaps(images.overlaps, self.matching), classes_of(images.overlaps))
+
+
+def evaluated(state: OverlapRecords) -> Evaluated:
+    """The images of a state that count; an image that comes again, as a distributed sampler pads, counts once."""
+    overlaps, (named, ids) = state.overlaps(), state.images[:, :2].unbind(1)
+    order = torch.argsort(ids, stable=True)
+    order = order[named[order] == 1]
+    kept = torch.ones_like(ids, dtype=torch.bool)
+    kept[order[1:][ids[order][1:] == ids[order][:-1]]] = False
+    repeated = len(kept) - int(kept.sum())
+    names = ids if len(order) == len(ids) else torch.arange(len(ids), device=ids.device)
+    return Evaluated(overlaps.take(datums=kept) if repeated else overlaps, names[kept], repeated)
+
+
+def classes_of(overlaps: Overlaps) -> Tensor:
+    """int64 ``[C]`` ascending: all labels of detections and ground truths."""
+    labels: Tensor = torch.cat((overlaps.labels, overlaps.gt_labels)).unique()
+    return labels
+
+
+def counts_of(images: Evaluated) -> dict[str, int]:
+    """How much there was of everything."""
+    overlaps = images.overlaps
+    return {
+        "images": len(images.names),
+        "repeated_images": images.repeated,
+        "ground_truths": len(overlaps.gt_labels),
+        "detections": len(overlaps.labels),
+        "detections_of_no_score": int((overlaps.scores <= 0).sum()),
+        "overlapping_pairs": len(overlaps.ious),
+    }
+
+
+def by_label(classes: Tensor, values: Tensor) -> dict[str, float]:
+    """Label, as text, to its number."""
+    return dict(zip(map(str, classes.tolist()), values.tolist()))
+
+
+def missing_labels(name: str, values: Mapping[str, float]) -> dict[str, str]:
+    """The reason of each number of a mapping that does not exist for want of a ground truth."""
+    return {f"{name}/{label}": NO_GROUND_TRUTH for label, number in values.items() if math.isnan(number)}
+
+
+def threshold_name(prefix: str, threshold: float) -> str:
+    """``map_50`` for 0.5, as torchmetrics has it."""
+    return f"{prefix}_{100 * threshold:.6g}"
+
+
+def read_iou_thresholds(values: Sequence[float], name: str = "iou_thresholds") -> list[float]:
+    """The numbers as floats; raises unless all are above 0, at most 1 and different."""
+    numbers = read_thresholds(name, values)
+    for number in numbers:
+        if number == 0:
+            raise InputError(f"{name} must be above 0 but got 0: pairs that do not overlap are no matches")
+    return numbers
+
+
+def read_thresholds(name: str, values: Sequence[float]) -> list[float]:
+    """The numbers as floats; raises unless there is one at least, and all are different and lie in [0, 1]."""
+    check_type(name, values, (list, tuple, np.ndarray))
+    for value in values:
+        check_number(f"a number in {name}", value, 0, 1)
+    numbers = [float(value) for value in values]
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise InputError(f"{name} must hold at least one number and no number twice but got {numbers}")
+    return numbers
+
+
+def grids(**thresholds: Sequence[float]) -> dict[str, Any]:
+    """Thresholds by name as a signature shows them."""
+    return {name: grid_choice(numbers) for name, numbers in thresholds.items()}
+
+
+def _has_nan(value: Any) -> bool:
+    return bool(np.isnan(value).any())

@@ -1,0 +1,102 @@
+"""Rows of detections and ground truths to show: examples of each kind of outcome, and all outcomes of datums.
+
+Kinds and their rules: docs/design/018-valor-detection.md. Torch, on any device; no loop over datums or labels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from valor_gpu.ops.labels import first_in_cells
+from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.reduce.overlap_counts import confused_scores, detection_kinds, found_scores
+
+PREDICTION_KINDS = ("tp/all", "fp/hallucinations", "fp/misclassifications", "fp/duplicates")
+"""Names of :func:`detection_kinds`; the score of a detection decides only whether it counts."""
+
+GROUND_TRUTH_KINDS = ("fn/no_predictions", "fn/misclassifications")
+"""What a ground truth without a true positive can be."""
+
+
+class Choice(NamedTuple):
+    """Which examples are wanted.
+
+    Attributes:
+        threshold: IoU threshold, above 0 and at most 1.
+        scores: float64 ``[S]``, score thresholds.
+        max_examples: k, how many of each kind, label and score threshold.
+        duplicates: tell second detections of an object from hallucinations.
+    """
+
+    threshold: float
+    scores: Tensor
+    max_examples: int
+    duplicates: bool
+
+
+def first_examples(overlaps: Overlaps, ranked: Ranked, classes: Tensor, choice: Choice) -> dict[str, Tensor]:
+    """The first rows of each kind, label and score threshold, in the order of rows.
+
+    Args:
+        overlaps: the pairs.
+        ranked: the same, ranked.
+        classes: int64 ``[C]`` ascending, all labels of ``overlaps``.
+        choice: which examples.
+
+    Returns:
+        int64 ``[C, S, k]`` by kind, -1 where there are fewer: rows of detections for ``tp/...`` and ``fp/...``, of
+        ground truths for ``fn/...``.
+
+    Example:
+        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 8]), torch.tensor([0.9, 0.8]).double(),
+        ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
+        ...                     torch.tensor([0.6, 0.8], dtype=torch.float64))
+        >>> choice = Choice(0.5, torch.tensor([0.5, 0.85], dtype=torch.float64), 1, False)
+        >>> found = first_examples(overlaps, rank_overlaps(overlaps), torch.tensor([7, 8]), choice)
+        >>> found["tp/all"].tolist(), found["fp/misclassifications"].tolist()
+        ([[[0], [0]], [[-1], [-1]]], [[[-1], [-1]], [[1], [-1]]])
+    """
+    predicted, true = (torch.searchsorted(classes, labels) for labels in (overlaps.labels, overlaps.gt_labels))
+    kinds = detection_kinds(ranked, overlaps.scores, choice.threshold, choice.duplicates)
+    found, confused = found_scores(ranked, overlaps, choice.threshold), confused_scores(overlaps, choice.threshold)
+    shown: dict[str, list[Tensor]] = {name: [] for name in (*PREDICTION_KINDS, *GROUND_TRUTH_KINDS)}
+    for score in choice.scores:
+        missed = torch.where(found < score, (confused >= score).long(), -1)
+        for names, codes, labels in (
+            (PREDICTION_KINDS, torch.where(overlaps.scores >= score, kinds, -1), predicted),
+            (GROUND_TRUTH_KINDS, missed, true),
+        ):
+            cells = torch.where(codes >= 0, codes * len(classes) + labels, -1)
+            rows = first_in_cells(cells, len(names) * len(classes), choice.max_examples)
+            for name, part in zip(names, rows.reshape(len(names), len(classes), choice.max_examples)):
+                shown[name].append(part)
+    kept = {name: torch.stack(parts, 1) for name, parts in shown.items()}
+    if not choice.duplicates:
+        del kept["fp/duplicates"]
+    return kept
+
+
+class Places(NamedTuple):
+    """Where each detection ``[D, 2]`` and each ground truth ``[G, 2]`` stands: name of its datum, row in it; int64."""
+
+    detections: Tensor
+    ground_truths: Tensor
+
+
+def places_of_rows(overlaps: Overlaps, names: Tensor) -> Places:
+    """Where every row stands.
+
+    Args:
+        overlaps: the rows.
+        names: int64 ``[I]``, how each datum is called.
+    """
+    placed = []
+    for sizes, datum in zip(overlaps.sizes, overlaps.datums()):
+        first = sizes.cumsum(0) - sizes
+        row = torch.arange(len(datum), device=datum.device) - first[datum]
+        placed.append(torch.stack((names[datum], row), 1))
+    return Places(*placed)
