@@ -25,7 +25,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "DetectionF1": {},
     "DetectionPrecisionRecallCurve": {},
     "DetectionDetailedPrecisionRecallCurve": dict(duplicates=True),
-    "DetectionConfusionMatrix": dict(iou_thresholds=[0.3, 0.6]),
+    "DetectionConfusionMatrix": dict(iou_thresholds=[0.1, 0.5]),
     "DetectionExamples": {},
 }
 
@@ -48,6 +48,6 @@ def overlap_rows() -> Iterator[dict[str, Any]]:
         metric = getattr(detection, name)
         yield dict(
             name=name, make=partial(metric, "xywh", **choices), other=partial(metric, "cxcywh", **choices),
-            batch=overlap_batch, empty=lambda: ([], []), single=partial(overlap_batch, 7, images=1), bad=bad_scores,
+            batch=overlap_batch, empty=lambda: ([], []), single=partial(overlap_batch, 4, images=1), bad=bad_scores,
             order_free=name not in LISTS_ROWS,
         )  # fmt: skip

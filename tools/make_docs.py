@@ -168,6 +168,10 @@ MASK_FUNCTIONS = ("encode", "decode", "area", "toBbox", "merge", "iou", "frPyObj
 """Those of ``valor_gpu.coco.mask``."""
 
 
+VALOR_DETECTION = "Object detection by Valor's rules"
+_WHICH = "Which of the two kinds to take, and how to use several at once: [detection](../detection.md)."
+
+
 def metrics_of(package: Any) -> list[type]:
     """The public metrics of a package, each once."""
     import valor_gpu
@@ -181,8 +185,12 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
     from valor_gpu import classification, coco, detection, inputs, segmentation, text
+    from valor_gpu.detection.overlap_metric import OverlapMetric
 
-    listed = {"Object detection": [(kind, detection.__name__) for kind in metrics_of(detection)]}
+    found = metrics_of(detection)
+    valor = [kind for kind in found if issubclass(kind, OverlapMetric)]
+    listed = {"Object detection": [(kind, detection.__name__) for kind in found if kind not in valor]}
+    listed[VALOR_DETECTION] = [(kind, detection.__name__) for kind in valor]
     listed["Segmentation"] = [(kind, segmentation.__name__) for kind in metrics_of(segmentation)]
     for heading, modules in CLASSIFICATION.items():
         homes = [f"{classification.__name__}.{module}" for module in modules]
@@ -210,6 +218,8 @@ def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
     parts = [NOTE.format(source="docstrings"), "# Metrics"]
     for heading, kinds in documented.items():
         rows = [f"- [{kind.__name__}]({kind.__name__}.md): {summary(kind)}" for kind, _ in kinds]
+        if heading == VALOR_DETECTION:
+            rows = [_WHICH, "", *rows]
         if heading.startswith("Texts"):
             rows.append("- [Functions](text.md): the same comparisons of single rows, METEOR and the similarity of"
                         " embeddings, without torch.")  # fmt: skip

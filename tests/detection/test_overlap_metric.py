@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -299,8 +300,8 @@ def cut(field: str, rows: int) -> Any:
         (put("counts", 1, -2), r"counts\[1\] must count from 0 to 8 pairs"),
         (put("counts", 1, 1), "ious must have 7 rows, as counts says, but has 8"),
         (cut("ground_truths", 3), "ground_truths must have 8 rows, as ious says, but has 3"),
-        (put("ious", 0, 0.0), r"ious\[0\] must be above 0 and at most 1"),
-        (put("ious", 0, 1.5), r"ious\[0\] must be above 0 and at most 1"),
+        (put("ious", 0, 0.0), r"ious\[0\] must be above 0 and finite"),
+        (put("ious", 0, math.inf), r"ious\[0\] must be above 0 and finite"),
         (put("ious", 1, 1.0), r"ious\[1\] must descend in a detection, of equal ones the later ground truth first"),
         (put("ground_truths", 0, 2), r"ground_truths\[0\] must be a place in the image"),
         (put("ground_truths", 0, -1), r"ground_truths\[0\] must be a place in the image"),

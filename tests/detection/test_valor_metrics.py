@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from valor_gpu.detection import (
 )
 from valor_gpu.errors import InputError
 
+ROOT = Path(__file__).parent.parent.parent
 IOUS, SCORES = [0.2, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.8]
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
@@ -434,3 +437,11 @@ def test_an_image_that_comes_again_counts_once() -> None:
             assert torch.equal(value.nan_to_num(), twice.compute()[name].nan_to_num()), (kind, name)
         assert twice.result().counts["repeated_images"] == 3
         assert twice.result().counts["images"] == len(preds)
+
+
+def test_the_recipe_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown = re.findall(r"```(?:python|text)\n(.*?)```", (ROOT / "docs/detection.md").read_text(), re.DOTALL)
+    exec(compile(code, "docs/detection.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == printed[1] == shown.strip()
+    assert "images 1, ground_truths 2, detections 2" in printed[-2]

@@ -47,7 +47,7 @@ class Overlaps:
         scores: float64 ``[D]``, none NaN.
         counts: int64 ``[D]``, pairs of each detection.
         ground_truths: int64 ``[P]``, the ground truth of each pair, a row of ``gt_labels``.
-        ious: float64 ``[P]``, above 0 and at most 1.
+        ious: float64 ``[P]``, above 0 and at most 1 but for rounding.
     """
 
     sizes: Tensor
