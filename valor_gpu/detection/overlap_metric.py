@@ -13,6 +13,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlapping, choose_geometries
+from valor_gpu.detection.overlap_copies import without_copies
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.metric import Metric
 from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
@@ -64,6 +65,17 @@ class OverlapMetric(Metric[OverlapRecords]):
         boxes = {} if self.iou_type == "segm" else {"box_format": self.box_format}
         return {"iou_type": self.iou_type, **boxes, **(angles if self.box_format == "cxcywha" else {})}
 
+    def state(self) -> OverlapRecords:
+        """The state accumulated so far (of all ranks inside ``compute``), without copies of images.
+
+        Of images with one ``image_id`` one counts, as for :class:`valor_gpu.detection.MeanAveragePrecision`.
+        """
+        return without_copies(super().state())
+
+    def _repeated_images(self) -> int:
+        """How many images :meth:`state` leaves out."""
+        return len(super().state().images) - len(self.state().images)
+
     def update(
         self,
         preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
@@ -77,8 +89,8 @@ class OverlapMetric(Metric[OverlapRecords]):
             preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``) or ``masks``, ``scores [D]``
                 (any floating dtype, finite), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to
                 ``[B, N, ...]`` with ``counts [B]``.
-            target: one dict per image: likewise, ``labels [G]``, optionally ``image_id`` (int or one-element tensor)
-                and ``iscrowd [G]`` (0: there are no crowds); or one padded dict.
+            target: one dict per image: likewise, ``labels [G]``, optionally ``image_id`` (int or one-element tensor;
+                of images with one id one counts) and ``iscrowd [G]`` (0: there are no crowds); or one padded dict.
 
         ``masks`` are as in :meth:`valor_gpu.detection.MeanAveragePrecision.update`.
 
