@@ -13,8 +13,8 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor.columns import count_annotations
 from valor_gpu.valor.datasets import Dataset
 from valor_gpu.valor.detection_request import DetectionRequest, make_detection_request
+from valor_gpu.valor.detection_slices import DetectionEvaluation, EvaluatedData
 from valor_gpu.valor.enums import AnnotationType, MetricType
-from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.labels import Label
 from valor_gpu.valor.request import read_filter
@@ -48,7 +48,7 @@ def evaluate_detection(
     duplicates: bool = False,
     limit: int | None = None,
     offset: int = 0,
-) -> Evaluation:
+) -> DetectionEvaluation:
     """Compares predicted objects with true ones: boxes, polygons or masks, each label key apart.
 
     A prediction is compared with the ground truth of its label on its datum that it overlaps most; of the predictions
@@ -126,7 +126,7 @@ def _sides(groundtruths: Any, predictions: Any, data: Dataset | None) -> tuple[A
 def evaluate_scene(
     scene: DetectionScene, request: DetectionRequest, filters: Filter | Mapping[str, Any] | None = None,
     start: float | None = None,
-) -> Evaluation:  # fmt: skip
+) -> DetectionEvaluation:  # fmt: skip
     """Evaluates data that was read.
 
     Args:
@@ -164,7 +164,7 @@ def evaluate_scene(
         "duration": time.perf_counter() - start,
         "reasons": reasons,
     }
-    return Evaluation(
+    evaluation = DetectionEvaluation(
         parameters=request.parameters(),
         metrics=found,
         confusion_matrices=matrices,
@@ -172,3 +172,5 @@ def evaluate_scene(
         missing_pred_labels=sorted(true - predicted),
         meta=meta,
     )
+    evaluation.data = EvaluatedData(scene, request, masks)
+    return evaluation

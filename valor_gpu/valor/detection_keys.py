@@ -16,7 +16,7 @@ Metric = dict[str, Any]
 
 
 def key_metrics(
-    scene: DetectionScene, request: DetectionRequest, reasons: dict[str, str]
+    scene: DetectionScene, request: DetectionRequest, reasons: dict[str, str], numbers: DetectionNumbers | None = None
 ) -> tuple[list[Metric], list[Metric]]:
     """The metrics that are asked for, and confusion matrices where these are.
 
@@ -24,8 +24,9 @@ def key_metrics(
         scene: what a filter left.
         request: what is asked for.
         reasons: where to note why a value is None.
+        numbers: of the scene, where they are known.
     """
-    numbers = DetectionNumbers(scene.overlaps, len(scene.columns.labels), request)
+    numbers = numbers or DetectionNumbers(scene.overlaps, len(scene.columns.labels), request)
     if request.compat == "coco":
         found_by_coco = coco_numbers(scene, request, numbers.num_labels)
         numbers.average_precision, numbers.recall, numbers.ground_truths = found_by_coco

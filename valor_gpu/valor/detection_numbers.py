@@ -34,10 +34,16 @@ class DetectionNumbers:
         overlaps: of all label keys.
         num_labels: C.
         request: what is asked for; T are its IoU thresholds, S its score thresholds.
+        groups: int64 ``[I]``, the group of each datum, negative for none; None for one group of all.
+        num_groups: N; the numbers beside those that ``grouped`` names are those of one group.
     """
 
-    def __init__(self, overlaps: Overlaps, num_labels: int, request: DetectionRequest) -> None:
+    def __init__(
+        self, overlaps: Overlaps, num_labels: int, request: DetectionRequest, groups: Tensor | None = None,
+        num_groups: int = 1,
+    ) -> None:  # fmt: skip
         self.overlaps, self.num_labels, self.request = overlaps, num_labels, request
+        self.groups, self.num_groups = groups, num_groups
 
     @cached_property
     def _ranked(self) -> Ranked:
@@ -71,12 +77,38 @@ class DetectionNumbers:
         """AP of each label and IoU threshold, float64 ``[C, T]``; NaN without ground truths."""
         rules = self.request.rules
         overlaps, ranked = self._positive() if rules.positive_only else (self.overlaps, self._ranked)
-        found = average_precision(ranked, overlaps, self._classes, self._thresholds, order=rules.order)
-        values: Floats = found[0].cpu().numpy()
+        values: Floats = self._precision_of(overlaps, ranked)[0]
         if rules.positive_only:  # valor_core divides 0 by 0
             positive = np.bincount(overlaps.labels.cpu().numpy(), minlength=self.num_labels)
             values[(self.predictions > 0) & (positive == 0)] = np.nan
         return values
+
+    def _precision_of(self, overlaps: Overlaps, ranked: Ranked) -> Floats:
+        found: Floats = average_precision(
+            ranked, overlaps, self._classes, self._thresholds, groups=self.groups, num_groups=self.num_groups,
+            order=self.request.rules.order,
+        ).cpu().numpy()  # fmt: skip
+        return found
+
+    @cached_property
+    def grouped_precision(self) -> Floats:
+        """AP of each group, label and IoU threshold, float64 ``[N, C, T]``; NaN without ground truths."""
+        return self._precision_of(self.overlaps, self._ranked)
+
+    def grouped_outcomes(self, scores: tuple[float, ...]) -> Counts:
+        """Counts of each group, int64 ``[N, C, T, S]``.
+
+        Args:
+            scores: S thresholds.
+        """
+        least = np.nextafter(self.request.rules.least_score, np.inf)
+        wanted = torch.tensor([max(score, least) for score in scores], dtype=torch.float64)
+        wanted = wanted.to(self._thresholds.device)
+        found = count_outcomes(
+            self._ranked, self.overlaps, self._classes, self._thresholds, wanted, groups=self.groups,
+            num_groups=self.num_groups,
+        )  # fmt: skip
+        return Counts(*(getattr(found, name).cpu().numpy() for name in Counts._fields))
 
     def _positive(self) -> tuple[Overlaps, Ranked]:
         """Detections of positive score."""
@@ -112,11 +144,7 @@ class DetectionNumbers:
         return self._outcomes(self.request.scores)
 
     def _outcomes(self, scores: tuple[float, ...]) -> Counts:
-        least = np.nextafter(self.request.rules.least_score, np.inf)
-        wanted = torch.tensor([max(score, least) for score in scores], dtype=torch.float64)
-        wanted = wanted.to(self._thresholds.device)
-        found = count_outcomes(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
-        return Counts(*(getattr(found, name)[0].cpu().numpy() for name in Counts._fields))
+        return Counts(*(column[0] for column in self.grouped_outcomes(scores)))
 
     @cached_property
     def kinds(self) -> list[Kind]:

@@ -1,0 +1,263 @@
+"""The same metrics for slices of a detection: by camera, by day, by size of the objects. Thousands in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.valor.columns import Rows
+from valor_gpu.valor.evaluation import Evaluation
+from valor_gpu.valor.filters import Field
+from valor_gpu.valor.label_map import Pair
+from valor_gpu.valor.slice_fields import SliceCodes, SliceField
+
+if TYPE_CHECKING:
+    from valor_gpu.valor.detection_request import DetectionRequest
+    from valor_gpu.valor.detection_scene import DetectionScene
+    from valor_gpu.valor.slice_numbers import SliceTables
+
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+SIDES = ("both", "groundtruths", "predictions")
+
+
+@dataclass(frozen=True)
+class EvaluatedData:
+    """What an evaluation was made of.
+
+    Attributes:
+        scene: all data.
+        request: what was asked for.
+        masks: which datums, ground truths and predictions its filter kept.
+    """
+
+    scene: DetectionScene
+    request: DetectionRequest
+    masks: tuple[Mask, Mask, Mask]
+
+
+class DetectionEvaluation(Evaluation):
+    """An evaluation that also gives its metrics for slices of its data.
+
+    It holds that data, as long as it lives; a copied or loaded one does
+    not.
+    """
+
+    data: EvaluatedData | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "data"}
+
+    def by(self, field: Field | str, edges: Sequence[Any] | None = None, side: str | None = None) -> DetectionSlices:
+        """Evaluates each value of a field as a filter that keeps nothing else would, in one pass over the pairs.
+
+        Args:
+            field: of datums, annotations or labels: ``"metadata.weather"``, ``"annotation.geometry.area"``, or a field
+                of ``valor_gpu.valor.filters``. Where it is missing, there is a slice named None.
+            edges: ascending; a slice then is a bin of values from one edge to below the next, named by both. What lies
+                below the first edge or at or above the last has a bin of its own.
+            side: of fields of annotations, labels and scores: whose rows are dealt out, ``both``, ``groundtruths`` or
+                ``predictions``; the other side is in every slice as a whole. Default: both, of scores the predictions.
+
+        Raises:
+            InputError: no such field, metadata that nothing has, values that are no names, edges that do not ascend, or
+                an evaluation without data.
+
+        Example:
+            >>> from valor_gpu.valor import Box, evaluate_detection
+            >>> frame = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "x"],
+            ...          "bounding_box": [Box.from_extrema(0, 2, 0, 2)] * 2, "is_instance": [True, True],
+            ...          "datum_metadata.night": [True, False]}
+            >>> found = {name: column[:1] for name, column in frame.items()} | {"score": [0.5]}
+            >>> slices = evaluate_detection(frame, found, metrics_to_return=["mAR"]).by("metadata.night")
+            >>> [(row["slice"], row["metrics"][0]["value"]) for row in slices.rows()]
+            [(False, 0.0), (True, 1.0)]
+        """
+        if self.data is None:
+            raise InputError("by needs the data of the evaluation, which a copied or loaded one does not hold")
+        return make_slices(self.data, SliceField.read(field, edges), side)
+
+
+class Deal(NamedTuple):
+    """The slice of each datum, of each row of ground truths and of predictions, -1 for none; None: all share them."""
+
+    datums: Codes | None
+    groundtruths: Codes | None
+    predictions: Codes | None
+
+
+def make_slices(data: EvaluatedData, field: SliceField, side: str | None) -> DetectionSlices:
+    """Deals the data of an evaluation out to slices.
+
+    Args:
+        data: of the evaluation.
+        field: what the slices go by.
+        side: see :meth:`DetectionEvaluation.by`.
+    """
+    check_choice("side", side, (None, *SIDES))
+    if field.of_datums:
+        if side is not None:
+            raise InputError(f"side must be None with a field of datums, which both sides share, but got {side!r}")
+        return _slices_of_datums(data, SliceCodes(field))
+    if field.name == "score" and side not in (None, "predictions"):
+        raise InputError(f"side must be 'predictions' with score, which ground truths do not have, but got {side!r}")
+    return _slices_of_rows(data, SliceCodes(field), side or ("predictions" if field.name == "score" else "both"))
+
+
+def _slices_of_datums(data: EvaluatedData, codes: SliceCodes) -> DetectionSlices:
+    columns, (datums, truths, rows) = data.scene.columns, data.masks
+    codes.field.check_there(columns.groundtruths, columns)
+    every = np.arange(len(columns.datums), dtype=np.int32)
+    found = codes.of(Rows(every, every, every, np.zeros(0)), columns)
+    values, places = _kept(codes, [found[datums]])
+    place = np.where(datums, places[found], -1)
+    gt_place, row_place = place[columns.groundtruths.datum], place[columns.predictions.datum]
+    return DetectionSlices(data, values, Deal(place, np.where(truths, gt_place, -1), np.where(rows, row_place, -1)))
+
+
+def _slices_of_rows(data: EvaluatedData, codes: SliceCodes, side: str) -> DetectionSlices:
+    columns = data.scene.columns
+    found: list[Codes | None] = []
+    for name, rows in ((SIDES[1], columns.groundtruths), (SIDES[2], columns.predictions)):
+        if side in ("both", name):
+            codes.field.check_there(rows, columns)
+        found.append(codes.of(rows, columns) if side in ("both", name) else None)
+    used = [of[mask] for of, mask in zip(found, data.masks[1:]) if of is not None]
+    values, places = _kept(codes, used)
+    truths, rows_ = (None if of is None else np.where(mask, places[of], -1) for of, mask in zip(found, data.masks[1:]))
+    return DetectionSlices(data, values, Deal(None, truths, rows_))
+
+
+def _kept(codes: SliceCodes, used: Sequence[Codes]) -> tuple[list[Any], Codes]:
+    """Names of the slices that have rows, and the place of each code among them; -1 of others."""
+    values, places = codes.ordered()
+    there = np.zeros(len(values), np.bool_)
+    for found in used:
+        there[places[found]] = True
+    number = np.where(there, np.cumsum(there) - 1, -1)
+    return [value for value, kept in zip(values, there.tolist()) if kept], number[places]
+
+
+class DetectionSlices(Mapping[Any, dict[str, Any]]):
+    """The metrics of each slice by its name: numbers are computed in one pass, dicts when they are asked for.
+
+    A slice is a dict of ``slice`` (its name), ``metrics`` and ``confusion_matrices`` as an evaluation of its data alone
+    has them, ``datums`` (of fields of annotations those that have a row), ``groundtruths`` and ``predictions`` (labels
+    of annotations), ``ignored_pred_labels``, ``missing_pred_labels`` and ``reasons`` why values are None.
+
+    Args:
+        data: of the evaluation.
+        values: name of each slice.
+        deal: the slice of each row.
+    """
+
+    def __init__(self, data: EvaluatedData, values: list[Any], deal: Deal) -> None:
+        self._data, self._values, self._codes = data, values, deal
+        self._places = {_key(value): place for place, value in enumerate(values)}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __getitem__(self, value: Any) -> dict[str, Any]:
+        try:
+            place = self._places[_key(value)]
+        except (KeyError, TypeError):
+            raise KeyError(value) from None
+        return self._slice(place)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._values!r})"
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The slices in their order: ascending, None last."""
+        return map(self._slice, range(len(self._values)))
+
+    def _slice(self, place: int) -> dict[str, Any]:
+        from valor_gpu.valor.detection_keys import key_metrics
+        from valor_gpu.valor.slice_numbers import counts_all
+
+        data = self._data
+        reasons: dict[str, str] = {}
+        if counts_all(data.request):
+            found, matrices = key_metrics(data.scene, data.request, reasons, self._tables.numbers(place))
+        else:
+            found, matrices = key_metrics(data.scene.keep(*self._masks(place)), data.request, reasons)
+        datums, truths, rows = (int(count[place]) for count in self._counts)
+        true, predicted = (table[place] for table in self._labels)
+        return {
+            "slice": self._values[place],
+            "datums": datums,
+            "groundtruths": truths,
+            "predictions": rows,
+            "metrics": found,
+            "confusion_matrices": matrices,
+            "ignored_pred_labels": sorted(predicted - true),
+            "missing_pred_labels": sorted(true - predicted),
+            "reasons": reasons,
+        }
+
+    def _masks(self, place: int) -> tuple[Mask, Mask, Mask]:
+        """The datums, ground truths and predictions of a slice."""
+        kept = [mask if codes is None else codes == place for codes, mask in zip(self._codes, self._data.masks)]
+        return kept[0], kept[1], kept[2]
+
+    @cached_property
+    def _tables(self) -> SliceTables:
+        from valor_gpu.valor.slice_numbers import SliceTables
+
+        data, (datums, truths, rows) = self._data, self._codes
+        of_datums = None if datums is None else datums[data.masks[0]]
+        kept = data.scene if all(mask.all() for mask in data.masks) else data.scene.keep(*data.masks)
+        of_sides = (None if of is None else of[places] for of, places in zip((truths, rows), kept.places))
+        return SliceTables(kept, data.request, Deal(of_datums, *of_sides), len(self._values))
+
+    @cached_property
+    def _counts(self) -> tuple[Codes, Codes, Codes]:
+        """Datums, ground truths and predictions of each slice."""
+        size, columns = len(self._values), self._data.scene.columns
+        shared = [np.full(size, np.count_nonzero(mask)) for mask in self._data.masks]
+        counts = [
+            whole if codes is None else np.bincount(codes[codes >= 0], minlength=size)
+            for codes, whole in zip(self._codes, shared)
+        ]
+        if self._codes[0] is None:
+            sides = zip(self._codes[1:], (columns.groundtruths, columns.predictions))
+            cells = [
+                codes[codes >= 0] * len(columns.datums) + rows.datum[codes >= 0]
+                for codes, rows in sides
+                if codes is not None
+            ]
+            counts[0] = np.bincount(np.unique(np.concatenate(cells)) // len(columns.datums), minlength=size)
+        return counts[0], counts[1], counts[2]
+
+    @cached_property
+    def _labels(self) -> tuple[list[set[Pair]], list[set[Pair]]]:
+        """Labels of ground truths and of predictions of each slice."""
+        columns, size = self._data.scene.columns, len(self._values)
+        count, found = len(columns.labels), []
+        for codes, rows, mask in zip(
+            self._codes[1:], (columns.groundtruths, columns.predictions), self._data.masks[1:]
+        ):
+            if codes is None:
+                found.append([columns.labels_of(rows.take(mask))] * size)
+                continue
+            sets: list[set[Pair]] = [set() for _ in range(size)]
+            for cell in np.unique(codes[codes >= 0] * count + rows.label[codes >= 0]).tolist():
+                sets[cell // count].add(columns.labels[cell % count])
+            found.append(sets)
+        return found[0], found[1]
+
+
+def _key(value: Any) -> Any:
+    """A key of a dict for the name of a slice; True is not 1."""
+    return isinstance(value, bool), value

@@ -1,0 +1,158 @@
+"""Which slice a datum or an annotation belongs to: the values of a field, or bins of them."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
+from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.valor.filters import Field
+from valor_gpu.valor.filters.fields import DATUM_FIELDS, FIELDS, GEOMETRIES, check_key, field_values, place_of
+from valor_gpu.valor.filters.names import choose
+from valor_gpu.valor.filters.values import is_geometry, read_value
+
+_PREFIXES = {"metadata.": "datum.metadata", "datum.metadata.": "datum.metadata",
+             "annotation.metadata.": "annotation.metadata"}  # fmt: skip
+_NAMES = tuple(name for name in FIELDS if ".metadata" not in name and name not in GEOMETRIES)
+_ORDERED = (bool, int, float, str, datetime, time, timedelta)
+
+
+@dataclass(frozen=True)
+class SliceField:
+    """A field that slices go by.
+
+    Attributes:
+        name: one of ``filters.FIELDS``.
+        key: of metadata.
+        edges: between the bins of its values, ascending; None: each value is a slice.
+    """
+
+    name: str
+    key: str | None = None
+    edges: tuple[Any, ...] | None = None
+
+    @classmethod
+    def read(cls, name: Field | str, edges: Sequence[Any] | None) -> SliceField:
+        """A field from what a user gives.
+
+        Args:
+            name: a field of ``valor_gpu.valor.filters``; or its name, of metadata with the key: ``metadata.weather``
+                (of datums), ``annotation.metadata.pose``, ``label.value``, ``annotation.geometry.area``.
+            edges: numbers or moments, ascending.
+
+        Raises:
+            InputError: no such field, one without values, or edges that do not ascend.
+        """
+        check_type("field", name, (Field, str))
+        if isinstance(name, Field):
+            found, key = name.name, name.key
+        else:
+            prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+            found, key = (_PREFIXES[prefix], name.removeprefix(prefix)) if prefix else (name, None)
+        found = {"label.score": "score"}.get(found, found)
+        if key is None:
+            choose("field", found, (*_NAMES, *(f"{prefix}<key>" for prefix in _PREFIXES)))
+        return cls(found, key, None if edges is None else _read_edges(edges))
+
+    @property
+    def of_datums(self) -> bool:
+        """Whether datums have it."""
+        return self.name in DATUM_FIELDS
+
+    def check_there(self, rows: Rows, columns: Columns) -> None:
+        """Raises when no datum or annotation of a side has such metadata."""
+        check_key(self.name, self.key, rows, columns)
+
+
+def _read_edges(edges: Sequence[Any]) -> tuple[Any, ...]:
+    check_type("edges", edges, (list, tuple, np.ndarray))
+    found = tuple(read_value("edges", edge) for edge in edges)
+    try:
+        ascending = len(found) > 0 and all(low < high for low, high in pairwise(found)) and found[0] == found[0]
+    except TypeError:
+        ascending = False
+    if not ascending:
+        raise InputError(f"edges must be one or more numbers or moments that ascend but got {list(edges)!r}")
+    return found
+
+
+@dataclass
+class SliceCodes:
+    """Numbers of slices, given out as their values come; both sides share one.
+
+    Attributes:
+        field: what slices go by.
+        codes: of each value; of bins their place among the edges.
+    """
+
+    field: SliceField
+    codes: dict[Any, int] = dataclasses.field(default_factory=dict)
+
+    def of(self, rows: Rows, columns: Columns) -> NDArray[np.int64]:
+        """The number of the slice of each row.
+
+        Args:
+            rows: of one side; or one row a datum.
+            columns: both sides.
+
+        Raises:
+            InputError: values that are no names of slices, or that do not compare with the edges.
+        """
+        values, index = field_values(self.field.name, self.field.key, rows, columns)
+        listed = values.tolist() if isinstance(values, np.ndarray) else values
+        assert isinstance(listed, Sequence)
+        kinds = self._value if self.field.edges is None else self._bin
+        codes = [self.codes.setdefault(kinds(value), len(self.codes)) for value in listed]
+        return np.array(codes, np.int64).reshape(-1)[index]
+
+    def _value(self, value: Any) -> Any:
+        """Something that is equal for values of one slice; True is not 1."""
+        if value is None or value != value:
+            return None
+        if isinstance(value, _ORDERED):
+            return isinstance(value, bool), value
+        what = "a geometry" if is_geometry(value) else repr(value)
+        raise InputError(f"{self._place} must hold numbers, texts, flags or moments to slice by but holds {what}")
+
+    def _bin(self, value: Any) -> Any:
+        if value is None or value != value:
+            return None
+        try:
+            return bisect.bisect_right(self.field.edges or (), value)
+        except TypeError:
+            raise InputError(
+                f"{self._place} must compare with edges {self.field.edges!r} but holds {value!r}"
+            ) from None
+
+    @property
+    def _place(self) -> str:
+        return place_of(self.field.name, self.field.key)
+
+    def ordered(self) -> tuple[list[Any], NDArray[np.int64]]:
+        """Names of slices in their order, None last, and the place of each code."""
+        known = [code for code in self.codes if code is not None]
+        try:
+            known.sort()
+        except TypeError:  # such as texts and numbers: by type
+            known.sort(key=lambda code: (type(code[1]).__name__, code[1]))
+        listed = known + [None] * (None in self.codes)
+        places = {code: place for place, code in enumerate(listed)}
+        return [self._name(code) for code in listed], np.array([places[code] for code in self.codes], np.int64)
+
+    def _name(self, code: Any) -> Any:
+        if code is None:
+            return None
+        if self.field.edges is None:
+            return code[1]
+        ends = (None, *self.field.edges, None)
+        return ends[code], ends[code + 1]
