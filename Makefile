@@ -96,7 +96,7 @@ pictures: setup
 # Test files are split over so many processes; 0: all in this one, as a debugger needs.
 PROCESSES ?= 2
 test: setup
-	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile $(ARGS)
+	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The tests that take seeds, with FUZZ times as many of them.
 FUZZ ?= 20
