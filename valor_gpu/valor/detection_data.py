@@ -25,7 +25,7 @@ def read_scene(
     Args:
         groundtruths: objects or a frame, see :func:`valor_gpu.valor.columns.read_columns`.
         predictions: likewise.
-        request: whose label map applies.
+        request: whose label map applies, and choice of the geometry to compare.
         device: where pairs are found and stay; the CPU by default.
         dataset: its name in examples.
 
@@ -37,7 +37,9 @@ def read_scene(
         sides = (columns.groundtruths, columns.predictions)
         truths, rows = (_merged(side, len(columns.labels)) for side in sides)
         columns = replace(columns, groundtruths=truths, predictions=rows)
-    found = find_overlaps(columns, device=device)
+    found = find_overlaps(
+        columns, convert=request.convert, raster_to_polygon=request.rules.raster_to_polygon, device=device
+    )
     return DetectionScene(columns, found.overlaps, (found.groundtruths, found.predictions), dataset)
 
 

@@ -33,6 +33,7 @@ class DetectionRules:
             threshold go afterwards.
         least_score: scores up to this one are no predictions in counts, confusion matrix and examples.
         need_truths: data without any ground truth is an error.
+        raster_to_polygon: how rasters become polygons, see :func:`valor_gpu.inputs.raster_to_polygon`.
     """
 
     order: str = "valor"
@@ -47,12 +48,19 @@ class DetectionRules:
     dissolve: bool = False
     least_score: float = -float("inf")
     need_truths: bool = False
+    raster_to_polygon: str = "outline"
 
 
 _PRESETS = {
     None: DetectionRules(),
     "valor-api": DetectionRules(
-        curve="api", kinds="api", least_examples=1, examples="envelope", need_truths=True, count_rows=True
+        curve="api",
+        kinds="api",
+        least_examples=1,
+        examples="envelope",
+        need_truths=True,
+        count_rows=True,
+        raster_to_polygon="hull",
     ),
     "valor-core": DetectionRules(
         positive_only=True, curve="core", kinds="core", undefined=0, examples="datum", need_truths=True, count_rows=True
