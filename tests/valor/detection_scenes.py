@@ -72,7 +72,7 @@ def geometry(kind: str, rng: np.random.Generator) -> dict[str, Any]:
     if kind == "raster":
         mask = np.zeros(SIZE, np.bool_)
         first = rng.integers(0, 9, 2)
-        mask[first[0] : first[0] + rng.integers(2, 8), first[1] : first[1] + rng.integers(2, 8)] = True
+        mask[first[0] : first[0] + rng.integers(3, 8), first[1] : first[1] + rng.integers(3, 8)] = True
         return {"raster": Raster(mask & (rng.random(SIZE) < 0.8))}
     outer = _ring([(x, y), (x + width, y), (x + width, y + height), (x + width / 3, y + height / 2), (x, y + height)])
     hole = _ring([(x + width / 2, y + height / 5), (x + width * 0.8, y + height / 5), (x + width / 2, y + height / 3)])

@@ -12,7 +12,7 @@ import torch
 
 from tests.valor.detection_scenes import SIZE, as_objects, box_frames, mixed_objects, read
 from valor_gpu.errors import InputError
-from valor_gpu.inputs import polygon_to_box, raster_to_box, to_raster
+from valor_gpu.inputs import polygon_to_box, raster_to_box, raster_to_polygon, to_raster
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Polygon, Prediction, Raster
 from valor_gpu.valor.columns import Columns
@@ -96,6 +96,14 @@ def as_box(annotation: Annotation) -> Shape:
     return "polygons", [Box.from_extrema(xmin, xmax, ymin, ymax).value]
 
 
+def as_polygon(rule: str) -> Callable[[Annotation], Shape]:
+    def convert(annotation: Annotation) -> Shape:
+        kind, shape = drawn(annotation)
+        return ("polygons", raster_to_polygon(shape, rule)) if kind == "raster" else (kind, shape)
+
+    return convert
+
+
 def pair_iou(one: Shape, other: Shape) -> float:
     if "raster" in (one[0], other[0]):
         a, b = (shape if kind == "raster" else to_raster(shape, SIZE) for kind, shape in (one, other))
@@ -135,16 +143,15 @@ def check(sides: Sides, expected: dict[tuple[int, int], float], **choices: Any) 
     assert len(set(zip(columns[0], columns[2]))) == len(order)
 
 
-VECTORS = ("upright", "turned")
+VECTORS = ("upright", "turned", "polygon", "multipolygon")
 EVERY = (*VECTORS, "raster")
 
 
 @pytest.mark.parametrize("gt_kind", EVERY)
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_kind_meets_every_other(kind: str, gt_kind: str) -> None:
-    kinds = (kind, "raster") if gt_kind == "raster" else (kind,)  # so that boxes are not the common type
-    gt_kinds = (gt_kind, "raster") if kind == "raster" else (gt_kind,)
-    sides = mixed_objects(len(kind) + 10 * len(gt_kind), kinds, gt_kinds)
+    most = max(kind, gt_kind, key=EVERY.index)  # on both sides, so that it is the common type
+    sides = mixed_objects(len(kind) + 10 * len(gt_kind), (kind, most), (gt_kind, most))
     check(sides, ious_of(sides))
 
 
@@ -153,6 +160,23 @@ def test_all_kinds_meet(seed: int) -> None:
     sides = mixed_objects(seed, EVERY, EVERY)
     assert common_type(read(*sides)) is AnnotationType.RASTER
     check(sides, ious_of(sides))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rasters_stay_beside_polygons(seed: int) -> None:
+    sides = mixed_objects(seed, EVERY, VECTORS)
+    assert common_type(read(*sides)) is AnnotationType.POLYGON
+    check(sides, ious_of(sides))
+
+
+@pytest.mark.parametrize("rule", ["outline", "hull"])
+def test_rasters_become_polygons(rule: str) -> None:
+    kinds = "polygon", "raster"
+    sides = mixed_objects(1, kinds, kinds)
+    check(sides, ious_of(sides, as_polygon(rule)), convert=AnnotationType.POLYGON, raster_to_polygon=rule)
+    sides = mixed_objects(1, kinds, ("polygon",))
+    if rule == "hull":  # as the server does without being asked
+        check(sides, ious_of(sides, as_polygon(rule)), raster_to_polygon=rule)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -185,7 +209,7 @@ def pair(prediction: Annotation, groundtruth: Annotation) -> Columns:
 
 @pytest.mark.parametrize(
     ("convert", "iou"),
-    [(None, 16 / 168), (AnnotationType.BOX, 1 / 2), (AnnotationType.RASTER, 16 / 168)],
+    [(None, 16 / 168), (AnnotationType.BOX, 1 / 2), (AnnotationType.POLYGON, 1 / 8), (AnnotationType.RASTER, 16 / 168)],
 )
 def test_an_annotation_of_several_geometries_has_the_one_that_is_asked_for(
     convert: AnnotationType | None, iou: float

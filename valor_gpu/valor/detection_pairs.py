@@ -20,6 +20,7 @@ from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.polygon_areas import polygon_pairs
 from valor_gpu.ops.rotated import rotated_pairs
 from valor_gpu.ops.run_pairs import run_pairs
 from valor_gpu.ops.runs import Runs
@@ -129,8 +130,6 @@ def _pairs_of_polygons(sides: _Sides, place: torch.device) -> list[_Pairs]:
     found = []
     for kinds in (((POLYGON,), _VECTORS), (_BOXES, (POLYGON,))):
         if chosen := _meeting(sides, *kinds):
-            from valor_gpu.ops.polygon_iou import polygon_pairs
-
             predictions, gts = (side.polygons(mask) for side, mask in zip(sides, chosen))
             shapes = predictions, gts
             found.append(_search(sides, chosen, place, lambda batch, rule, s=shapes: polygon_pairs(batch, s, rule)[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.conversions import rasters_of
 from valor_gpu.inputs.outlines import Floats, Integers, Outlines
 from valor_gpu.ops._polygons_cpu import MAX_COORDINATE
+from valor_gpu.ops.polygon_sets import PolygonSet
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.detection_shapes import Shapes, describe_annotation
-
-if TYPE_CHECKING:
-    from valor_gpu.ops.polygon_sets import PolygonSet
 
 Flags = NDArray[np.bool_]
 UPRIGHT, TURNED, POLYGON, RASTER = range(4)
@@ -90,8 +88,6 @@ class PairSide(NamedTuple):
 
     def polygons(self, chosen: Flags) -> PolygonSet:
         """Boxes and polygons of chosen rows."""
-        from valor_gpu.ops.polygon_sets import PolygonSet
-
         used, places = np.unique(self.annotations[chosen], return_inverse=True)
         outlines = _outlines(self.shapes, used)
         items: list[Any] = [outlines.listed(row) for row in range(len(used))]
