@@ -24,6 +24,7 @@ LOW = np.linspace(0.3, 0.75, 10).tolist()
 SHAPE_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "masks": ({"iou_type": ("bbox", "segm"), **AP_CHOICES["pooled-extended"]}, {"iou_thresholds": LOW}),
     "boundary": ({"iou_type": "boundary"}, {"iou_type": "segm"}),
+    "polygon": ({"iou_type": "polygon", **AP_CHOICES["pooled-extended"]}, {"iou_thresholds": LOW}),
     "keypoints": ({"iou_type": "keypoints", "sigmas": (0.2, 0.3, 0.1)}, {"sigmas": (0.2, 0.3, 0.2)}),
 }
 
@@ -55,8 +56,11 @@ def turned_batch(seed: int, images: int = 4) -> Batch:
     return turned(boxes_batch(seed, images, ids=True))
 
 
+_HEXAGON = torch.tensor([[0.0, 0.3], [0.5, 0.0], [1.0, 0.3], [1.0, 0.8], [0.4, 1.0], [0.0, 0.8]], dtype=torch.float64)
+
+
 def drawn(batch: Batch) -> Batch:
-    """The same images with a mask in each box, on a canvas of 40 x 50 pixels, and three keypoints."""
+    """The same images with a mask in each box, on a canvas of 40 x 50 pixels, a hexagon, and three keypoints."""
     rows, columns = torch.arange(40)[:, None], torch.arange(50)
 
     def drawn(item: dict[str, Any]) -> dict[str, Any]:
@@ -65,8 +69,9 @@ def drawn(batch: Batch) -> Batch:
         masks = (columns >= x) & (columns <= x + w) & (rows >= y) & (rows <= y + h)
         points = torch.stack([boxes[:, :2] + part * boxes[:, 2:] for part in (0.0, 0.4, 1.0)], 1)
         points = torch.cat((points, torch.full_like(points[..., :1], 2)), 2)
+        polygons = [[[hexagon]] for hexagon in (boxes[:, None, :2] + _HEXAGON * boxes[:, None, 2:]).tolist()]
         areas = {"area": item["area"].abs() + 1} if "area" in item else {}
-        return {**item, "masks": masks, "keypoints": points, **areas}
+        return {**item, "masks": masks, "polygons": polygons, "keypoints": points, **areas}
 
     return tuple([drawn(item) for item in side] for side in batch)
 

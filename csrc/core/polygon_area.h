@@ -110,12 +110,12 @@ class SharedArea {
     return edge;
   }
   VALOR_HD TwoDoubles height(const PolygonEdge& edge, double x) const {
-    return plus(exact_difference(edge.y, base_), product_of(edge.slope, exact_difference(x, edge.x)));
+    return plus(exact_difference(edge.y, base_), product_of<true>(edge.slope, exact_difference(x, edge.x)));
   }
   // Twice the mean height between two places.
   VALOR_HD TwoDoubles twice_mean(const PolygonEdge& edge, double left, double right) const {
     const TwoDoubles along = plus(exact_difference(left, edge.x), exact_difference(right, edge.x));
-    return plus(times(exact_difference(edge.y, base_), 2.0), product_of(edge.slope, along));
+    return plus(times(exact_difference(edge.y, base_), 2.0), product_of<true>(edge.slope, along));
   }
 
   // Twice the area between the base and the lower one of two edges.
@@ -124,17 +124,17 @@ class SharedArea {
     const TwoDoubles width = exact_difference(right, left);
     const double at_left = (f.y + f.slope.high * (left - f.x)) - (g.y + g.slope.high * (left - g.x));
     const double at_right = (f.y + f.slope.high * (right - f.x)) - (g.y + g.slope.high * (right - g.x));
-    if (at_left < -margin_ && at_right < -margin_) return product_of(width, twice_mean(f, left, right));
-    if (at_left > margin_ && at_right > margin_) return product_of(width, twice_mean(g, left, right));
+    if (at_left < -margin_ && at_right < -margin_) return product_of<true>(width, twice_mean(f, left, right));
+    if (at_left > margin_ && at_right > margin_) return product_of<true>(width, twice_mean(g, left, right));
     const TwoDoubles d = minus(height(f, left), height(g, left)),
                      e = minus(height(f, right), height(g, right));
-    if (d.high <= 0.0 && e.high <= 0.0) return product_of(width, twice_mean(f, left, right));
-    if (d.high >= 0.0 && e.high >= 0.0) return product_of(width, twice_mean(g, left, right));
+    if (d.high <= 0.0 && e.high <= 0.0) return product_of<true>(width, twice_mean(f, left, right));
+    if (d.high >= 0.0 && e.high >= 0.0) return product_of<true>(width, twice_mean(g, left, right));
     // They cross: the lower one is half of the sum less the distance, whose mean is that of two triangles.
     const TwoDoubles apart = minus(times(d, d.high < 0.0 ? -1.0 : 1.0), times(e, e.high < 0.0 ? 1.0 : -1.0));
-    const TwoDoubles distance = quotient_of(plus(product_of(d, d), product_of(e, e)), apart);
+    const TwoDoubles distance = quotient_of(plus(product_of<true>(d, d), product_of<true>(e, e)), apart);
     const TwoDoubles sum = plus(twice_mean(f, left, right), twice_mean(g, left, right));
-    return times(product_of(width, minus(sum, distance)), 0.5);
+    return times(product_of<true>(width, minus(sum, distance)), 0.5);
   }
 
   const PolygonView a_, b_;

@@ -1,5 +1,5 @@
-// Numbers of 106 bits as the sum of two doubles (Dekker 1971, Knuth 1997). Without fused operations on the
-// CPU, with them on a GPU: an exact product has the same two parts either way.
+// Numbers of 106 bits as the sum of two doubles (Dekker 1971, Knuth 1997). With kFused a GPU makes products
+// by fused operations: an exact product has the same two parts either way.
 #pragma once
 #include "platform.h"
 
@@ -23,20 +23,21 @@ VALOR_HD TwoDoubles exact_sum(double a, double b) {
 
 VALOR_HD TwoDoubles exact_difference(double a, double b) { return exact_sum(a, -b); }
 
+template <bool kFused = false>
 VALOR_HD TwoDoubles exact_product(double a, double b) {
   const double product = a * b;
 #if defined(__CUDA_ARCH__)
-  return {product, __fma_rn(a, b, -product)};
-#else
+  if (kFused) return {product, __fma_rn(a, b, -product)};
+#endif
   const double split_a = 134217729.0 * a, split_b = 134217729.0 * b;
   const double a1 = split_a - (split_a - a), b1 = split_b - (split_b - b);
   const double a2 = a - a1, b2 = b - b1;
   return {product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2};
-#endif
 }
 
+template <bool kFused = false>
 VALOR_HD TwoDoubles product_of(const TwoDoubles& a, const TwoDoubles& b) {
-  const TwoDoubles exact = exact_product(a.high, b.high);
+  const TwoDoubles exact = exact_product<kFused>(a.high, b.high);
   return fast_sum(exact.high, exact.low + (a.high * b.low + a.low * b.high));
 }
 
@@ -54,9 +55,9 @@ VALOR_HD TwoDoubles minus(const TwoDoubles& a, const TwoDoubles& b) { return plu
 
 VALOR_HD TwoDoubles quotient_of(const TwoDoubles& a, const TwoDoubles& b) {
   const double first = a.high / b.high;
-  const TwoDoubles rest = minus(a, product_of(b, {first, 0.0}));
+  const TwoDoubles rest = minus(a, product_of<true>(b, {first, 0.0}));
   const double second = rest.high / b.high;
-  const double third = minus(rest, product_of(b, {second, 0.0})).high / b.high;
+  const double third = minus(rest, product_of<true>(b, {second, 0.0})).high / b.high;
   return plus(fast_sum(first, second), {third, 0.0});
 }
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.detection.masks import BoundaryRows, MaskRows, assign_stored, with_mask_areas
+from valor_gpu.detection.polygons import PolygonShapes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.keypoints import keypoint_batch
@@ -26,11 +27,11 @@ from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.rotated import checked_format, in_degrees, pairwise_iou, rotated_pairs
 
-IOU_TYPES = ("bbox", "segm", "boundary", "rotated", "keypoints")
+IOU_TYPES = ("bbox", "segm", "boundary", "rotated", "polygon", "keypoints")
 TOGETHER = ("bbox", "segm", "boundary")
 """Those that one metric computes together."""
 
-OVERLAP_TYPES = ("bbox", "segm", "rotated")
+OVERLAP_TYPES = ("bbox", "segm", "rotated", "polygon")
 """Those whose geometry is :class:`Overlapping`."""
 
 _MASKS = {"segm": MaskRows(), "boundary": BoundaryRows()}
@@ -171,7 +172,8 @@ class GeometryChoices:
     """The arguments of a metric that name its geometries.
 
     Attributes:
-        iou_type: one or more of ``bbox``, ``segm`` and ``boundary``, or one of ``rotated`` and ``keypoints``.
+        iou_type: one or more of ``bbox``, ``segm`` and ``boundary``, or one of ``rotated``, ``polygon`` and
+            ``keypoints``.
         box_format: a format of boxes.
         angle_unit: of rotated boxes.
         angle_direction: of rotated boxes.
@@ -246,6 +248,8 @@ def _geometry(name: str, choices: GeometryChoices) -> Geometry:
     if name == "keypoints":
         given = COCO_SIGMAS if choices.sigmas is None else choices.sigmas
         return KeypointRows(check_sigmas(given), choices.box_format)
+    if name == "polygon":
+        return PolygonShapes()
     if name in _MASKS:
         return _MASKS[name]
     return RotatedBoxes(code) if name == "rotated" else UprightBoxes(choices.box_format)

@@ -1,4 +1,4 @@
-"""COCO mean average precision and recall (Lin et al. 2014; pycocotools ``COCOeval``) of boxes, masks and keypoints."""
+"""COCO mean average precision and recall (Lin et al. 2014; pycocotools ``COCOeval``) of boxes and other shapes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
         iou_type: ``bbox``; ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`, with box formats of its
             own; ``segm`` for masks, ``boundary`` for the smaller one of that and the IoU of their boundaries
-            (Boundary IoU, Cheng et al. 2021); ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with
+            (Boundary IoU, Cheng et al. 2021); ``polygon`` for the IoU of :func:`valor_gpu.ops.polygon_iou`, from exact
+            areas without pixels; ``keypoints`` for :func:`valor_gpu.ops.keypoint_similarity`, with
             COCO's choices for persons: no small area. Several of ``bbox``, ``segm`` and ``boundary`` together give
             numbers with such prefixes as ``segm_``, all with areas of masks where ``target`` has no ``area``, as in
             torchmetrics.
@@ -79,8 +80,8 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         max_detection_thresholds: limits on detections per image and class, 1 to 254 different ones; default 1, 10, 100,
             for keypoints 20.
         class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
-        extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes, or of masks
-            and keypoints the similarities: 8 bytes for each pair of an image, and for masks work on the CPU.
+        extended_summary: also give ``precision``, ``recall``, ``scores`` and ``ious``; this keeps boxes, or of masks,
+            polygons and keypoints the similarities: 8 bytes for each pair of an image, and for masks work on the CPU.
         average: ``macro`` averages over classes, ``micro`` pools them.
         backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
         sigmas: of K keypoints, numbers above 0; default COCO's 17.
@@ -218,6 +219,9 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         or :class:`valor_gpu.inputs.Masks`, which takes label maps, logits and packed words too and can fill polygons
         by pixel centres with holes. Forms may differ from image to image and from ``preds`` to ``target``. A batch
         with dense masks alone stays where it is; any run lengths or polygons make run lengths of all, on the host.
+
+        ``polygons`` of an image (``iou_type="polygon"``) are N items, a list or a :class:`valor_gpu.ops.PolygonSet`, on
+        the host: an item is a list of polygons, a polygon a list of rings, a ring numbers ``[n, 2]``, x and y.
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are

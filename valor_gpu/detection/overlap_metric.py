@@ -31,7 +31,8 @@ class OverlapMetric(Metric[OverlapRecords]):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``segm`` or ``rotated``, as in :class:`valor_gpu.detection.MeanAveragePrecision`.
+        iou_type: ``bbox``, ``segm``, ``rotated`` or ``polygon``, as in
+            :class:`valor_gpu.detection.MeanAveragePrecision`.
         angle_unit: ``degrees`` or ``radians``, of ``cxcywha``.
         angle_direction: ``counterclockwise`` or ``clockwise``, of ``cxcywha``.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -62,7 +63,7 @@ class OverlapMetric(Metric[OverlapRecords]):
     def _config(self) -> dict[str, Any]:
         """What ``update`` depends on."""
         angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
-        boxes = {} if self.iou_type == "segm" else {"box_format": self.box_format}
+        boxes = {} if self.iou_type in ("segm", "polygon") else {"box_format": self.box_format}
         return {"iou_type": self.iou_type, **boxes, **(angles if self.box_format == "cxcywha" else {})}
 
     def state(self) -> OverlapRecords:
@@ -86,13 +87,13 @@ class OverlapMetric(Metric[OverlapRecords]):
         On a GPU the host waits for the device once, to keep the pairs that overlap and no room for others.
 
         Args:
-            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``) or ``masks``, ``scores [D]``
-                (any floating dtype, finite), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to
-                ``[B, N, ...]`` with ``counts [B]``.
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``) or ``masks`` or
+                ``polygons``, ``scores [D]`` (any floating dtype, finite), ``labels [D]`` (integer); or, of boxes, one
+                dict of tensors padded to ``[B, N, ...]`` with ``counts [B]``.
             target: one dict per image: likewise, ``labels [G]``, optionally ``image_id`` (int or one-element tensor;
                 of images with one id one counts) and ``iscrowd [G]`` (0: there are no crowds); or one padded dict.
 
-        ``masks`` are as in :meth:`valor_gpu.detection.MeanAveragePrecision.update`.
+        ``masks`` and ``polygons`` are as in :meth:`valor_gpu.detection.MeanAveragePrecision.update`.
 
         Raises:
             InputError: naming the image, key and row.
