@@ -86,7 +86,22 @@ class PolygonSet:
         """
         rings, polygons, counts = _flatten(items, name)
         points = np.concatenate(rings) if rings else np.zeros((0, 2))
-        tables = (ends_of([len(ring) for ring in rings]), ends_of(polygons), ends_of(counts))
+        return cls.of_tables(points, (ends_of([len(ring) for ring in rings]), ends_of(polygons), ends_of(counts)), name)
+
+    @classmethod
+    def of_tables(
+        cls, points: NDArray[np.float64], tables: Sequence[NDArray[np.int64]], name: str = "polygons"
+    ) -> PolygonSet:
+        """Makes a set of polygons in flat arrays, of which nothing but the coordinates is checked.
+
+        Args:
+            points: float64 ``[V, 2]``, contiguous.
+            tables: int64, of rings, polygons and items: where their points, rings and polygons end, after a 0.
+            name: what messages call the items.
+
+        Raises:
+            InputError: as :meth:`of`.
+        """
         if native.usable("valor_cpu"):
             return cls._made(points, tables, name)
         made = definition.make_set(points, *tables)

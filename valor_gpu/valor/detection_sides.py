@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,10 +89,9 @@ class PairSide(NamedTuple):
     def polygons(self, chosen: Flags) -> PolygonSet:
         """Boxes and polygons of chosen rows."""
         used, places = np.unique(self.annotations[chosen], return_inverse=True)
-        outlines = _outlines(self.shapes, used)
-        items: list[Any] = [outlines.listed(row) for row in range(len(used))]
+        vertices, *tables = _outlines(self.shapes, used)
         try:
-            return PolygonSet.of(items).take(places)
+            return PolygonSet.of_tables(vertices, tables).take(places)
         except InputError as error:
             found = re.match(r"polygons\[(\d+)\](?:\[\d+\])*", str(error))
             if found is None:
