@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.valor import cases, detection_walk, detections
-from tests.valor.test_detection_cases import EDGE, boxed
+from tests.valor.test_detection_cases import EDGE
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.valor import (
@@ -100,7 +100,7 @@ def test_kinds_are_counted_as_the_reduction_counts_them(duplicates: bool) -> Non
 @pytest.mark.parametrize("case", [c for c in EDGE["cases"] if "api" in c["expected"]], ids=lambda case: case["name"])
 def test_default_has_the_averages_of_the_server(case: dict[str, Any]) -> None:
     expected = case["expected"]["api"]
-    if "error" in expected or not boxed(case["data"]):
+    if "error" in expected:
         return
     found = detections.shaped(evaluate(*detections.objects(case["data"]), **case["params"].get("api_params", {})))
     for metric in (metric.value for metric in DEFAULT_METRICS):
@@ -190,6 +190,23 @@ def test_manager_has_the_fields_of_valor_core() -> None:
         ]
         == 0.5
     )
+
+
+def test_parts_of_different_geometries_need_a_type() -> None:
+    drawn = Polygon(Box.from_extrema(0, 10, 0, 10).value)
+    parts = []
+    for uid, shape in (("a", {"bounding_box": Box.from_extrema(0, 10, 0, 10)}), ("b", {"polygon": drawn})):
+        truth, found = (Annotation(labels=[Label("k", "v", s)], is_instance=True, **shape) for s in (None, 0.9))
+        parts.append(([GroundTruth(Datum(uid), [truth])], [Prediction(Datum(uid), [found])]))
+    manager = manage()
+    manager.add_data(*parts[0])
+    with pytest.raises(InputError, match="convert_annotations_to_type must be given where parts differ in the most"):
+        manager.add_data(*parts[1])
+    assert manager.datum_uids == {"a"}
+    manager = manage(convert_annotations_to_type="box")
+    for part in parts:
+        manager.add_data(*part)
+    assert manager.evaluate().metrics[0]["value"] == 1.0
 
 
 def test_filters_of_rows_rank_again() -> None:

@@ -318,8 +318,8 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     reader = _Reader(annotations=sum(part.annotations for part in parts))
     reader.uids.update(*(part.uids for part in parts))
     for part in parts:
-        for side, number in part.ignored.items():
-            reader.ignored[side] = reader.ignored.get(side, 0) + number
+        for name, number in part.ignored.items():
+            reader.ignored[name] = reader.ignored.get(name, 0) + number
     moved: tuple[list[Rows], list[Rows]] = ([], [])
     for part in parts:
         datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)

@@ -116,7 +116,7 @@ class Cut:
         untrue: dict[str, list[Any]] = {name: [] for name in self.names}
         missed: dict[str, list[Any]] = {name: [] for name in self.names}
         for row, partner in zip(self.rows.tolist(), self.partners.tolist()):
-            shown = {"datum_id": self.scene.uid(DETECTIONS, row)}
+            shown: dict[str, Any] = {"datum_id": self.scene.uid(DETECTIONS, row)}
             name = self.names[self.label[row]]
             if partner >= 0:
                 shown["ground_truth_id"] = self.scene.name(GROUND_TRUTHS, partner)

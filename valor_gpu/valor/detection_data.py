@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
 from valor_gpu.valor.detection_pairs import find_overlaps
 from valor_gpu.valor.detection_request import DetectionRequest
 from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.detection_shapes import DETAIL
 from valor_gpu.valor.enums import TaskType
 
 
@@ -54,6 +56,31 @@ def _merged(rows: Rows, num_labels: int) -> Rows:
     score = np.where(np.isnan(rows.score[first]), np.nan, best)
     order = np.argsort(first)
     return replace(rows.take(first[order]), score=score[order])
+
+
+def detail_of(scene: DetectionScene) -> tuple[int, int]:
+    """The most detailed geometry of ground truths and of predictions, places in ``DETAIL``; 0 without rows."""
+    kinds = [scene.shapes(side).kinds[np.unique(scene.rows(side).annotation)] for side in (0, 1)]
+    return int(kinds[0].max(initial=0)), int(kinds[1].max(initial=0))
+
+
+def check_details(details: Sequence[tuple[int, int]]) -> None:
+    """Raises unless parts were compared in the geometry in which all of them together would be.
+
+    Args:
+        details: of each part, from :func:`detail_of`.
+
+    Raises:
+        InputError: the most detailed geometry that both sides have differs.
+    """
+    most = np.array(details)
+    whole, both = most.max(0).min(), most[(most > 0).all(1)].min(1)
+    if (both != whole).any():
+        names = sorted({DETAIL[int(kind)].value for kind in (*both, whole)})
+        raise InputError(
+            "convert_annotations_to_type must be given where parts differ in the most detailed geometry that both "
+            f"sides have but they have {' and '.join(names)}"
+        )
 
 
 def join_scenes(parts: Sequence[DetectionScene]) -> DetectionScene:

@@ -187,5 +187,8 @@ def exact_kinds(table: OverlapTable, iou: float, duplicates: bool = False) -> li
 
 def total(kinds: Sequence[Kind], outcome: str, scores: Floats, num_labels: int) -> Integers:
     """How many observations of an outcome there are, int64 ``[num_labels, S]``."""
-    parts = [kind.counts(scores, num_labels) for kind in kinds if kind.outcome == outcome]
-    return np.sum(parts, axis=0, dtype=np.int64)
+    found: Integers = np.zeros((num_labels, len(scores)), np.int64)
+    for kind in kinds:
+        if kind.outcome == outcome:
+            found += kind.counts(scores, num_labels)
+    return found

@@ -33,8 +33,8 @@ class ValorDetectionManager:
     Args:
         datum_uids: uids that were added.
         label_map: labels that count as another.
-        convert_annotations_to_type: as :func:`~valor_gpu.valor.detection.evaluate_detection` takes it. Give it where
-            parts may differ in their geometries: the default is found for each part.
+        convert_annotations_to_type: as :func:`~valor_gpu.valor.detection.evaluate_detection` takes it. It must be given
+            where parts differ in the most detailed geometry that both sides have.
         metrics_to_return: as that function takes them, likewise the next five.
         iou_thresholds_to_compute: IoU thresholds of AP and AR.
         iou_thresholds_to_return: those of them that single values are returned for; None: 0.5 and 0.75, as far as they
@@ -87,6 +87,7 @@ class ValorDetectionManager:
         choices: dict[str, Any] = {name: getattr(self, name) for name in _SHARED}
         self._request: DetectionRequest = make_detection_request(**choices)
         self._parts: list[DetectionScene] = []
+        self._details: list[tuple[int, int]] = []
         self._locked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -102,15 +103,20 @@ class ValorDetectionManager:
             predictions: of these datums; objects or a frame.
 
         Raises:
-            InputError: a datum that was added before, or data that cannot be evaluated; nothing is added then.
+            InputError: a datum that was added before, data that cannot be evaluated, or geometries of another kind than
+                before; nothing is added then.
         """
-        from valor_gpu.valor.detection_data import read_scene  # it loads torch, which managers of text do not need
+        from valor_gpu.valor.detection_data import check_details, detail_of, read_scene  # loads torch
 
         part = read_scene(groundtruths, predictions, self._request, self.device)
         columns = part.columns
         known = self.datum_uids.intersection(columns.uids)
         if known:
             raise InputError(f"add_data must be called once with each datum but got {min(known)!r} again")
+        detail = detail_of(part)
+        if self.convert_annotations_to_type is None:
+            check_details([*self._details, detail])
+        self._details.append(detail)
         self._parts.append(part)
         self.datum_uids.update(columns.uids)
         first = len(self.unique_annotation_ids)
