@@ -330,6 +330,32 @@ def test_examples_of_the_releases() -> None:
     assert shown["valor-core"] == {"count": 1, "examples": []}
 
 
+def test_coco_compares_every_geometry() -> None:
+    mask = np.zeros((10, 60), np.bool_)
+    mask[:, 20:30] = True
+    drawn = Polygon(Box.from_extrema(20, 30, 0, 10).value)
+    turned = Box([[(25.0, 0.0), (30.0, 5.0), (25.0, 10.0), (20.0, 5.0), (25.0, 0.0)]])
+    crowd = {"iscrowd": 1}
+    for shape in ({"raster": Raster(mask)}, {"polygon": drawn}, {"bounding_box": turned}):
+        truths = [
+            Annotation(labels=[Label("class", "cat")], is_instance=True, metadata=entry, **shape)
+            for entry in (crowd, None)
+        ]
+        rows = [Annotation(labels=[Label("class", "cat", s)], is_instance=True, **shape) for s in (0.9, 0.8)]
+        shown = evaluate(*one_image(truths, rows), None, ["AP", "AR"], compat="coco")
+        assert [metric["value"] for metric in shown.metrics] == pytest.approx([1.0, 1.0, 1.0])
+    mixed = one_image(
+        [box(20, 30)], [Annotation(labels=[Label("class", "cat", 0.9)], is_instance=True, raster=Raster(mask))]
+    )
+    assert evaluate(*mixed, None, ["AR"], compat="coco").metrics[0]["value"] == 1.0  # boxes are what both have
+    both = [box(20, 30), Annotation(labels=[Label("class", "cat")], is_instance=True, raster=Raster(mask))]
+    mixed = one_image(both, mixed[1][0].annotations)
+    with pytest.raises(InputError, match="compat 'coco' compares rasters with rasters only but got boxes or polygons"):
+        evaluate(*mixed, compat="coco")
+    shown = evaluate(*mixed, None, ["AR"], compat="coco", convert_annotations_to_type="box")
+    assert shown.metrics[0]["value"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("choices", "message"),
     [

@@ -5,7 +5,8 @@ An annotation is a crowd where its metadata has ``iscrowd``. Geometries are comp
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +14,15 @@ from numpy.typing import NDArray
 
 from valor_gpu.detection.mean_ap import MeanAveragePrecision
 from valor_gpu.ops._runs_cpu import to_masks
+from valor_gpu.valor.columns import Rows
+from valor_gpu.valor.detection_conversion import common_type, convert_side
+from valor_gpu.valor.detection_examples import polygons_of
 from valor_gpu.valor.detection_kinds import DETECTIONS, GROUND_TRUTHS, Floats
 from valor_gpu.valor.detection_request import DetectionRequest
 from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.detection_shapes import DETAIL, Shapes
 from valor_gpu.valor.detection_sides import box_corners
+from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.exceptions import NotSupportedError
 
 
@@ -39,9 +45,9 @@ def _numpy(values: Any) -> Floats:
 def coco_numbers(
     scene: DetectionScene, request: DetectionRequest, num_labels: int
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """AP and recall of each label and IoU threshold, float64 ``[C, T]``, and ground truths that count, ``[C]``.
+    """AP of each label and IoU threshold ``[C, T]``, AR of each label and ground truths that count, ``[C]``.
 
-    Both are NaN for a label without ground truths that count.
+    The first two are NaN for a label without ground truths that count.
 
     Args:
         scene: the data.
@@ -51,17 +57,18 @@ def coco_numbers(
     Raises:
         NotSupportedError: geometries that COCO has no metric for.
     """
-    kind = _kind(scene)
+    sides = [_converted(scene, side, request) for side in (DETECTIONS, GROUND_TRUTHS)]
+    kind = _kind(sides)
     box_format = "xyxyxyxy" if kind == "rotated" else "xyxy"
     metric = _LabelMeans(box_format, kind, list(request.ious), max_detection_thresholds=[100])
     metric.to(scene.overlaps.labels.device)
-    metric.update(_side(scene, DETECTIONS, kind), _side(scene, GROUND_TRUTHS, kind))
+    metric.update(*(_items(scene, side, kind) for side in sides))
     labels, precision, recall = metric.by_label()
     found = np.full((2, num_labels, len(request.ious)), np.nan)
     found[0, labels], found[1, labels] = precision, recall
     found[found < 0] = np.nan
     rows = scene.rows(GROUND_TRUTHS)
-    return found[0], found[1], np.bincount(rows.label[~_crowds(scene)[rows.annotation]], minlength=num_labels)
+    return found[0], found[1].mean(1), np.bincount(rows.label[~_crowds(scene)[rows.annotation]], minlength=num_labels)
 
 
 def _crowds(scene: DetectionScene) -> NDArray[np.bool_]:
@@ -70,37 +77,66 @@ def _crowds(scene: DetectionScene) -> NDArray[np.bool_]:
     return np.array([bool((entry or {}).get("iscrowd")) for entry in metadata], np.bool_)
 
 
-def _kind(scene: DetectionScene) -> str:
-    sides = [scene.shapes(side) for side in (GROUND_TRUTHS, DETECTIONS)]
-    kinds = np.concatenate([np.unique(shapes.kinds) for shapes in sides])
-    if (kinds == 3).all():
+class _Side(NamedTuple):
+    """The rows of one side with the geometries that are compared.
+
+    Attributes:
+        side: ``DETECTIONS`` or ``GROUND_TRUTHS``.
+        rows: by datum.
+        shapes: of all annotations.
+    """
+
+    side: int
+    rows: Rows
+    shapes: Shapes
+
+
+def _converted(scene: DetectionScene, side: int, request: DetectionRequest) -> _Side:
+    name = ("groundtruths", "predictions")[side]
+    rule = request.rules.raster_to_polygon
+    shapes = convert_side(scene.columns, name, request.convert, common_type(scene.columns), rule)
+    return _Side(side, scene.rows(side), shapes)
+
+
+def _kind(sides: Sequence[_Side]) -> str:
+    found = np.concatenate([side.shapes.kinds[side.rows.annotation] for side in sides])
+    kinds = {DETAIL[kind] for kind in np.unique(found).tolist()}
+    if kinds == {AnnotationType.RASTER}:
         return "segm"
-    if (kinds == 1).all():
-        return "rotated" if any(len(shapes.turned) for shapes in sides) else "bbox"
-    raise NotSupportedError("compat 'coco' needs boxes alone, or rasters alone, but got other geometries as well")
+    if AnnotationType.RASTER in kinds:
+        raise NotSupportedError(
+            "compat 'coco' compares rasters with rasters only but got boxes or polygons as well: "
+            "convert_annotations_to_type='box' compares boxes"
+        )
+    if AnnotationType.POLYGON in kinds:
+        return "polygon"
+    turned = any(np.isin(side.shapes.turned, side.rows.annotation).any() for side in sides)
+    return "rotated" if turned else "bbox"
 
 
-def _side(scene: DetectionScene, side: int, kind: str) -> list[dict[str, Any]]:
+def _items(scene: DetectionScene, side: _Side, kind: str) -> list[dict[str, Any]]:
     """Each datum as the metric takes it."""
-    rows, shapes = scene.rows(side), scene.shapes(side)
-    device = scene.overlaps.labels.device
-    ends = np.cumsum(np.bincount(rows.datum, minlength=len(scene.columns.datums)))[:-1]
+    rows, shapes = side.rows, side.shapes
+    device, datums = scene.overlaps.labels.device, len(scene.columns.datums)
     columns: dict[str, NDArray[Any]] = {"labels": rows.label.astype(np.int64)}
-    if side == DETECTIONS:
+    if side.side == DETECTIONS:
         columns["scores"] = rows.score
     else:
         columns["iscrowd"] = _crowds(scene)[rows.annotation].astype(np.int64)
-    if kind != "segm":
+    if kind in ("bbox", "rotated"):
         columns["boxes"] = (shapes.boxes if kind == "bbox" else box_corners(shapes))[rows.annotation]
+    ends = np.cumsum(np.bincount(rows.datum, minlength=datums))[:-1]
     parts = {name: np.split(column, ends) for name, column in columns.items()}
-    items: list[dict[str, Any]] = [
-        {name: torch.from_numpy(parts[name][datum]).to(device) for name in parts}
-        for datum in range(len(scene.columns.datums))
-    ]
-    for datum, item in enumerate(items):
-        if side == GROUND_TRUTHS:
+    annotations = np.split(rows.annotation, ends)
+    items: list[dict[str, Any]] = []
+    for datum in range(datums):
+        item: dict[str, Any] = {name: torch.from_numpy(part[datum]).to(device) for name, part in parts.items()}
+        if side.side == GROUND_TRUTHS:
             item["image_id"] = datum
         if kind == "segm":
-            places = np.searchsorted(shapes.masked, np.split(rows.annotation, ends)[datum])
-            item["masks"] = torch.from_numpy(to_masks(shapes.masks.take(places))).to(device)
+            masks = shapes.masks.take(np.searchsorted(shapes.masked, annotations[datum]))
+            item["masks"] = torch.from_numpy(to_masks(masks)).to(device) if len(masks) else torch.zeros(0, 1, 1).bool()
+        elif kind == "polygon":
+            item["polygons"] = [polygons_of(shapes, annotation) for annotation in annotations[datum].tolist()]
+        items.append(item)
     return items

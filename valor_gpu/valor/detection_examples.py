@@ -76,7 +76,7 @@ def outline(shapes: Shapes, annotation: int, envelope: bool = False) -> dict[str
         annotation: place of one of them.
         envelope: the upright box around it instead.
     """
-    polygons = _polygons(shapes, annotation)
+    polygons = polygons_of(shapes, annotation)
     if envelope and polygons:
         points = np.concatenate([np.array(ring) for rings in polygons for ring in rings])
         (x0, y0), (x1, y1) = points.min(0).tolist(), points.max(0).tolist()
@@ -86,7 +86,13 @@ def outline(shapes: Shapes, annotation: int, envelope: bool = False) -> dict[str
     return {"type": "MultiPolygon", "coordinates": polygons}
 
 
-def _polygons(shapes: Shapes, annotation: int) -> list[list[list[list[float]]]]:
+def polygons_of(shapes: Shapes, annotation: int) -> list[list[list[list[float]]]]:
+    """The polygons of an annotation, each a list of rings: of its raster, else of its polygon, else of its box.
+
+    Args:
+        shapes: of all annotations of a side.
+        annotation: place of one of them.
+    """
     place = _place(shapes.masked, annotation)
     if place is not None:
         return outlines_of(shapes.masks.take([place])).listed(0)

@@ -107,7 +107,8 @@ class OverlapTable:
 
     def hits(self, iou: float) -> Mask:
         """Whether each detection is a true positive at an IoU, bool ``[D]``."""
-        return (self.scores > 0) & (self.before < iou) & (iou <= self.ious)
+        found: Mask = (self.scores > 0) & (self.before < iou) & (iou <= self.ious)
+        return found
 
     def largest(self, chosen: Mask) -> Floats:
         """The largest score of the detections of these pairs by ground truth, float64 ``[G]``; -inf for none."""

@@ -56,7 +56,7 @@ class LiteDetectionKey(DetectionKey):
         recalls = self.numbers.recalls(self.request.scores)
         shown = self._by_label if label_metric else self._of_key
         for place, score in enumerate(self._scores):
-            yield from shown(name, recalls[:, :, place], iou_thresholds=self._ious, score_threshold=score)
+            yield from shown(name, recalls[:, place], iou_thresholds=self._ious, score_threshold=score)
 
     def averaged_recalls(self, name: str, label_metric: bool) -> Iterator[Metric]:
         """AR or mAR, mean over score thresholds."""

@@ -93,12 +93,12 @@ class DetectionKey:
     def recall(self) -> Iterator[Metric]:
         """AR of each label."""
         for label in self.labels:
-            value = self.number("AR", _mean(self.numbers.recall[label]), label)
+            value = self.number("AR", self.numbers.recall[label], label)
             yield metrics.ARMetric(self.label(label), self._peers(value), set(self.request.ious)).to_dict()
 
     def mean_recall(self) -> Iterator[Metric]:
         """Mean of AR over labels with ground truths."""
-        value = self.number("mAR", _mean(self.numbers.recall[self.true].reshape(-1)))
+        value = self.number("mAR", _mean(self.numbers.recall[self.true]))
         yield metrics.mARMetric(self.key, self._peers(value), set(self.request.ious)).to_dict()
 
     def _peers(self, value: float | None) -> float | None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.ops.overlaps import Overlaps, Ranked, confuse_overlaps, rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
-from valor_gpu.reduce.overlap_curves import average_precision, curve_101
+from valor_gpu.reduce.overlap_curves import average_precision, average_recall, curve_101
 from valor_gpu.valor.detection_kinds import Floats, Integers, Kind, OverlapTable, exact_kinds
 from valor_gpu.valor.detection_releases import CURVES, KINDS
 from valor_gpu.valor.detection_request import DetectionRequest
@@ -117,10 +117,10 @@ class DetectionNumbers:
 
     @cached_property
     def recall(self) -> Floats:
-        """Recall of each label and IoU threshold at the score of AR, float64 ``[C, T]``; NaN without ground truths."""
+        """AR of each label at the score that is asked for, float64 ``[C]``; NaN without ground truths."""
         if self.request.rules.positive_only:
-            return self._recall_of_any_score()
-        return self.recalls((self.request.recall_score,))[:, :, 0]
+            return np.asarray(self._recall_of_any_score().mean(1))
+        return self.recalls((self.request.recall_score,))[:, 0]
 
     def _recall_of_any_score(self) -> Floats:
         table, found = self.table, np.empty((self.num_labels, len(self.request.ious)))
@@ -130,21 +130,29 @@ class DetectionNumbers:
             found[:, place] = np.bincount(labels, minlength=self.num_labels)
         return _ratio(found, self.ground_truths[:, None])
 
-    def recalls(self, scores: tuple[float, ...]) -> NDArray[np.float64]:
-        """Recall at other scores, float64 ``[C, T, S]``; NaN without ground truths.
+    def recalls(self, scores: tuple[float, ...]) -> Floats:
+        """AR at other scores, float64 ``[C, S]``; NaN without ground truths.
 
         Args:
             scores: S thresholds.
         """
-        return _ratio(self._outcomes(scores).tp, self.ground_truths[:, None, None])
+        wanted = self._least(scores)
+        found = average_recall(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
+        values: Floats = found[0].cpu().numpy()
+        return values
+
+    def _least(self, scores: tuple[float, ...]) -> Tensor:
+        """Thresholds, but that scores which count as none reach none of them."""
+        least = np.nextafter(self.request.rules.least_score, np.inf)
+        wanted = torch.tensor([max(score, least) for score in scores], dtype=torch.float64)
+        return wanted.to(self._thresholds.device)
 
     @cached_property
     def counts(self) -> Counts:
         """At the thresholds of the request."""
-        return self._outcomes(self.request.scores)
-
-    def _outcomes(self, scores: tuple[float, ...]) -> Counts:
-        return Counts(*(column[0] for column in self.grouped_outcomes(scores)))
+        wanted = self._least(self.request.scores)
+        found = count_outcomes(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
+        return Counts(*(getattr(found, name)[0].cpu().numpy() for name in Counts._fields))
 
     @cached_property
     def kinds(self) -> list[Kind]:
