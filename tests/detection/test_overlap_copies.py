@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.contract_boxes import boxes_batch
-from valor_gpu.detection.overlap_metric import OverlapMetric
+from valor_gpu.detection import DetectionCounts
+from valor_gpu.detection.ranked_metric import Evaluated, evaluated
 from valor_gpu.errors import InputError
-
-
-class PairCount(OverlapMetric):
-    def compute(self) -> Tensor:
-        return torch.tensor(len(self.state().ious))
 
 
 def images(seed: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -23,33 +18,32 @@ def images(seed: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(p, {k: v for k, v in t.items() if k not in ("iscrowd", "area")}) for p, t in zip(preds, target)]
 
 
-def metric_of(*given: tuple[dict[str, Any], dict[str, Any]]) -> PairCount:
-    metric = PairCount()
+def metric_of(*given: tuple[dict[str, Any], dict[str, Any]]) -> DetectionCounts:
+    metric = DetectionCounts()
     for pred, target in given:
         metric.update([pred], [target])
     return metric
 
 
-def columns(metric: PairCount) -> list[list[Any]]:
-    metric.state().check(None)
-    return [column.tolist() for column in metric.state().tensors().values()]
+def columns(images: Evaluated) -> list[list[Any]]:
+    return [column.tolist() for column in (images.names, *images.overlaps.columns())]
 
 
 def test_copies_count_once_and_are_counted() -> None:
     first, second, third, *_ = images(0)
-    metric = metric_of(first, second, first, third, second, first)
-    assert columns(metric) == columns(metric_of(first, second, third))
-    assert metric._repeated_images() == 3 and metric.compute() == metric_of(first, second, third).compute()
-    other = metric_of(second, third)
-    other.merge_state(metric)
-    assert other._repeated_images() == 5 and len(other.state().images) == 3
+    metric, plain = metric_of(first, second, first, third, second, first), metric_of(first, second, third)
+    assert columns(evaluated(metric.state())) == columns(evaluated(plain.state()))
+    assert metric.result().counts == {**plain.result().counts, "repeated_images": 3}
+    assert all(torch.equal(value, plain.compute()[name]) for name, value in metric.compute().items())
+    plain.merge_state(metric)
+    assert plain.result().counts == {**metric.result().counts, "repeated_images": 6}
 
 
 def test_images_without_ids_are_no_copies() -> None:
     first, second, *_ = images(0)
     plain = (first[0], {key: value for key, value in first[1].items() if key != "image_id"})
-    metric = metric_of(plain, plain, first, second)
-    assert len(metric.state().images) == 4 and metric._repeated_images() == 0
+    found = evaluated(metric_of(plain, second, plain, second, first).state())
+    assert found.repeated == 1 and found.names.tolist() == [0, 1, 2, 4]
 
 
 @pytest.mark.parametrize("key", ["scores", "labels", "boxes"])
@@ -61,9 +55,9 @@ def test_the_same_copy_counts_in_any_order(key: str) -> None:
     found = []
     for order in ((pred, copy), (copy, pred), (copy, pred, copy)):
         metric = metric_of(*((one, target) for one in order))
-        with pytest.warns(UserWarning, match=r"1 images were left out since their image_id \(the first is 7\)"):
-            found.append([column.tolist() for column in metric.state().tensors().values()])
-    assert found[0] == found[1] == found[2] and len(found[0][-1]) == 1
+        with pytest.warns(UserWarning, match=r"images were left out since their image_id \(the first is 7\)"):
+            found.append(columns(evaluated(metric.state())))
+    assert found[0] == found[1] == found[2] and found[0][0] == [7]
 
 
 def test_one_id_for_two_images() -> None:

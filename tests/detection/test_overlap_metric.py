@@ -191,7 +191,7 @@ def test_bad_values(side: int, changed: dict[str, Any], message: str) -> None:
 
 
 def test_arguments() -> None:
-    with pytest.raises(InputError, match="iou_type must be one of 'bbox', 'segm', 'rotated' but got 'keypoints'"):
+    with pytest.raises(InputError, match=r"iou_type must be one of 'bbox', .* but got 'keypoints'"):
         PairCount(iou_type="keypoints")
     with pytest.raises(
         InputError, match=r"box_format must be one of .* but got 'cxcywha': that needs iou_type='rotated'"

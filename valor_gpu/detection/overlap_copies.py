@@ -14,8 +14,8 @@ _MULTIPLIERS = (-7046029254386353131, -4417276706812531889, 1609587929392839161)
 """Odd numbers with bits all over, of Steele's splitmix64 and xxHash: 64 bits in two's complement."""
 
 
-def without_copies(records: OverlapRecords) -> OverlapRecords:
-    """The records without images whose id came before; the same if there is none.
+def images_that_count(records: OverlapRecords) -> Tensor:
+    """Bool ``[I]``: of images with one id, the one that counts; every image without an id.
 
     Of copies with other detections the one with the smallest hash counts, so that the order of images changes nothing.
 
@@ -28,10 +28,11 @@ def without_copies(records: OverlapRecords) -> OverlapRecords:
     Warns:
         Of copies with other detections: those that a sampler adds have the same.
     """
+    kept = torch.ones_like(records.images[:, 0], dtype=torch.bool)
     named = records.images[:, 0].nonzero()[:, 0]
     ids = records.images[named, 1]
     if len(named) == len(torch.unique(ids)):
-        return records
+        return kept
     hashes = _hashes(records)
     order = named[torch.sort(hashes.detections[named], stable=True).indices]
     order = order[torch.sort(records.images[order, 1], stable=True).indices]
@@ -43,9 +44,8 @@ def without_copies(records: OverlapRecords) -> OverlapRecords:
         raise_conflict(int(records.images[conflict[0], 1]))
     other = first[hashes.detections[first] != hashes.detections[second]]
     warn_of_other_copies(len(other), int(records.images[other[0], 1]) if len(other) else 0)
-    kept = torch.ones(len(records.images), dtype=torch.bool, device=names.device)
     kept[second] = False
-    return _take(records, kept)
+    return kept
 
 
 class _Hashes(NamedTuple):
@@ -86,16 +86,3 @@ def _mix(*columns: Tensor) -> Tensor:
         mixed = (mixed ^ (mixed >> 29)) * _MULTIPLIERS[1]
         mixed = mixed ^ (mixed >> 32)
     return mixed
-
-
-def _take(records: OverlapRecords, kept: Tensor) -> OverlapRecords:
-    """The images of a mask."""
-    rows, gt_rows = (
-        kept.repeat_interleave(size, output_size=total)
-        for size, total in zip(records.images[:, 2:].unbind(1), (len(records.labels), len(records.gt_labels)))
-    )
-    pairs = rows.repeat_interleave(records.counts.long(), output_size=len(records.ious))
-    return OverlapRecords(
-        records.labels[rows], records.scores[rows], records.counts[rows], records.ground_truths[pairs],
-        records.ious[pairs], records.gt_labels[gt_rows], records.images[kept],
-    )  # fmt: skip

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlapping, choose_geometries
-from valor_gpu.detection.overlap_copies import without_copies
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.metric import Metric
 from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
@@ -65,17 +64,6 @@ class OverlapMetric(Metric[OverlapRecords]):
         angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
         boxes = {} if self.iou_type in ("segm", "polygon") else {"box_format": self.box_format}
         return {"iou_type": self.iou_type, **boxes, **(angles if self.box_format == "cxcywha" else {})}
-
-    def state(self) -> OverlapRecords:
-        """The state accumulated so far (of all ranks inside ``compute``), without copies of images.
-
-        Of images with one ``image_id`` one counts, as for :class:`valor_gpu.detection.MeanAveragePrecision`.
-        """
-        return without_copies(super().state())
-
-    def _repeated_images(self) -> int:
-        """How many images :meth:`state` leaves out."""
-        return len(super().state().images) - len(self.state().images)
 
     def update(
         self,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_number, check_type
+from valor_gpu.detection.overlap_copies import images_that_count
 from valor_gpu.detection.overlap_metric import OverlapMetric
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
@@ -28,7 +29,7 @@ NO_GROUND_TRUTHS = "there is no ground truth"
 
 
 class Evaluated(NamedTuple):
-    """Images that count: of several with one id, the first.
+    """Images that count: of several with one id, one.
 
     Attributes:
         overlaps: their rows and pairs.
@@ -125,13 +126,9 @@ class RankedMetric(DetectionMetric):
 
 def evaluated(state: OverlapRecords) -> Evaluated:
     """The images of a state that count; an image that comes again, as a distributed sampler pads, counts once."""
-    overlaps, (named, ids) = state.overlaps(), state.images[:, :2].unbind(1)
-    order = torch.argsort(ids, stable=True)
-    order = order[named[order] == 1]
-    kept = torch.ones_like(ids, dtype=torch.bool)
-    kept[order[1:][ids[order][1:] == ids[order][:-1]]] = False
+    overlaps, (named, ids), kept = state.overlaps(), state.images[:, :2].unbind(1), images_that_count(state)
     repeated = len(kept) - int(kept.sum())
-    names = ids if len(order) == len(ids) else torch.arange(len(ids), device=ids.device)
+    names = ids if bool(named.all()) else torch.arange(len(ids), device=ids.device)
     return Evaluated(overlaps.take(datums=kept) if repeated else overlaps, names[kept], repeated)
 
 
