@@ -84,7 +84,8 @@ def evaluate_detection(
 
     Returns:
         The evaluation; ``meta`` has the numbers of ``labels``, ``datums``, ``annotations``, ``ignored_annotations`` of
-        other tasks, datums that lack a side, the ``duration`` and the ``reasons`` why values are None.
+        other tasks, datums that lack a side, the ``duration`` and the ``reasons`` why values are None. Its method
+        ``by`` gives the same metrics for slices of the data.
 
     Raises:
         InputError: a metric of another task or preset, a number out of its range, malformed input, an annotation whose

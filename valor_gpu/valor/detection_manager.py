@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.errors import InputError
 from valor_gpu.valor.detection import evaluate_scene
 from valor_gpu.valor.detection_request import DEFAULT_METRICS, IOU_THRESHOLDS, DetectionRequest, make_detection_request
+from valor_gpu.valor.detection_slices import DetectionEvaluation
 from valor_gpu.valor.enums import AnnotationType, MetricType
-from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 
@@ -126,7 +126,7 @@ class ValorDetectionManager:
         self.unique_prediction_labels.update(columns.labels_of(columns.predictions))
         self.unique_annotation_ids.update(range(first, first + columns.annotations))
 
-    def evaluate(self, filters: Filter | Mapping[str, Any] | None = None) -> Evaluation:
+    def evaluate(self, filters: Filter | Mapping[str, Any] | None = None) -> DetectionEvaluation:
         """The metrics of everything that was added.
 
         Args:
