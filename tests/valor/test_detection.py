@@ -411,3 +411,31 @@ def test_names_load_no_torch() -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_order_of_datums_and_names_of_labels_change_no_number(seed: int) -> None:
+    truths, found = detection_walk.random_boxes(np.random.default_rng(100 + seed))
+    asked = [*DEFAULT_METRICS, "PrecisionRecallCurve", "Counts", "ConfusionMatrix"]
+    expected = numbers(evaluate(truths, found, None, asked))
+    assert numbers(evaluate(truths[::-1], found[::-1], None, asked)) == expected
+    names = {Label(f"k{k}", f"v{v}"): Label(f"k{k}", f"w{2 - v}") for k in range(2) for v in range(3)}
+    renamed = evaluate(truths, found, names, asked)
+    back = {Label(b.key, b.value): Label(a.key, a.value) for a, b in names.items()}
+    shown = json.loads(json.dumps(renamed.metrics))
+    for metric in shown:
+        if "label" in metric:
+            original = back[Label(**metric["label"])]
+            metric["label"] = {"key": original.key, "value": original.value}
+        else:
+            metric["value"] = _renamed(metric["value"])
+    again = {json.dumps([m["type"], m.get("label"), m["parameters"]]): m["value"] for m in shown}
+    assert again == json.loads(json.dumps(expected))
+
+
+def _renamed(value: Any) -> Any:
+    """The value of a metric of a key with the original names of labels, which are w2, w1 and w0 in it."""
+    if not isinstance(value, dict):
+        return value
+    names = {f"w{2 - v}": f"v{v}" for v in range(3)}
+    return {names.get(name, name): _renamed(part) for name, part in value.items()}
