@@ -172,6 +172,7 @@ def test_parts_are_evaluated_as_the_whole(compat: str | None) -> None:
 
 def test_manager_has_the_fields_of_valor_core() -> None:
     manager = manage(label_map={Label("class", "tabby"): Label("class", "cat")})
+    assert manager.iou_thresholds_to_return == [0.5, 0.75] and manager.score_thresholds == [0.5]
     with pytest.raises(InputError, match="evaluate needs data but add_data was not called"):
         manager.evaluate()
     manager.add_data(*one_image([box(0, 10, "tabby"), box(20, 30)], [box(0, 10, s=0.9)]))

@@ -86,6 +86,8 @@ class ValorDetectionManager:
     def __post_init__(self) -> None:
         choices: dict[str, Any] = {name: getattr(self, name) for name in _SHARED}
         self._request: DetectionRequest = make_detection_request(**choices)
+        self.iou_thresholds_to_return = list(self._request.shown_ious)
+        self.score_thresholds = list(self._request.scores)
         self._parts: list[DetectionScene] = []
         self._details: list[tuple[int, int]] = []
         self._locked = True
