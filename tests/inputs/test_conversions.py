@@ -107,7 +107,7 @@ def test_outlines_of_noise_are_valid_polygons(seed: int) -> None:
     shapely = pytest.importorskip("shapely", reason="shapely is not installed")
     masks = noise(seed)
     outlines = outlines_of(codec.from_masks(masks))
-    assert outlines.count == len(masks)
+    assert outlines.num_shapes == len(masks)
     for row, mask in enumerate(masks):
         polygons = outlines.listed(row)
         assert all(area(boundary) > 0 for boundary, *_ in polygons)
@@ -195,7 +195,7 @@ def test_outlines_are_joined_and_taken() -> None:
     corners = [[(0, 0), (1, 0), (1, 1), (0, 0)]], [[(2, 2), (3, 2), (3, 3), (2, 2)]]
     parts = [Outlines.of([[polygon]]) for polygon in corners] + [Outlines.of([])]
     whole = Outlines.join(parts)
-    assert (whole.count, Outlines.join([]).count) == (2, 0)
+    assert (whole.num_shapes, Outlines.join([]).num_shapes) == (2, 0)
     assert [whole.take(np.array([1, 0, 1])).listed(row) for row in range(3)] == [
         parts[row].listed(0) for row in (1, 0, 1)
     ]

@@ -70,6 +70,13 @@ def test_boxes_of_everything_are_compared_where_asked_for() -> None:
     assert average_precision(whole, corner, iou=1.0, convert_annotations_to_type=AnnotationType.BOX) == 1.0
 
 
+@pytest.mark.parametrize("convert", [None, AnnotationType.BOX])
+def test_coco_compares_what_others_compare(convert: AnnotationType | None) -> None:
+    boxes, triangle = [{"bounding_box": Box.from_extrema(1, 11, 1, 9)}], [{"polygon": TRIANGLE}]
+    choices: dict[str, Any] = {"convert_annotations_to_type": convert, "compat": "coco"}
+    assert average_precision(boxes, triangle, iou=0.99, **choices) > 0.999999  # as pycocotools divides
+
+
 def test_the_server_takes_hulls_of_corners_of_pixels() -> None:
     mask, hull = [{"raster": raster(BOX)}], [{"polygon": Box.from_extrema(2, 11, 3, 8)}]
     assert average_precision(mask, hull, iou=1.0) == 0.0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.valor import cases
 from tests.valor.detection_scenes import SIZE, as_objects, box_frames, mixed_objects, read
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import polygon_to_box, raster_to_box, raster_to_polygon, to_raster
@@ -256,3 +257,22 @@ def test_annotations_without_rows_matter_to_nobody() -> None:
     rows = columns.predictions.take(np.array([True, False]))
     columns = replace(columns, predictions=rows)
     assert find_overlaps(columns, convert=AnnotationType.BOX).overlaps.ious.tolist() == [1.0]
+
+
+GEOMETRY = cases.read("geometry_cases")
+
+
+@pytest.mark.parametrize("name", GEOMETRY["inputs"]["iou_pairs"])
+def test_recorded_pairs_have_the_iou_of_the_server(name: str) -> None:
+    """valor_core ignores holes: its IoU of ``poly_with_hole`` is 1."""
+    sides = [
+        annotated(bounding_box=Box(given["rings"]))
+        if given["kind"] == "box"
+        else annotated(polygon=Polygon(given["rings"]))
+        for given in GEOMETRY["inputs"]["iou_pairs"][name]
+    ]
+    columns = read(*([kind(Datum("x"), [side])] for kind, side in zip((GroundTruth, Prediction), sides)))
+    (iou,) = find_overlaps(columns).overlaps.ious.tolist()
+    server, core = (GEOMETRY["expected"][program]["iou"][name] for program in ("api", "core"))
+    assert abs(iou - server) < 1e-9
+    assert (abs(iou - core) < 1e-9) == (name != "poly_with_hole")

@@ -120,7 +120,7 @@ def test_parts_are_joined() -> None:
     found = whole.predictions.shapes
     assert found is not None
     assert found.kinds.tolist() == [2, 3, 2, 3]
-    assert (found.drawn.tolist(), found.masked.tolist(), found.outlines.count, len(found.masks)) == (
+    assert (found.drawn.tolist(), found.masked.tolist(), found.outlines.num_shapes, len(found.masks)) == (
         [0, 2],
         [1, 3],
         2,

@@ -71,7 +71,7 @@ def polygons_of(runs: Runs, rule: str, name: Any) -> Outlines:
     empty = np.flatnonzero(np.diff(found.shapes) == 0)
     if len(empty):
         raise InputError(f"{name(int(empty[0]))} must have at least one pixel set for a polygon but has none")
-    thin = np.flatnonzero(np.diff(found.rings)[: found.count] < _LEAST_POINTS) if rule == "hull" else ()
+    thin = np.flatnonzero(np.diff(found.rings) < _LEAST_POINTS)  # a hull has one ring; none of an outline is so short
     if len(thin):
         raise InputError(
             f"{name(int(thin[0]))} must have pixels in several rows and columns for the hull of their corners, which "

@@ -60,7 +60,7 @@ class Outlines(NamedTuple):
         return cls(np.concatenate([part.vertices for part in parts]), *ends)
 
     @property
-    def count(self) -> int:
+    def num_shapes(self) -> int:
         """S."""
         return len(self.shapes) - 1
 

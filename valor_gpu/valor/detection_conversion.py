@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,24 +33,31 @@ def common_type(columns: Columns) -> AnnotationType:
     return DETAIL[min(most, default=0)]
 
 
-def convert_side(
-    columns: Columns, side: str, convert: AnnotationType | None, common: AnnotationType, raster_to_polygon: str
-) -> Shapes:
-    """The geometries of a side, one for each annotation that has a row.
+def with_one_geometry(columns: Columns, convert: AnnotationType | None, raster_to_polygon: str) -> Columns:
+    """The columns with one geometry for each annotation that has a row.
 
     One of the common type is taken where an annotation has it. One with more detail is converted, but that rasters stay
     where polygons are common and ``raster_to_polygon`` is ``outline``; one with less stays as it is.
 
     Args:
         columns: both sides.
-        side: ``groundtruths`` or ``predictions``.
-        convert: the type that every annotation must have or be converted to.
-        common: the common type where ``convert`` is None.
+        convert: the type that every annotation must have or be converted to; None: the common one.
         raster_to_polygon: rule of polygons of rasters.
 
     Raises:
         InputError: naming an annotation with less detail than ``convert``, or whose raster has no pixels or no hull.
     """
+    common = common_type(columns) if convert is None else convert
+    sides = {
+        side: replace(getattr(columns, side), shapes=_convert(columns, side, convert, common, raster_to_polygon))
+        for side in ("groundtruths", "predictions")
+    }
+    return replace(columns, **sides)
+
+
+def _convert(
+    columns: Columns, side: str, convert: AnnotationType | None, common: AnnotationType, raster_to_polygon: str
+) -> Shapes:
     rows: Rows = getattr(columns, side)
     shapes = _shapes(rows)
     used = np.zeros(len(shapes), np.bool_)
@@ -60,7 +68,7 @@ def convert_side(
     def describe(annotation: int) -> str:
         return describe_annotation(side, int(shapes.places[annotation]), columns.datums[datums[annotation]])
 
-    target = DETAIL.index(common if convert is None else convert)
+    target = DETAIL.index(common)
     if convert is not None:
         _check_detail(shapes, used, target, describe)
     if target == _BOX:

@@ -65,7 +65,7 @@ def frame_shapes(
     found = ShapeLists(places, lists.boxes, lists.polygons, lists.rasters).read(name, uids, masks, placed=False)
     if any(column in names for column in EXTREMA):
         boxes = _extrema(name, frame, kept, annotation, first)
-        there = ~np.isnan(boxes).all(1)
+        there = ~np.isnan(boxes[:, 0])
         twice = there & ~np.isnan(found.boxes[:, 0])
         if twice.any():
             raise InputError(f"{describe(int(twice.argmax()))} must have one box but has xmin and bounding_box")
@@ -100,7 +100,10 @@ def _read(where: str, column: str, value: Any) -> tuple[str, Any]:
     if isinstance(value, GeoJSON):
         value = {"type": value.type, "coordinates": value.coordinates}
     if isinstance(value, dict):
-        kinds = {"Polygon": Box if column == "bounding_box" else Polygon, "MultiPolygon": MultiPolygon}
+        kinds: dict[Any, type[Polygon | MultiPolygon]] = {
+            "Polygon": Box if column == "bounding_box" else Polygon,
+            "MultiPolygon": MultiPolygon,
+        }
         if value.get("type") not in kinds:
             raise InputError(f"{where} must be a Polygon or MultiPolygon of GeoJSON but got type {value.get('type')!r}")
         value = kinds[value["type"]].from_dict(value)

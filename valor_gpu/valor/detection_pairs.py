@@ -5,6 +5,7 @@ Design: docs/design/023-geometry-of-annotations.md.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,18 +16,20 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.inputs.conversions import RASTER_RULES
+from valor_gpu.inputs.outlines import Integers
 from valor_gpu.ops._rotated_cpu import CORNERS
 from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.ops.polygon_areas import polygon_pairs
+from valor_gpu.ops.polygon_sets import PolygonSet
 from valor_gpu.ops.rotated import rotated_pairs
 from valor_gpu.ops.run_pairs import run_pairs
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.columns import Columns
-from valor_gpu.valor.detection_conversion import common_type, convert_side
-from valor_gpu.valor.detection_sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, Integers, PairSide
+from valor_gpu.valor.detection_conversion import with_one_geometry
+from valor_gpu.valor.detection_sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, PairSide
 from valor_gpu.valor.enums import AnnotationType
 
 _ABOVE_ZERO = math.ulp(0.0)  # lowest threshold: every pair that overlaps at all
@@ -79,11 +82,8 @@ def find_overlaps(
     """
     check_choice("raster_to_polygon", raster_to_polygon, RASTER_RULES)
     place = torch.device("cpu" if device is None else device)
-    common = common_type(columns)
-    predictions, gts = (
-        PairSide.of(columns, side, convert_side(columns, side, convert, common, raster_to_polygon))
-        for side in ("predictions", "groundtruths")
-    )
+    single = with_one_geometry(columns, convert, raster_to_polygon)
+    predictions, gts = (PairSide.of(single, side) for side in ("predictions", "groundtruths"))
     sides = predictions, gts
     found = [pairs for task in _TASKS for pairs in task(sides, place)]
     return FoundOverlaps(_joined(sides, found, place), predictions.order, gts.order)
@@ -103,7 +103,7 @@ def _meeting(sides: _Sides, kinds: tuple[int, ...], gt_kinds: tuple[int, ...]) -
     groups = [side.groups[mask] for side, mask in zip(sides, masks)]
     if not all(map(len, groups)):
         return None
-    met = np.intersect1d(*groups)
+    met = np.intersect1d(groups[0], groups[1])
     for side, mask in zip(sides, masks):
         mask &= np.isin(side.groups, met)
     return masks if len(met) else None
@@ -130,10 +130,13 @@ def _pairs_of_polygons(sides: _Sides, place: torch.device) -> list[_Pairs]:
     found = []
     for kinds in (((POLYGON,), _VECTORS), (_BOXES, (POLYGON,))):
         if chosen := _meeting(sides, *kinds):
-            predictions, gts = (side.polygons(mask) for side, mask in zip(sides, chosen))
-            shapes = predictions, gts
-            found.append(_search(sides, chosen, place, lambda batch, rule, s=shapes: polygon_pairs(batch, s, rule)[0]))
+            shapes, gt_shapes = (side.polygons(mask) for side, mask in zip(sides, chosen))
+            found.append(_search(sides, chosen, place, functools.partial(_find_polygons, (shapes, gt_shapes))))
     return found
+
+
+def _find_polygons(shapes: tuple[PolygonSet, PolygonSet], batch: MatchBatch, rule: MatchRule) -> MatchBatch:
+    return polygon_pairs(batch, shapes, rule)[0]
 
 
 def _pairs_of_rasters(sides: _Sides, place: torch.device) -> list[_Pairs]:
@@ -144,13 +147,12 @@ def _pairs_of_rasters(sides: _Sides, place: torch.device) -> list[_Pairs]:
     for kinds in (((RASTER,), (*_VECTORS, RASTER)), (_VECTORS, (RASTER,))):
         if chosen := _meeting(sides, *kinds):
             masks, gt_masks = (_on(side.rasters(mask, sizes), place) for side, mask in zip(sides, chosen))
-            found.append(
-                _search(
-                    sides, chosen, place,
-                    lambda batch, rule, m=masks, g=gt_masks: run_pairs(batch, m, g, _ABOVE_ZERO),
-                )
-            )  # fmt: skip
+            found.append(_search(sides, chosen, place, functools.partial(_find_masks, masks, gt_masks)))
     return found
+
+
+def _find_masks(masks: Runs, gt_masks: Runs, batch: MatchBatch, rule: MatchRule) -> MatchBatch:
+    return run_pairs(batch, masks, gt_masks, float(rule.thresholds.min()))
 
 
 _TASKS = (_pairs_of_boxes, _pairs_of_turned_boxes, _pairs_of_polygons, _pairs_of_rasters)

@@ -51,15 +51,16 @@ class PairSide(NamedTuple):
     shapes: Shapes
 
     @classmethod
-    def of(cls, columns: Columns, name: str, shapes: Shapes) -> PairSide:
+    def of(cls, columns: Columns, name: str) -> PairSide:
         """Sorts the rows of a side.
 
         Args:
-            columns: both sides.
+            columns: both sides, with one geometry for each annotation that has a row.
             name: of the side.
-            shapes: one geometry for each annotation that has a row.
         """
         rows: Rows = getattr(columns, name)
+        shapes = rows.shapes
+        assert shapes is not None, "columns of a detection"
         keys = {key: code for code, key in enumerate(dict.fromkeys(key for key, _ in columns.labels))}
         key_of_label = np.array([keys[key] for key, _ in columns.labels], np.int64)
         order = np.argsort(rows.datum, kind="stable")

@@ -161,7 +161,7 @@ def _corners(shapes: Any) -> NDArray[np.float64]:
 
 def _outlines(outlines: Outlines) -> PlaneShapes:
     polygon = np.repeat(np.arange(len(outlines.polygons) - 1), np.diff(outlines.polygons))
-    shape = np.repeat(np.arange(outlines.count), np.diff(outlines.shapes))[polygon]
+    shape = np.repeat(np.arange(outlines.num_shapes), np.diff(outlines.shapes))[polygon]
     return PlaneShapes(outlines.vertices, outlines.rings, shape, polygon)
 
 
