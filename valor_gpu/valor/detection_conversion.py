@@ -47,17 +47,26 @@ def with_one_geometry(columns: Columns, convert: AnnotationType | None, raster_t
     Raises:
         InputError: naming an annotation with less detail than ``convert``, or whose raster has no pixels or no hull.
     """
-    common = common_type(columns) if convert is None else convert
+    common = common_type(columns)
     sides = {
-        side: replace(getattr(columns, side), shapes=_convert(columns, side, convert, common, raster_to_polygon))
+        side: replace(getattr(columns, side), shapes=convert_side(columns, side, convert, common, raster_to_polygon))
         for side in ("groundtruths", "predictions")
     }
     return replace(columns, **sides)
 
 
-def _convert(
+def convert_side(
     columns: Columns, side: str, convert: AnnotationType | None, common: AnnotationType, raster_to_polygon: str
 ) -> Shapes:
+    """The geometries of one side, see :func:`with_one_geometry`.
+
+    Args:
+        columns: both sides.
+        side: ``groundtruths`` or ``predictions``.
+        convert: the type that every annotation must have or be converted to.
+        common: the common type where ``convert`` is None.
+        raster_to_polygon: rule of polygons of rasters.
+    """
     rows: Rows = getattr(columns, side)
     shapes = _shapes(rows)
     used = np.zeros(len(shapes), np.bool_)
@@ -68,7 +77,7 @@ def _convert(
     def describe(annotation: int) -> str:
         return describe_annotation(side, int(shapes.places[annotation]), columns.datums[datums[annotation]])
 
-    target = DETAIL.index(common)
+    target = DETAIL.index(common if convert is None else convert)
     if convert is not None:
         _check_detail(shapes, used, target, describe)
     if target == _BOX:

@@ -12,7 +12,6 @@ import torch
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
-from valor_gpu.valor.detection_conversion import with_one_geometry
 from valor_gpu.valor.detection_pairs import find_overlaps
 from valor_gpu.valor.detection_request import DetectionRequest
 from valor_gpu.valor.detection_scene import DetectionScene
@@ -40,10 +39,9 @@ def read_scene(
         sides = (columns.groundtruths, columns.predictions)
         truths, rows = (_merged(side, len(columns.labels)) for side in sides)
         columns = replace(columns, groundtruths=truths, predictions=rows)
-    choices: dict[str, Any] = {"convert": request.convert, "raster_to_polygon": request.rules.raster_to_polygon}
-    if request.compat == "coco":  # whose metrics look at geometries again
-        columns = with_one_geometry(columns, **choices)
-    found = find_overlaps(columns, device=device, **choices)
+    found = find_overlaps(
+        columns, convert=request.convert, raster_to_polygon=request.rules.raster_to_polygon, device=device
+    )
     return DetectionScene(columns, found.overlaps, (found.groundtruths, found.predictions), dataset)
 
 
