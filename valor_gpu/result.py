@@ -169,7 +169,8 @@ class Result:
             options: of the picture. All take ``source`` (what was evaluated, for the title) and ``resize`` (fit the
                 figure of ``ax`` to the picture); pictures of classification take ``names`` (of the classes), and the
                 confusion matrix takes ``label`` (which label of the multilabel task) and ``normalize`` (``true``,
-                ``pred`` or ``all``).
+                ``pred`` or ``all``). Of detection by Valor's rules, bars and the confusion matrix take ``names`` (label
+                to name), ``iou`` and ``score`` (which of the thresholds, by index), curves over scores ``label``.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
@@ -180,8 +181,8 @@ class Result:
             name = self.signature.get("metric", "this metric")
             raise InputError(
                 f"plot needs a result with a picture but that of {name} has none: ROC, PrecisionRecallCurve,"
-                " ConfusionMatrix, PixelConfusionMatrix, CalibrationError, MeanAveragePrecision and COCOeval have one;"
-                " a metric's own plot() draws its value"
+                " ConfusionMatrix, PixelConfusionMatrix, CalibrationError, MeanAveragePrecision, COCOeval, and metrics of"
+                " detection by Valor's rules have one; a metric's own plot() draws its value"
             )
         return self.plotter(self, ax=ax, **options)
 

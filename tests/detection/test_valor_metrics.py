@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from valor_gpu.detection import (
 from valor_gpu.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
+VALOR: Any = detection  # for arguments that no type checker would take
 IOUS, SCORES = [0.2, 0.5, 0.75, 1.0], [0.0, 0.25, 0.5, 0.8]
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
@@ -184,7 +185,8 @@ def test_confusion_matrix_and_examples(scene: tuple[Batch, list[reference.Datum]
         for level, score in enumerate(grid["score_thresholds"]):
             want = reference.confusion(datums, threshold, score)
             matrix = np.zeros((len(labels), len(labels)), dtype=int)
-            same, other = [], []
+            same: list[tuple[int, int, int]] = []
+            other: list[tuple[int, int, int]] = []
             for image, gt, row in want["pairs"]:
                 names = datums[image].gt_labels[gt], datums[image].detections[row].label
                 matrix[labels.index(names[0]), labels.index(names[1])] += 1
@@ -267,7 +269,7 @@ def test_order_and_batches_of_images_change_nothing(seed: int) -> None:
 def test_new_numbers_of_labels_change_nothing_but_their_order(seed: int) -> None:
     preds, target = random_images(seed)
     renamed = {0: 50, 1: -3, 2: 4, 7: 2**40}
-    sides = [[dict(item, labels=item["labels"].clone().apply_(renamed.__getitem__)) for item in side]
+    sides: Any = [[dict(item, labels=item["labels"].clone().apply_(renamed.__getitem__)) for item in side]
              for side in (preds, target)]  # fmt: skip
     first, second = (updated(AP(iou_thresholds=IOUS), batch).result() for batch in ((preds, target), sides))
     for name in ("ap_20", "ap_50", "ap_75", "ap_100"):
@@ -312,15 +314,25 @@ def test_more_detections_of_no_score_never_raise_a_number() -> None:
 # ------------------------------------------------------------------------------------------- collections and results
 
 
+def counting(real: Callable[..., None], calls: list[int]) -> Callable[..., None]:
+    """``real``, which leaves a trace of each call."""
+
+    def called(*args: Any) -> None:
+        calls.append(1)
+        real(*args)
+
+    return called
+
+
 def test_a_collection_updates_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     collection, (preds, target) = MetricCollection({kind.__name__: kind() for kind in FAMILY}), random_images(2)
     collection.update(preds[:2], target[:2])  # torchmetrics finds out which metrics share a state
     groups = collection.compute_groups
     assert len(groups) == 1
-    calls = []
+    calls: list[int] = []
     for metric in collection.values():
         real = metric.update
-        monkeypatch.setattr(metric, "update", lambda *a, real=real, **k: (calls.append(1), real(*a, **k))[1])
+        monkeypatch.setattr(metric, "update", counting(real, calls))
     collection.update(preds[2:], target[2:])
     assert len(calls) == 1
     for name, metric in collection.items():
@@ -396,22 +408,31 @@ def test_the_document_s_pairing_is_an_option() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AP(iou_thresholds=[]), "iou_thresholds must hold at least one number"),
-        (lambda: AP(iou_thresholds=[0.0]), "iou_thresholds must be above 0 but got 0"),
-        (lambda: AP(iou_thresholds=[0.5, 0.5]), "no number twice but got"),
-        (lambda: mAP(iou_thresholds=[1.5]), r"a number in iou_thresholds must be in \[0, 1\] but got 1.5"),
-        (lambda: AP(iou_thresholds=0.5), "iou_thresholds must be list or tuple or ndarray but got float"),
-        (lambda: AP(matching="coco"), "matching must be one of 'valor', 'doc' but got 'coco'"),
-        (lambda: AR(recall_score_threshold=2), r"recall_score_threshold must be in \[0, 1\] but got 2"),
-        (lambda: AR(recall_score_threshold=0.5, score_thresholds=[0.5]), "recall_score_threshold must be left out"),
-        (lambda: mAR(include_prediction_only_labels=1), "include_prediction_only_labels must be bool"),
-        (lambda: DetectionCounts(score_thresholds=[-0.1]), "a number in score_thresholds must be in"),
-        (lambda: DetectionPrecisionRecallCurve(iou_threshold="0.5"), "iou_threshold must be a number"),
-        (lambda: DetectionPrecisionRecallCurve(zero_division=None), "zero_division must be a number but got None"),
-        (lambda: DetectionDetailedPrecisionRecallCurve(max_examples=-1), "max_examples must be at least 0 but got -1"),
-        (lambda: DetectionDetailedPrecisionRecallCurve(duplicates=1), "duplicates must be bool but got int"),
-        (lambda: DetectionConfusionMatrix(examples=3), "examples must be bool but got int"),
-        (lambda: AP("xywha"), "box_format must be one of"),
+        (lambda: VALOR.AP(iou_thresholds=[]), "iou_thresholds must hold at least one number"),
+        (lambda: VALOR.AP(iou_thresholds=[0.0]), "iou_thresholds must be above 0 but got 0"),
+        (lambda: VALOR.AP(iou_thresholds=[0.5, 0.5]), "no number twice but got"),
+        (lambda: VALOR.mAP(iou_thresholds=[1.5]), r"a number in iou_thresholds must be in \[0, 1\] but got 1.5"),
+        (lambda: VALOR.AP(iou_thresholds=0.5), "iou_thresholds must be list or tuple or ndarray but got float"),
+        (lambda: VALOR.AP(matching="coco"), "matching must be one of 'valor', 'doc' but got 'coco'"),
+        (lambda: VALOR.AR(recall_score_threshold=2), r"recall_score_threshold must be in \[0, 1\] but got 2"),
+        (
+            lambda: VALOR.AR(recall_score_threshold=0.5, score_thresholds=[0.5]),
+            "threshold must be left out",
+        ),
+        (lambda: VALOR.mAR(include_prediction_only_labels=1), "include_prediction_only_labels must be bool"),
+        (lambda: VALOR.DetectionCounts(score_thresholds=[-0.1]), "a number in score_thresholds must be in"),
+        (lambda: VALOR.DetectionPrecisionRecallCurve(iou_threshold="0.5"), "iou_threshold must be a number"),
+        (
+            lambda: VALOR.DetectionPrecisionRecallCurve(zero_division=None),
+            "zero_division must be a number",
+        ),
+        (
+            lambda: VALOR.DetectionDetailedPrecisionRecallCurve(max_examples=-1),
+            "max_examples must be at least 0",
+        ),
+        (lambda: VALOR.DetectionDetailedPrecisionRecallCurve(duplicates=1), "duplicates must be bool but got int"),
+        (lambda: VALOR.DetectionConfusionMatrix(examples=3), "examples must be bool but got int"),
+        (lambda: VALOR.AP("xywha"), "box_format must be one of"),
     ],
 )
 def test_bad_arguments_are_named(make: Any, message: str) -> None:

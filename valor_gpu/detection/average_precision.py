@@ -70,7 +70,7 @@ class AP(_AveragePrecision):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         matching: ``valor`` as above; ``doc``: in order of score, a detection takes the best free ground truth of its
             label whatever the IoU, as the document's text has it.
@@ -132,7 +132,7 @@ class APAveragedOverIOUs(_AveragePrecision):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         matching: ``valor`` or ``doc``, see :class:`AP`.
         kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
@@ -221,7 +221,7 @@ class mAP(_MeanAveragePrecision):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         matching: ``valor`` or ``doc``, see :class:`AP`.
         include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
@@ -267,7 +267,7 @@ class mAPAveragedOverIOUs(_MeanAveragePrecision):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         matching: ``valor`` or ``doc``, see :class:`AP`.
         include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have

@@ -76,7 +76,7 @@ class AR(_AverageRecall):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: different numbers, above 0 and at most 1.
         recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
         score_thresholds: several of it to average over, in its place.
@@ -133,7 +133,7 @@ class mAR(_AverageRecall):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: different numbers, above 0 and at most 1.
         recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
         score_thresholds: several of it to average over, in its place.

@@ -74,7 +74,7 @@ class DetectionConfusionMatrix(_PairedMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it. The matrices take
             ``8 T S C (C + 1)`` bytes.
@@ -152,7 +152,7 @@ class DetectionExamples(_PairedMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
         kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and

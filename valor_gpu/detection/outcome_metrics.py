@@ -113,7 +113,7 @@ class DetectionCounts(OutcomeMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
         matching: ``valor`` or ``doc``, see :class:`AP`.
@@ -150,7 +150,7 @@ class DetectionPrecision(OutcomeMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
         matching: ``valor`` or ``doc``, see :class:`AP`.
@@ -183,7 +183,7 @@ class DetectionRecall(OutcomeMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
         matching: ``valor`` or ``doc``, see :class:`AP`.
@@ -216,7 +216,7 @@ class DetectionF1(OutcomeMetric):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_thresholds: T different numbers, above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
         matching: ``valor`` or ``doc``, see :class:`AP`.

@@ -71,7 +71,7 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_threshold: above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1, by default 0.05, 0.10, ..., 0.95; a score that equals one
             reaches it.
@@ -151,7 +151,7 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated`` or ``segm``, as in :class:`MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         iou_threshold: above 0 and at most 1.
         score_thresholds: S different numbers from 0 to 1, by default 0.05, 0.10, ..., 0.95; a score that equals one
             reaches it.

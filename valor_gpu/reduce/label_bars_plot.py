@@ -49,7 +49,8 @@ def plot_label_bars(
     rows = np.argsort(key, kind="stable")[: int((~np.isnan(key)).sum())][:SHOWN]
     texts = Texts.of([_name(labels[row], names) for row in rows], numbers=rows.tolist())
     axes = axes_to_draw(ax, (6.4 + 0.07 * texts.columns, 1.6 + 0.26 * max(len(rows), 4)), resize)
-    handles, left = [], np.zeros(len(rows))
+    handles: list[Any] = []
+    left = np.zeros(len(rows))
     for place, (_, values) in enumerate(series.items()):
         bars = axes.barh(np.arange(len(rows)), values[rows], left=left, color=line_style(place)["color"], zorder=3)
         handles, left = [*handles, bars], left + values[rows]

@@ -70,11 +70,13 @@ def _of_label(result: Result, name: str, label: int | None) -> NDArray[Any]:
     if label is not None and label not in classes:
         raise InputError(f"label must be one of the {len(classes)} labels of the result but got {label!r}")
     table: NDArray[Any] = result.values[name]
-    return table.sum(axis=0) if label is None else table[classes.index(label)]
+    row: NDArray[Any] = table.sum(axis=0) if label is None else table[classes.index(label)]
+    return row
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+    return ratio
 
 
 def _draw(result: Result, ax: Any, lines: dict[str, NDArray[np.float64]], up: str, resize: bool) -> Any:
