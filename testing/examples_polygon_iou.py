@@ -99,7 +99,7 @@ def stars(boxes: Any, seed: int = 0) -> PolygonSet:
 
 def iou_load(scene: BoxDataset) -> tuple[Any, ...]:
     """1,000 detections and 1,000 ground truths, whatever their images."""
-    return iou_arguments(stars(scene.box[:1000]), stars(scene.gt_box[:1000], 1))
+    return iou_arguments(stars(scene.dt_box[:1000]), stars(scene.gt_box[:1000], 1))
 
 
 def pair_load(scene: BoxDataset) -> tuple[Any, ...]:
@@ -108,5 +108,5 @@ def pair_load(scene: BoxDataset) -> tuple[Any, ...]:
     gt_rows, rows = (np.diff(ends)[:400] for ends in formats.row_ends(scene))
     n, m = int(rows.sum()), int(gt_rows.sum())
     lengths = torch.from_numpy(np.stack([rows, gt_rows]))
-    sides = tensors(stars(scene.box[:n])), tensors(stars(scene.gt_box[:m], 1))
+    sides = tensors(stars(scene.dt_box[:n])), tensors(stars(scene.gt_box[:m], 1))
     return [whole.labels[:n]], [whole.gt_labels[:m]], [whole.crowd[:m]], lengths, None, None, *sides, 0.5, False
