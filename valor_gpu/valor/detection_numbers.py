@@ -95,15 +95,9 @@ class DetectionNumbers:
         """AP of each group, label and IoU threshold, float64 ``[N, C, T]``; NaN without ground truths."""
         return self._precision_of(self.overlaps, self._ranked)
 
-    def grouped_outcomes(self, scores: tuple[float, ...]) -> Counts:
-        """Counts of each group, int64 ``[N, C, T, S]``.
-
-        Args:
-            scores: S thresholds.
-        """
-        least = np.nextafter(self.request.rules.least_score, np.inf)
-        wanted = torch.tensor([max(score, least) for score in scores], dtype=torch.float64)
-        wanted = wanted.to(self._thresholds.device)
+    def grouped_outcomes(self) -> Counts:
+        """Counts of each group at the thresholds of the request, int64 ``[N, C, T, S]``."""
+        wanted = self._least(self.request.scores)
         found = count_outcomes(
             self._ranked, self.overlaps, self._classes, self._thresholds, wanted, groups=self.groups,
             num_groups=self.num_groups,
@@ -136,10 +130,20 @@ class DetectionNumbers:
         Args:
             scores: S thresholds.
         """
-        wanted = self._least(scores)
-        found = average_recall(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
-        values: Floats = found[0].cpu().numpy()
-        return values
+        found: Floats = self.grouped_recalls(scores)[0]
+        return found
+
+    def grouped_recalls(self, scores: tuple[float, ...]) -> Floats:
+        """AR of each group, float64 ``[N, C, S]``.
+
+        Args:
+            scores: S thresholds.
+        """
+        found: Floats = average_recall(
+            self._ranked, self.overlaps, self._classes, self._thresholds, self._least(scores), groups=self.groups,
+            num_groups=self.num_groups,
+        ).cpu().numpy()  # fmt: skip
+        return found
 
     def _least(self, scores: tuple[float, ...]) -> Tensor:
         """Thresholds, but that scores which count as none reach none of them."""
@@ -150,9 +154,7 @@ class DetectionNumbers:
     @cached_property
     def counts(self) -> Counts:
         """At the thresholds of the request."""
-        wanted = self._least(self.request.scores)
-        found = count_outcomes(self._ranked, self.overlaps, self._classes, self._thresholds, wanted)
-        return Counts(*(getattr(found, name)[0].cpu().numpy() for name in Counts._fields))
+        return Counts(*(column[0] for column in self.grouped_outcomes()))
 
     @cached_property
     def kinds(self) -> list[Kind]:

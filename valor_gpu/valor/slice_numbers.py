@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.valor.detection_kinds import Floats
 from valor_gpu.valor.detection_numbers import Counts, DetectionNumbers
 from valor_gpu.valor.detection_request import DetectionRequest
 from valor_gpu.valor.detection_scene import DetectionScene
@@ -49,13 +50,18 @@ class _Block(DetectionNumbers):
     ) -> None:
         place = torch.from_numpy(groups).to(overlaps.labels.device)
         super().__init__(overlaps, num_labels, request, place, count)
-        self._known: dict[tuple[float, ...], Counts] = {}
+        self._recalls: dict[tuple[float, ...], Floats] = {}
 
-    def outcomes(self, scores: tuple[float, ...]) -> Counts:
-        """Counts of each slice, computed once."""
-        if scores not in self._known:
-            self._known[scores] = self.grouped_outcomes(scores)
-        return self._known[scores]
+    def recalls_of(self, scores: tuple[float, ...]) -> Floats:
+        """AR of each slice, computed once."""
+        if scores not in self._recalls:
+            self._recalls[scores] = self.grouped_recalls(scores)
+        return self._recalls[scores]
+
+    @cached_property
+    def outcomes(self) -> Counts:
+        """Counts of each slice."""
+        return self.grouped_outcomes()
 
     @cached_property
     def rows(self) -> tuple[Codes, Codes]:
@@ -79,8 +85,15 @@ class _SliceNumbers(DetectionNumbers):
         self.average_precision = block.grouped_precision[place]
         self.ground_truths, self.predictions = (table[place] for table in block.rows)
 
-    def _outcomes(self, scores: tuple[float, ...]) -> Counts:
-        return Counts(*(column[self._place] for column in self._block.outcomes(scores)))
+    def recalls(self, scores: tuple[float, ...]) -> Floats:
+        """AR at scores, float64 ``[C, S]``."""
+        found: Floats = self._block.recalls_of(scores)[self._place]
+        return found
+
+    @cached_property
+    def counts(self) -> Counts:
+        """At the thresholds of the request."""
+        return Counts(*(column[self._place] for column in self._block.outcomes))
 
 
 class SliceTables:
