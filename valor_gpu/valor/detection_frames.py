@@ -79,7 +79,10 @@ class _Objects:
 
     def __init__(self, name: str, annotations: int) -> None:
         self.name = name
-        self.boxes, self.polygons, self.rasters = ([None] * annotations for _ in range(3))
+        self.boxes: list[Any] = []
+        self.polygons: list[Any] = []
+        self.rasters: list[Any] = []
+        self._annotations = annotations
 
     def add(self, column: str, values: Sequence[Any], rows: NDArray[np.int64]) -> None:
         for place, value in enumerate(values):
@@ -88,6 +91,7 @@ class _Objects:
             where = f"{self.name} column {column!r} row {rows[place]}"
             kind, shape = _read(where, column, value)
             listed = getattr(self, kind)
+            listed += [None] * (self._annotations - len(listed))
             if listed[place] is not None:
                 raise InputError(f"{where} must be the only geometry of its kind in the row but is not")
             listed[place] = shape

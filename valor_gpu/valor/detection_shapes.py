@@ -105,7 +105,7 @@ def describe_annotation(side: str, place: int, uid: str) -> str:
 
 @dataclass
 class ShapeLists:
-    """Geometries under construction, by annotation: None where it has none of the kind.
+    """Geometries under construction, by annotation: None where it has none of the kind; empty where nobody has.
 
     Attributes:
         places: see :class:`Shapes`.
@@ -161,7 +161,7 @@ class ShapeLists:
         points = _numbers(chain.from_iterable(chain.from_iterable(rings)), 2 * _BOX_POINTS * len(rows))
         points = points.reshape(-1, _BOX_POINTS, 2)
         _check_finite(points.reshape(len(rows), 2 * _BOX_POINTS), rows, describe, "a box")
-        boxes = np.full((len(self.boxes), 4), np.nan)
+        boxes = np.full((len(self.places), 4), np.nan)
         corners = [points[:, corner] for corner in range(_BOX_POINTS - 1)]
         boxes[rows] = np.concatenate([functools.reduce(f, corners) for f in (np.minimum, np.maximum)], 1)
         turned = ~(np.diff(points, axis=1) == 0).any(2).all(1)
