@@ -119,7 +119,8 @@ class OverlapTable:
     @cached_property
     def same_label(self) -> Mask:
         """Whether the two labels of each pair are one, bool ``[P]``."""
-        return self.labels[self.pair_detections] == self.gt_labels[self.pair_ground_truths]
+        found: Mask = self.labels[self.pair_detections] == self.gt_labels[self.pair_ground_truths]
+        return found
 
     @cached_property
     def has_own(self) -> Mask:
