@@ -23,6 +23,11 @@ for _module in ("build", "setuptools", "wheel"):
 
 PROMPTS = {str(path.relative_to(ROOT)) for path in (ROOT / "valor_gpu/text/judged/prompts").glob("*.md")}
 
+# Compiles without optimising: that the options of setup.py compile is known from the build of the checkout.
+HASTY_COMPILER = """#!/bin/sh
+exec c++ "$@" -O0
+"""
+
 # Copies the object file of the same name; links as the real one.
 COPYING_COMPILER = """#!/bin/sh
 case "$*" in
@@ -63,6 +68,13 @@ def used(place: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
+def tool(path: Path, text: str) -> str:
+    """An executable script."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The unpacked source archive, made from a copy of the checkout without anything built."""
@@ -85,20 +97,20 @@ def unbuilt(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.fixture(scope="module")
 def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What serves after ``setup.py build_ext --inplace``, the way of a machine without network."""
-    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=source)
+    compiler = tool(source.parent / "hasty", HASTY_COMPILER)
+    run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=source, CXX=compiler)
     return used(source, tmp_path_factory.mktemp("in_place"))
 
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, in_place: dict[str, Any]) -> Path:
     """The wheel built from the source archive; its compiler hands out the objects that in_place compiled."""
-    objects, compiler = source.parent / "objects", source.parent / "compiler"
+    objects = source.parent / "objects"
     [scratch] = source.glob("build/temp*")
     shutil.copytree(scratch, objects)
-    compiler.write_text(COPYING_COMPILER.format(objects=objects))
-    compiler.chmod(0o755)
+    compiler = tool(source.parent / "compiler", COPYING_COMPILER.format(objects=objects))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps")
-    settings = {"CXX": str(compiler), "VALOR_GPU_CPU": "1"}
+    settings = {"CXX": compiler, "VALOR_GPU_CPU": "1"}
     run(*pip, "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source, **settings)
     [found] = source.parent.glob("*.whl")
     return found
