@@ -28,7 +28,9 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 COMMON = ["-g1", "-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", *WARNINGS]
 # -O0: nothing is optimised away before it is checked, and tests marked smoke are too small to win by -O1 what it costs.
 SANITIZE = ["-O0", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-SIMULATE = ["-include", str(CSRC / "sim" / "cuda_sim.h"), "-I", str(CSRC / "cuda"), "-x", "c++"]
+SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
+# Headers that most of csrc/cpu includes. That each file names its own is seen where the library itself is built.
+STANDARD = "".join(f"#include <{name}>\n" for name in ("algorithm", "atomic", "memory", "mutex", "string", "vector"))
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
@@ -84,6 +86,26 @@ def compiled(command: Sequence[str], source: Path, name: str, *, messages: bool 
     return _cached(name, ".txt" if messages else ".o", parts, make)
 
 
+def precompiled(name: str, text: str, flags: Sequence[str]) -> list[str]:
+    """Options that include ``text`` before a source: a header compiled once, not with every file."""
+
+    def make(output: Path) -> None:
+        for stale in CACHE.glob(f"{name}-{'?' * 16}.h"):
+            stale.unlink(missing_ok=True)
+        source = output.with_suffix("")
+        source.write_text(text)
+        subprocess.check_call([*command, "-x", "c++-header", str(source), "-o", str(output)])
+        source.unlink()
+
+    command = [COMPILER, *COMMON, *flags]
+    headers = [file for path in _INCLUDE.findall(text) for file in _sources(Path(path), [])]
+    parts = [" ".join(command).encode(), text.encode(), *(file.read_bytes() for file in headers)]
+    header = _cached(name, ".h.gch", parts, make).with_suffix("")
+    if not header.exists():  # the compiler looks for it, and reads what was made of it
+        header.write_text(text)
+    return ["-include", str(header)]
+
+
 def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str]) -> Path:
     """Compile ``sources`` one by one and link them."""
     command = [COMPILER, *COMMON, *flags, "-c"]
@@ -96,8 +118,10 @@ def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str]) -> 
 
 def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> ctypes.CDLL:
     """Load .cu files that run on the CPU, one fibre a CUDA thread."""
-    flags = [*(SANITIZE if sanitize else ["-O1"]), *SIMULATE]
-    library = ctypes.CDLL(str(shared_library(f"{name}{'-sanitized' if sanitize else ''}", sources, flags)))
+    flags = [*(SANITIZE if sanitize else ["-O1"]), "-I", str(CSRC / "cuda")]
+    ending = "-sanitized" if sanitize else ""
+    prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
+    library = ctypes.CDLL(str(shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"])))
     library.valor_sim_error.restype = ctypes.c_char_p
     return library
 
@@ -111,7 +135,8 @@ def simulated() -> ctypes.CDLL:
 @functools.cache
 def sanitized_cpu() -> ctypes.CDLL:
     """Every csrc/cpu/*.cpp with sanitizers; only in a process that preloads them."""
-    path = shared_library("cpu-sanitized", sorted((CSRC / "cpu").glob("*.cpp")), SANITIZE)
+    flags = [*SANITIZE, *precompiled("standard-sanitized", STANDARD, SANITIZE)]
+    path = shared_library("cpu-sanitized", sorted((CSRC / "cpu").glob("*.cpp")), flags)
     return ctypes.CDLL(str(path))
 
 
