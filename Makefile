@@ -132,6 +132,7 @@ bench: setup $(VENV)/.bench
 	@$(PY) -m benchmarks.run detection $(ARGS)
 	@$(PY) -m benchmarks.run segmentation $(ARGS)
 	@$(PY) -m benchmarks.run classification $(ARGS)
+	@$(PY) -m benchmarks.run valor_detection $(ARGS)
 
 wheel: setup
 	@$(PY) -m build --no-isolation --outdir dist .

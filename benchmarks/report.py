@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import mask_cases, masks, segmentation, segmentation_cases, shell, texts
+from benchmarks import mask_cases, masks, segmentation, segmentation_cases, shell, texts, valor_cases, valor_detection
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
@@ -36,6 +36,7 @@ _SECTIONS = {
     "segmentation": "Segmentation",
     "shell": "From the shell",
     "classification": "Classification",
+    "valor_detection": "Detection by Valor's definitions",
     "text": "Texts",
     "gpu": "On a GPU",
 }
@@ -61,6 +62,8 @@ _SUMMARY = (
     ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
     ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
     ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
+    ("valor_detection", "valor-5k", "objects", "valor-lite", "Valor's AP and AR from objects, {images:,} images"),
+    ("valor_detection", "valor-20k", "tensors", "valor-lite", "Valor's AP and AR from tensors, {images:,} images"),
     ("text", "pairs", "ROUGE-1, 2, L and Lsum, from texts", "rouge_score", "ROUGE-1, 2, L, Lsum, {rows:,} texts"),
     ("text", "pairs", "chrF of sentences, from texts", "sacrebleu", "chrF, {rows:,} texts"),
 )
@@ -137,6 +140,9 @@ def _conditions(result: dict[str, Any]) -> str:
 
 
 _PARITY = {
+    "valor_detection": "Every engine's counts were compared with those of valor-lite, and its numbers where both define"
+    " them alike: all from objects and frames, which take its preset, but neither AP nor confusion matrix from tensors."
+    " All compute every metric of every label at 10 IoU and 3 score thresholds.",
     "masks": "Every engine's numbers were compared with those of pycocotools first. Outlines are synthetic: real"
     " polygons of COCO moved into the boxes of the detection benchmark. The int64 sum reads the dense masks once and"
     " does nothing else.",
@@ -154,6 +160,8 @@ _PARITY = {
 def _sizes(result: dict[str, Any]) -> str:
     if result["kind"] == "classification":
         return "; ".join(dict.fromkeys(f"{row['rows']:,} x {row['classes']:,}" for row in result["rows"]))
+    if result["kind"] == "valor_detection":
+        return "Valor's metrics"
     if result["kind"] in ("masks", "segmentation"):
         return str(result["kind"]).capitalize()
     return ", ".join(name for case, name in _CASES.items() if any(row["case"] == case for row in result["rows"]))
@@ -196,18 +204,25 @@ def masks_text(results: list[dict[str, Any]]) -> str:
 
 def segmentation_text(results: list[dict[str, Any]]) -> str:
     """One Markdown table per work (engines by cases), and how the numbers were measured."""
+    return _works_text(results, segmentation.WORKS, segmentation_cases.CASES)
+
+
+def valor_text(results: list[dict[str, Any]]) -> str:
+    """One Markdown table per work (engines by cases), and how the numbers were measured."""
+    return _works_text(results, valor_detection.WORKS, valor_cases.CASES)
+
+
+def _works_text(results: list[dict[str, Any]], works: Mapping[str, str], cases: Mapping[str, Any]) -> str:
     rows = [row for result in results for row in result["rows"]]
-    tables = [
-        _work_table(title, [row for row in rows if row["path"] == work]) for work, title in segmentation.WORKS.items()
-    ]
+    tables = [_work_table(title, [row for row in rows if row["path"] == work], cases) for work, title in works.items()]
     return "\n\n".join([*filter(None, tables), *map(_conditions, results)])
 
 
-def _work_table(title: str, rows: list[Row]) -> str:
+def _work_table(title: str, rows: list[Row], known: Mapping[str, Any]) -> str:
     if not rows:
         return ""
     sizes = {row["case"]: row["images"] for row in rows}
-    cases = [case for name, case in segmentation_cases.CASES.items() if name in sizes]
+    cases = [case for name, case in known.items() if name in sizes]
     lines = [
         f"| {title} | {' | '.join(case.about(sizes[case.name]) for case in cases)} |",
         "| --- |" + " --- |" * len(cases),
@@ -230,6 +245,7 @@ TEXTS = {
     "shell": shell.report,
     "classification": classification_text,
     "text": texts.report,
+    "valor_detection": valor_text,
 }
 """What shows results of each kind."""
 
@@ -316,7 +332,7 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
     found = {kind: stored(kind, folder) for kind in _SECTIONS}
     return {
         kind: newest_of_each_case(some)
-        if kind in ("detection", "masks", "segmentation", "shell", "classification")
+        if kind in ("detection", "masks", "segmentation", "shell", "classification", "valor_detection")
         else some
         for kind, some in found.items()
     }

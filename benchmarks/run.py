@@ -1,7 +1,7 @@
-"""``python -m benchmarks.run detection|masks|segmentation|shell|classification|text``: evaluators side by side.
+"""``python -m benchmarks.run detection|masks|segmentation|shell|classification|text|valor_detection``: evaluators.
 
 How a run is measured: :mod:`benchmarks.interleave`. An engine whose numbers differ from the reference's (pycocotools,
-scikit-learn, numpy), beyond what it documents, gets no number.
+scikit-learn, numpy, valor-lite), beyond what it documents, gets no number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import classification, detection, machine, masks, report, segmentation, shell, texts
+from benchmarks import (
+    classification,
+    detection,
+    machine,
+    masks,
+    report,
+    segmentation,
+    shell,
+    texts,
+    valor_cases,
+    valor_detection,
+)
 from benchmarks.baselines import OURS
 from testing import formats
 from testing.datasets import CASES
@@ -25,6 +36,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "shell": (shell.CASES, shell.benchmark),
     "classification": (classification.CASES, classification.benchmark),
     "text": (texts.CASES, texts.benchmark),
+    "valor_detection": (valor_cases.CASES, valor_detection.benchmark),
 }
 """Of each task the names of its cases, and what measures them."""
 

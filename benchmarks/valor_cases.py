@@ -32,6 +32,10 @@ class ValorCase:
     unit: ClassVar[str] = "images"
     number: ClassVar[str] = "map"
 
+    def about(self, images: int) -> str:
+        """The title of its column."""
+        return f"{images:,} images"
+
 
 CASES: Mapping[str, ValorCase] = {
     case.name: case for case in (ValorCase("valor-5k", 5_000), ValorCase("valor-20k", 20_000, classes=80))

@@ -23,6 +23,8 @@ from benchmarks import (
     scores,
     segmentation_cases,
     segmentation_objects,
+    valor_baselines,
+    valor_cases,
 )
 from benchmarks.baselines import Clock, Tool
 from testing import datasets, formats
@@ -32,6 +34,7 @@ SUITES: dict[str, tuple[Mapping[str, Sequence[Tool]], Callable[[str, int, int, P
     "classification": (classification_baselines.TOOLS, lambda case, *rest: scores.cached(scores.CASES[case], *rest)),
     "masks": (mask_baselines.TOOLS, mask_cases.cached),
     "segmentation": (segmentation_objects.TOOLS, segmentation_cases.cached),
+    "valor_detection": (valor_baselines.TOOLS, valor_cases.cached),
 }
 """Engines of every benchmark, and what makes their data, from case, size, seed and folder."""
 
