@@ -32,19 +32,19 @@ class _Ordered(NamedTuple):
 
     Attributes:
         cells: int64 ``[N]``, ascending.
-        runs: int64 ``[N]``, the same numbered without gaps.
-        ranks: int64 ``[N]``, place in the cell, from 1.
-        positives: int64 ``[N]``, ground truths of the cell.
         scores: float64 ``[N]``.
-        ranked: columns of the rows.
+        ranked: their ``ious`` and ``before``.
+        starts: int64, the first row of each cell.
+        runs: int64, the number of each cell that has rows, without gaps.
+        positives: int64, the ground truths of each cell.
     """
 
     cells: Tensor
-    runs: Tensor
-    ranks: Tensor
-    positives: Tensor
     scores: Tensor
     ranked: Ranked
+    starts: Tensor
+    runs: Tensor
+    positives: Tensor
 
 
 class _Steps(NamedTuple):
@@ -222,12 +222,10 @@ def _in_order(ranked: Ranked, scores: Tensor, cells: Tensor, positives: Tensor, 
     keys = (_ascending(before), ~_ascending(ious), ~_ascending(scores), cells)
     for key in keys:  # stable sorts, from the least key to the first
         rows = rows[torch.sort(key[rows], stable=True).indices]
-    cells = cells[rows]
+    cells, none = cells[rows], rows[:0]
     sizes = count_cells(cells, len(positives))
-    firsts = sizes.cumsum(0) - sizes
-    runs = (sizes > 0).cumsum(0) - 1
-    ranks = torch.arange(1, len(rows) + 1, device=rows.device) - firsts[cells]
-    return _Ordered(cells, runs[cells], ranks, positives[cells], scores[rows], Ranked(*(x[rows] for x in ranked)))
+    kept = Ranked(none, ranked.ious[rows], ranked.before[rows], none)
+    return _Ordered(cells, scores[rows], kept, sizes.cumsum(0) - sizes, (sizes > 0).cumsum(0) - 1, positives)
 
 
 def _ascending(values: Tensor) -> Tensor:
@@ -241,11 +239,11 @@ def _ascending(values: Tensor) -> Tensor:
 def _steps(ordered: _Ordered, threshold: Tensor, order: str) -> _Steps:
     """The true positives at a threshold, with the precision and the recalls of the grid that each stands for."""
     rows = true_positives(ordered.ranked, ordered.scores, threshold).nonzero()[:, 0]
-    cells, runs, positives = ordered.cells[rows], ordered.runs[rows], ordered.positives[rows]
-    places = torch.arange(len(rows), device=rows.device)
-    starts = torch.searchsorted(runs, runs)
-    true = places - starts + 1
-    precisions = _largest_to_come(true.double() / ordered.ranks[rows].double(), runs)
+    cells = ordered.cells[rows]
+    runs, positives = ordered.runs[cells], ordered.positives[cells]
+    true = torch.arange(1, len(rows) + 1, device=rows.device) - torch.searchsorted(runs, runs)
+    ranks = rows - ordered.starts[cells] + 1
+    precisions = _largest_to_come(true.double() / ranks.double(), runs)
     last = _grid_points(true.double() / positives.double(), order)
     first = torch.where(true > 1, _grid_points((true - 1).double() / positives.double(), order), 0)
     return _Steps(cells, precisions, ordered.scores[rows], first, last - first)
