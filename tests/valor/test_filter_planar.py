@@ -176,3 +176,15 @@ def test_areas_equal_shapely() -> None:
     found = [_geometry(generator, 8) for _ in range(200)]
     areas = PlaneShapes.of(list(map(_plane, found))).areas()
     assert areas.tolist() == pytest.approx([geometry.area for geometry in found], rel=1e-12)
+
+
+def test_areas_of_unions_and_crossings() -> None:
+    square = [(0, 0), (4, 0), (4, 4), (0, 4), (0, 0)]
+    shapes = [
+        {"type": "MultiPolygon", "coordinates": [[square], [[(x + 2, y) for x, y in square]]]},
+        {"type": "Polygon", "coordinates": [[(0, 0), (2, 2), (2, 0), (0, 2), (0, 0)]]},
+        {"type": "LineString", "coordinates": square},
+        {"type": "Polygon", "coordinates": [square, HOLE]},
+    ]
+    planes = PlaneShapes.of([plane_of("test", read_value("test", shape)) for shape in shapes])
+    assert planes.areas().tolist() == [24, 2, 0, 12]

@@ -16,6 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.inputs.outlines import ends_of
+from valor_gpu.ops.polygon_sets import PolygonSet
 from valor_gpu.valor.filters.slabs import Plane, covers
 
 Floats = NDArray[np.float64]
@@ -141,16 +143,16 @@ class PlaneShapes:
         return self.shape[first]
 
     def areas(self) -> Floats:
-        """The area of each shape: boundaries less holes, 0 of points and lines; polygons of it must not overlap."""
-        chain = self._edge_chain[1]
-        origin = self.vertices[self.ends[:-1]][chain].T  # near the coordinates, for accuracy
-        (ax, ay), (bx, by) = self.edges[:2] - origin, self.edges[2:] - origin
-        doubled = np.zeros(len(self.shape))
-        np.add.at(doubled, chain, ax * by - ay * bx)
-        hole = np.diff(self.polygon, prepend=-1) == 0
-        signed = np.where(self.polygon < 0, 0, np.where(hole, -0.5, 0.5)) * np.abs(doubled)
-        found: Floats = np.bincount(self.shape, signed, len(self)).astype(np.float64)
-        return found
+        """The area of each shape, float64 ``[shapes]``; 0 of points and lines."""
+        rings = self.polygon >= 0
+        lengths = np.diff(self.ends)
+        points = np.ascontiguousarray(self.vertices[np.repeat(rings, lengths)])
+        tables = (
+            ends_of(lengths[rings]),
+            ends_of(np.bincount(self.polygon[rings], minlength=len(self.polygon_shape))),
+            ends_of(np.bincount(self.polygon_shape, minlength=len(self))),
+        )
+        return PolygonSet.of_tables(points, tables).areas
 
     @property
     def firsts(self) -> Floats:
