@@ -69,7 +69,8 @@ VALOR_HD bool comes_before(const PolygonView& a, const PolygonView& b) {
   return false;
 }
 
-// Sums the area below pairs of edges. Rows of `a` are independent of one another.
+// Sums the area below pairs of edges. Rows of `a` are independent of one another. kFused changes no bit.
+template <bool kFused>
 class SharedArea {
  public:
   VALOR_HD SharedArea(const PolygonView& a, const PolygonView& b) : a_(a), b_(b) {
@@ -110,12 +111,12 @@ class SharedArea {
     return edge;
   }
   VALOR_HD TwoDoubles height(const PolygonEdge& edge, double x) const {
-    return plus(exact_difference(edge.y, base_), product_of<true>(edge.slope, exact_difference(x, edge.x)));
+    return plus(exact_difference(edge.y, base_), product_of<kFused>(edge.slope, exact_difference(x, edge.x)));
   }
   // Twice the mean height between two places.
   VALOR_HD TwoDoubles twice_mean(const PolygonEdge& edge, double left, double right) const {
     const TwoDoubles along = plus(exact_difference(left, edge.x), exact_difference(right, edge.x));
-    return plus(times(exact_difference(edge.y, base_), 2.0), product_of<true>(edge.slope, along));
+    return plus(times(exact_difference(edge.y, base_), 2.0), product_of<kFused>(edge.slope, along));
   }
 
   // Twice the area between the base and the lower one of two edges.
@@ -124,17 +125,19 @@ class SharedArea {
     const TwoDoubles width = exact_difference(right, left);
     const double at_left = (f.y + f.slope.high * (left - f.x)) - (g.y + g.slope.high * (left - g.x));
     const double at_right = (f.y + f.slope.high * (right - f.x)) - (g.y + g.slope.high * (right - g.x));
-    if (at_left < -margin_ && at_right < -margin_) return product_of<true>(width, twice_mean(f, left, right));
-    if (at_left > margin_ && at_right > margin_) return product_of<true>(width, twice_mean(g, left, right));
+    if (at_left < -margin_ && at_right < -margin_)
+      return product_of<kFused>(width, twice_mean(f, left, right));
+    if (at_left > margin_ && at_right > margin_) return product_of<kFused>(width, twice_mean(g, left, right));
     const TwoDoubles d = minus(height(f, left), height(g, left)),
                      e = minus(height(f, right), height(g, right));
-    if (d.high <= 0.0 && e.high <= 0.0) return product_of<true>(width, twice_mean(f, left, right));
-    if (d.high >= 0.0 && e.high >= 0.0) return product_of<true>(width, twice_mean(g, left, right));
+    if (d.high <= 0.0 && e.high <= 0.0) return product_of<kFused>(width, twice_mean(f, left, right));
+    if (d.high >= 0.0 && e.high >= 0.0) return product_of<kFused>(width, twice_mean(g, left, right));
     // They cross: the lower one is half of the sum less the distance, whose mean is that of two triangles.
     const TwoDoubles apart = minus(times(d, d.high < 0.0 ? -1.0 : 1.0), times(e, e.high < 0.0 ? 1.0 : -1.0));
-    const TwoDoubles distance = quotient_of(plus(product_of<true>(d, d), product_of<true>(e, e)), apart);
+    const TwoDoubles distance =
+        quotient_of<kFused>(plus(product_of<kFused>(d, d), product_of<kFused>(e, e)), apart);
     const TwoDoubles sum = plus(twice_mean(f, left, right), twice_mean(g, left, right));
-    return times(product_of<true>(width, minus(sum, distance)), 0.5);
+    return times(product_of<kFused>(width, minus(sum, distance)), 0.5);
   }
 
   const PolygonView a_, b_;
@@ -143,8 +146,9 @@ class SharedArea {
 
 constexpr int kAreaLanes = 32;  // rows i, i + 32, .. are summed first, then those sums, on every device
 
+template <bool kFused>
 VALOR_HD TwoDoubles shared_area(const Serial&, const PolygonView& a, const PolygonView& b) {
-  const SharedArea shared(a, b);
+  const SharedArea<kFused> shared(a, b);
   TwoDoubles sums[kAreaLanes] = {};
   int64_t start = 0;
   for (int64_t i = 0; i < a.size; ++i) shared.add_row(i, start, sums[i % kAreaLanes]);
@@ -155,9 +159,10 @@ VALOR_HD TwoDoubles shared_area(const Serial&, const PolygonView& a, const Polyg
 }
 
 #if defined(__CUDACC__)
+template <bool kFused>
 __device__ __forceinline__ TwoDoubles shared_area(const Warp& warp, const PolygonView& a,
                                                   const PolygonView& b) {
-  const SharedArea shared(a, b);
+  const SharedArea<kFused> shared(a, b);
   TwoDoubles sum = {};
   int64_t start = 0;
   VALOR_ROLLED for (int64_t i = warp.lane(); i < a.size; i += kAreaLanes) shared.add_row(i, start, sum);
@@ -188,7 +193,7 @@ VALOR_HD double box_iou(const PolygonShape& a, const PolygonShape& b, bool crowd
 }
 
 // Intersection over union, over the detection's area for a crowd; from 0 to 1, and 0 where an area is 0.
-template <class Group>
+template <bool kFused, class Group>
 VALOR_HD double polygon_iou(const Group& group, const PolygonView& detection, const PolygonView& gt,
                             bool crowd) {
   const PolygonShape &shape = *detection.shape, &gt_shape = *gt.shape;
@@ -196,7 +201,7 @@ VALOR_HD double polygon_iou(const Group& group, const PolygonView& detection, co
   if (shape.is_box != 0.0 && gt_shape.is_box != 0.0 && shape.exponent == gt_shape.exponent)
     return box_iou(shape, gt_shape, crowd);
   const bool swap = comes_before(gt, detection);
-  TwoDoubles shared = shared_area(group, swap ? gt : detection, swap ? detection : gt);
+  TwoDoubles shared = shared_area<kFused>(group, swap ? gt : detection, swap ? detection : gt);
   if (!(shared.high > 0.0)) return 0.0;
   const double unit = max_number(shape.exponent, gt_shape.exponent);
   const double scale = unit_power(shape.exponent - unit), gt_scale = unit_power(gt_shape.exponent - unit);
@@ -205,7 +210,7 @@ VALOR_HD double polygon_iou(const Group& group, const PolygonView& detection, co
   if (is_less(area, shared)) shared = area;
   if (is_less(gt_area, shared)) shared = gt_area;
   const TwoDoubles whole = crowd ? area : minus(plus(swap ? gt_area : area, swap ? area : gt_area), shared);
-  const double iou = quotient_of(shared, whole).high;
+  const double iou = quotient_of<kFused>(shared, whole).high;
   return iou >= 0.0 ? min_number(iou, 1.0) : 0.0;  // NaN where one is too small for the units of the other
 }
 

@@ -28,6 +28,8 @@ VALOR_HD TwoDoubles exact_product(double a, double b) {
   const double product = a * b;
 #if defined(__CUDA_ARCH__)
   if (kFused) return {product, __fma_rn(a, b, -product)};
+#else
+  if (kFused) return {product, __builtin_fma(a, b, -product)};
 #endif
   const double split_a = 134217729.0 * a, split_b = 134217729.0 * b;
   const double a1 = split_a - (split_a - a), b1 = split_b - (split_b - b);
@@ -53,11 +55,12 @@ VALOR_HD TwoDoubles times(const TwoDoubles& a, double power) { return {a.high * 
 
 VALOR_HD TwoDoubles minus(const TwoDoubles& a, const TwoDoubles& b) { return plus(a, times(b, -1.0)); }
 
+template <bool kFused = false>
 VALOR_HD TwoDoubles quotient_of(const TwoDoubles& a, const TwoDoubles& b) {
   const double first = a.high / b.high;
-  const TwoDoubles rest = minus(a, product_of<true>(b, {first, 0.0}));
+  const TwoDoubles rest = minus(a, product_of<kFused>(b, {first, 0.0}));
   const double second = rest.high / b.high;
-  const double third = minus(rest, product_of<true>(b, {second, 0.0})).high / b.high;
+  const double third = minus(rest, product_of<kFused>(b, {second, 0.0})).high / b.high;
   return plus(fast_sum(first, second), {third, 0.0});
 }
 

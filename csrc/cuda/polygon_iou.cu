@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kPolygonThreads)
   if (pair >= pairs) return;
   const Warp warp;
   const int64_t column = pair % m;
-  const double iou = polygon_iou(warp, sides.rows.view(pair / m), sides.gt_rows.view(column),
-                                 crowd != nullptr && crowd[column] != 0);
+  const double iou = polygon_iou<true>(warp, sides.rows.view(pair / m), sides.gt_rows.view(column),
+                                       crowd != nullptr && crowd[column] != 0);
   if (warp.lane() == 0) out[pair] = iou;
 }
 
@@ -26,7 +26,7 @@ class PolygonSimilarity : public PolygonReach {
   using PolygonReach::PolygonReach;
   __device__ __forceinline__ double by_warp(const Warp& warp, int64_t detection, int64_t gt,
                                             bool crowd) const {
-    return polygon_iou(warp, rows.view(detection), gt_rows.view(gt), crowd);
+    return polygon_iou<true>(warp, rows.view(detection), gt_rows.view(gt), crowd);
   }
 };
 

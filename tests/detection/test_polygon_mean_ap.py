@@ -22,7 +22,8 @@ TRIANGLE = [[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
 def rectangles(seed: int, images: int = 10) -> Scene:
     """Detections near ground truths of three classes, some crowds, with boxes xyxy and the same as polygons."""
     rng = np.random.default_rng(seed)
-    preds, target = [], []
+    preds: list[dict[str, Any]] = []
+    target: list[dict[str, Any]] = []
     for image in range(images):
         n, m = (int(count) for count in rng.integers(1, 9, 2))
         gt = np.array([0, 0, 4, 4]) + np.round(rng.random((m, 4)) * [200, 200, 80, 80])

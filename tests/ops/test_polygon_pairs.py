@@ -100,7 +100,9 @@ def test_rectangles_match_as_boxes_do(seed: int) -> None:
 def test_numpy_arrays_give_what_tensors_give() -> None:
     sides = random_set(20, 4), random_set(15, 5)
     batch = batch_of(6, sides)
-    arrays = {name: [t.numpy() for t in getattr(batch, name)] for name in ("scores", "labels", "gt_labels", "gt_flags")}
+    arrays: dict[str, Any] = {
+        name: [t.numpy() for t in getattr(batch, name)] for name in ("scores", "labels", "gt_labels", "gt_flags")
+    }
     made = _polygon_areas_cpu.polygon_pairs(replace(batch, lengths=batch.lengths.numpy(), **arrays), *sides, 0.1)
     expected = polygon_pairs(batch, sides, MatchRule.make([0.1], [[0, 1e10]], [100]))[0]
     for name, tensor in vars(expected.pairs).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from testing.examples_polygon_iou import random_item, random_set, star
 from tests.fuzz import seeds
+from valor_gpu import native as native_library
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops import _polygon_edges_reference as definition
 from valor_gpu.ops import polygon_sets
@@ -107,11 +109,11 @@ def test_areas_of_plain_rings_are_exact(seed: int) -> None:
     rings = [star(rng, int(rng.integers(3, 80)), rng.random(2) * 1e4, 30) for _ in range(40)]
     for ring, area in zip(rings, PolygonSet.of([[[ring]] for ring in rings]).areas.tolist()):
         points = [tuple(map(Fraction, point)) for point in ring.tolist()]
-        twice = sum(ax * by - ay * bx for (ax, ay), (bx, by) in zip(points, points[1:] + points[:1]))
+        twice = sum((ax * by - ay * bx for (ax, ay), (bx, by) in zip(points, points[1:] + points[:1])), Fraction(0))
         assert area == float(abs(twice) / 2)
 
 
-HAND_MADE = {
+HAND_MADE: dict[str, tuple[Any, float | None]] = {
     "hole": ([[SQUARE, HOLE]], 12.0),
     "hole that runs the same way": ([[SQUARE, HOLE[::-1]]], 12.0),
     "polygon inside another": ([[SQUARE], [HOLE]], 16.0),
@@ -148,10 +150,10 @@ def test_hand_made(name: str) -> None:
     """In all four directions: what is upright becomes level."""
     item, area = HAND_MADE[name]
     wanted = even_odd_area(item) if area is None else area
-    turned = [
-        [[[turn(x, y) for x, y in ring] for ring in polygon] for polygon in item]
-        for turn in (lambda x, y: [x, y], lambda x, y: [y, x], lambda x, y: [-x, y], lambda x, y: [-y, x + 0.5 * y])
-    ]
+    turns: list[Callable[[float, float], list[float]]] = [
+        lambda x, y: [x, y], lambda x, y: [y, x], lambda x, y: [-x, y], lambda x, y: [-y, x + 0.5 * y],
+    ]  # fmt: skip
+    turned = [[[[turn(x, y) for x, y in ring] for ring in polygon] for polygon in item] for turn in turns]
     assert check(turned).areas.tolist() == pytest.approx([wanted] * 4, rel=1e-15, abs=0)
 
 
@@ -262,13 +264,13 @@ def test_bad_input_names_the_item(
     items: Any, error: type[Exception], message: str, native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not native:
-        monkeypatch.setattr(polygon_sets.native, "usable", lambda name: False)
+        monkeypatch.setattr(native_library, "usable", lambda name: False)
     with pytest.raises(error, match=message):
         PolygonSet.of(items)
 
 
 def test_the_first_bad_item_is_named() -> None:
-    items = [[[SQUARE]] for _ in range(2000)]
+    items: list[Any] = [[[SQUARE]] for _ in range(2000)]
     for bad in (1700, 900):
         items[bad] = [[[[0.0, np.nan]]]]
     with pytest.raises(InputError, match=r"polygons\[900\]"):

@@ -122,7 +122,9 @@ def _iou_on_cuda(*arguments: Any) -> Tensor:
 
 def _given_sides(arguments: Sequence[Any]) -> Sides:
     """Both sides, without hashes."""
-    first, second = (PolygonSet(*(t.contiguous() for t in arguments[i : i + 3]), arguments[i + 1][1:]) for i in (0, 3))
+    edges, offsets, shapes, gt_edges, gt_offsets, gt_shapes = (t.contiguous() for t in arguments[:6])
+    first = PolygonSet(edges, offsets, shapes, offsets[1:])
+    second = PolygonSet(gt_edges, gt_offsets, gt_shapes, gt_offsets[1:])
     return first, second
 
 

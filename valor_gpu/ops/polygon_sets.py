@@ -62,12 +62,14 @@ class PolygonSet:
     def areas(self) -> NDArray[np.float64]:
         """float64 ``[N]``, square pixels, the double nearest to the exact area; may overflow beyond 1e308."""
         with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(self.shapes[:, 0], 2 * self.shapes[:, 7].astype(np.int64))
+            found: NDArray[np.float64] = np.ldexp(self.shapes[:, 0], 2 * self.shapes[:, 7].astype(np.int64))
+        return found
 
     @property
     def bounds(self) -> NDArray[np.float64]:
         """float64 ``[N, 4]``: left, top, right and bottom of what is inside; zeros where the area is 0."""
-        return np.ldexp(self.shapes[:, 2:6], self.shapes[:, 7:8].astype(np.int64))
+        found: NDArray[np.float64] = np.ldexp(self.shapes[:, 2:6], self.shapes[:, 7:8].astype(np.int64))
+        return found
 
     @classmethod
     def of(cls, items: Sequence[Any], name: str = "polygons") -> PolygonSet:
@@ -159,7 +161,9 @@ class PolygonSet:
 def _flatten(items: Sequence[Any], name: str) -> tuple[list[NDArray[np.float64]], list[int], list[int]]:
     """All rings, rings of each polygon, and polygons of each item."""
     check_type(name, items, (list, tuple))
-    rings, polygons, counts = [], [], []
+    rings: list[NDArray[np.float64]] = []
+    polygons: list[int] = []
+    counts: list[int] = []
     for i, item in enumerate(items):
         place = f"{name}[{i}]"
         check_type(place, item, (list, tuple))
