@@ -5,7 +5,7 @@
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make bench    ratios against other evaluators (minutes; installs them)
-#   make pictures the pictures of the README
+#   make pictures the pictures of the README and of docs/valor.md
 #   make wheel    wheel and source archive in dist/
 #   make clean    remove what was built, keep .venv
 #
@@ -82,9 +82,13 @@ demo: setup
 	@$(VENV)/bin/valor-gpu panoptic --gt $(PANOPTIC).json --pred $(PANOPTIC)_predictions.json --per-class \
 	  --json demo_out/panoptic.json
 	@echo
+	@echo "The detections of the first lines by Valor's definitions (examples/valor_detection.py):"
+	@echo
+	@$(PY) examples/valor_detection.py demo_out
+	@echo
 	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
-# The pictures of the README; the numbers in it are compared with the code by tests/test_readme.py.
+# The pictures of the README and of docs/valor.md; the numbers in it are compared with the code by tests/test_readme.py.
 pictures: setup
 	@$(VENV)/bin/valor-gpu detect --gt $(DATA) --dt $(FOUND) --plot docs/images/precision_recall.png --quiet
 	@$(VENV)/bin/valor-gpu classify --data $(DIGITS) --target digit --scores-prefix p_ --plot docs/images/digits_confusion.png --quiet
@@ -92,6 +96,7 @@ pictures: setup
 	@cp demo_out/pictures/002_761.png docs/images/instance_masks.png
 	@$(VENV)/bin/valor-gpu segment $(MAPS) --overlay demo_out/pictures --overlay-count 5 --quiet
 	@cp demo_out/pictures/005_000715.png docs/images/label_maps.png
+	@$(PY) examples/valor_detection.py docs/images >/dev/null
 
 # Test files are split over so many processes; 0: all in this one, as a debugger needs.
 PROCESSES ?= 2

@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+from PIL import Image
+
 from tests.valor import test_cases, test_detection_cases
 
-PAGE = (Path(__file__).parents[2] / "docs" / "valor.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "valor.md").read_text()
 
 
 def test_examples_print_what_the_page_shows() -> None:
@@ -27,6 +33,20 @@ def test_examples_print_what_the_page_shows() -> None:
             exec(compile(code, "docs/valor.md", "exec"), names)
         shown = printed.getvalue()
     assert shown == ""
+
+
+def test_the_program_prints_and_draws_what_the_page_shows(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    [shown] = re.findall(r"```console\n\$ python (?:.*)\n([^`]*)```", PAGE)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        runpy.run_path(str(ROOT / "examples" / "valor_detection.py"))["main"](str(tmp_path / "new"))
+    assert printed.getvalue() == shown
+    pictures = re.findall(r"!\[.+?\]\(images/(.+?)\)", PAGE)
+    assert sorted(pictures) == sorted(path.name for path in (tmp_path / "new").iterdir())
+    for name in pictures:
+        assert (ROOT / "docs" / "images" / name).stat().st_size < 100_000
+        assert len(np.unique(np.asarray(Image.open(tmp_path / "new" / name).convert("L")))) > 50
 
 
 def test_differences_are_listed() -> None:
