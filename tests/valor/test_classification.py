@@ -22,8 +22,8 @@ from valor_gpu.valor import (
     ValorClassificationManager,
     evaluate_classification,
     evaluate_classification_slices,
-    roc,
 )
+from valor_gpu.valor.classification import roc
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.filters import (
     Filter,

@@ -31,10 +31,10 @@ from valor_gpu.valor import (
     ValorDetectionManager,
     evaluate_detection,
 )
-from valor_gpu.valor.detection_data import read_scene
-from valor_gpu.valor.detection_examples import outline
-from valor_gpu.valor.detection_numbers import DetectionNumbers
-from valor_gpu.valor.detection_request import DEFAULT_METRICS, make_detection_request
+from valor_gpu.valor.detection.data import read_scene
+from valor_gpu.valor.detection.examples import outline
+from valor_gpu.valor.detection.numbers import DetectionNumbers
+from valor_gpu.valor.detection.request import DEFAULT_METRICS, make_detection_request
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import datum_uid, label_value, score
 

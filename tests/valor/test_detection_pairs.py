@@ -17,8 +17,8 @@ from valor_gpu.inputs import polygon_to_box, raster_to_box, raster_to_polygon, t
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Polygon, Prediction, Raster
 from valor_gpu.valor.columns import Columns
-from valor_gpu.valor.detection_conversion import common_type
-from valor_gpu.valor.detection_pairs import FoundOverlaps, find_overlaps
+from valor_gpu.valor.detection.conversion import common_type
+from valor_gpu.valor.detection.pairs import FoundOverlaps, find_overlaps
 from valor_gpu.valor.enums import AnnotationType
 
 Listed = list[tuple[int, int, float]]

@@ -23,7 +23,7 @@ from valor_gpu.valor import (
     Raster,
 )
 from valor_gpu.valor.columns import join_columns
-from valor_gpu.valor.detection_shapes import Shapes
+from valor_gpu.valor.detection.shapes import Shapes
 
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4), (0, 0)]
 HOLE = [(1, 1), (2, 1), (2, 2), (1, 2), (1, 1)]

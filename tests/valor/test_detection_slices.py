@@ -21,8 +21,8 @@ from valor_gpu.valor import (
     Label,
     Prediction,
     evaluate_detection,
-    slice_numbers,
 )
+from valor_gpu.valor.detection import slice_numbers
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.filters import (
     And,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
     from valor_gpu.valor.datasets import Dataset
     from valor_gpu.valor.detection import evaluate_detection
-    from valor_gpu.valor.detection_manager import ValorDetectionManager
+    from valor_gpu.valor.detection.manager import ValorDetectionManager
     from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
     from valor_gpu.valor.filters import Filter
     from valor_gpu.valor.geometry import (
@@ -132,7 +132,7 @@ _PLACES = {
     "classification": ("classification", "evaluate_classification", "evaluate_classification_slices"),
     "datasets": ("Dataset",),
     "detection": ("detection", "evaluate_detection"),
-    "detection_manager": ("ValorDetectionManager",),
+    "detection.manager": ("ValorDetectionManager",),
     "evaluation": ("Evaluation", "EvaluationParameters"),
     "filters": ("Filter", "filters"),
     "geometry": (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
-from valor_gpu.valor.detection_frames import frame_shapes
-from valor_gpu.valor.detection_shapes import ShapeLists, Shapes
+from valor_gpu.valor.detection.frames import frame_shapes
+from valor_gpu.valor.detection.shapes import ShapeLists, Shapes
 from valor_gpu.valor.enums import TaskType
 from valor_gpu.valor.label_map import Pair, map_labels
 from valor_gpu.valor.labels import Label
@@ -269,7 +269,7 @@ def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.
             ``label_key`` and ``label_value``.
         predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``; of a
             segmentation both frames have a column ``raster`` and no scores, of a detection columns of geometries, see
-            :mod:`valor_gpu.valor.detection_frames`.
+            :mod:`valor_gpu.valor.detection.frames`.
         task: classification, object detection or semantic segmentation; annotations of others are left out, see
             :mod:`valor_gpu.valor.tasks`.
 

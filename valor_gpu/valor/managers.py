@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.valor.columns import Columns, join_columns, read_columns
-from valor_gpu.valor.detection_manager import ValorDetectionManager
+from valor_gpu.valor.detection.manager import ValorDetectionManager
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
@@ -81,7 +81,9 @@ class ValorClassificationManager:
         Raises:
             InputError: a datum that was added before, or data that cannot be evaluated; nothing is added then.
         """
-        from valor_gpu.valor.classification import prepare  # it loads torch, which managers of text do not need
+        from valor_gpu.valor.classification.evaluate import (
+            prepare,  # it loads torch, which managers of text do not need
+        )
 
         part = read_columns(groundtruths, predictions)
         known = self.datum_uids.intersection(part.uids)
@@ -106,7 +108,7 @@ class ValorClassificationManager:
         Raises:
             InputError: nothing was added.
         """
-        from valor_gpu.valor.classification import evaluate_prepared
+        from valor_gpu.valor.classification.evaluate import evaluate_prepared
 
         if not self._parts:
             raise InputError("evaluate needs data but add_data was not called")

@@ -8,12 +8,12 @@ from typing import Any
 
 from valor_gpu.checks import check_int, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.valor.classification.rules import Rules, rules_of
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import EvaluationParameters
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.label_map import LabelMap, read_label_map
 from valor_gpu.valor.labels import Label
-from valor_gpu.valor.rules import Rules, rules_of
 
 DEFAULT_METRICS = (
     MetricType.Accuracy,

@@ -13,9 +13,9 @@ from torch import Tensor
 from valor_gpu.ops.overlaps import Overlaps, Ranked, confuse_overlaps, rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.reduce.overlap_curves import average_precision, average_recall, curve_101
-from valor_gpu.valor.detection_kinds import Floats, Integers, Kind, OverlapTable, exact_kinds
-from valor_gpu.valor.detection_releases import CURVES, KINDS
-from valor_gpu.valor.detection_request import DetectionRequest
+from valor_gpu.valor.detection.kinds import Floats, Integers, Kind, OverlapTable, exact_kinds
+from valor_gpu.valor.detection.releases import CURVES, KINDS
+from valor_gpu.valor.detection.request import DetectionRequest
 from valor_gpu.valor.enums import MetricType
 
 

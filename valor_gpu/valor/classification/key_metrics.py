@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.valor import metrics
-from valor_gpu.valor.curves import KeyCurves, curve_values, detailed_values
+from valor_gpu.valor.classification.curves import KeyCurves, curve_values, detailed_values
+from valor_gpu.valor.classification.hard import HardCounts, count_hard
+from valor_gpu.valor.classification.keys import KeyRows
+from valor_gpu.valor.classification.roc import AREAS
 from valor_gpu.valor.enums import MetricType
-from valor_gpu.valor.hard import HardCounts, count_hard
-from valor_gpu.valor.keys import KeyRows
 from valor_gpu.valor.labels import Label
 from valor_gpu.valor.request import Request
-from valor_gpu.valor.roc import AREAS
 
 
 class KeyMetrics:

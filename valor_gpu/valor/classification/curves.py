@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.valor.keys import Integers, KeyRows
+from valor_gpu.valor.classification.keys import Integers, KeyRows
 
 THRESHOLDS = np.arange(5, 100, 5) / 100
 

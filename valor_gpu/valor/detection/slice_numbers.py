@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.ops.overlaps import Overlaps
-from valor_gpu.valor.detection_kinds import Floats
-from valor_gpu.valor.detection_numbers import Counts, DetectionNumbers
-from valor_gpu.valor.detection_request import DetectionRequest
-from valor_gpu.valor.detection_scene import DetectionScene
-from valor_gpu.valor.detection_slices import Deal
+from valor_gpu.valor.detection.kinds import Floats
+from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers
+from valor_gpu.valor.detection.overlap_split import split_overlaps
+from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.valor.detection.slices import Deal
 from valor_gpu.valor.enums import MetricType
-from valor_gpu.valor.overlap_split import split_overlaps
 
 Codes = NDArray[np.int64]
 

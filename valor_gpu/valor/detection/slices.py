@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.valor.columns import Rows
+from valor_gpu.valor.detection.slice_fields import SliceCodes, SliceField
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Field
 from valor_gpu.valor.label_map import Pair
-from valor_gpu.valor.slice_fields import SliceCodes, SliceField
 
 if TYPE_CHECKING:
-    from valor_gpu.valor.detection_request import DetectionRequest
-    from valor_gpu.valor.detection_scene import DetectionScene
-    from valor_gpu.valor.slice_numbers import SliceTables
+    from valor_gpu.valor.detection.request import DetectionRequest
+    from valor_gpu.valor.detection.scene import DetectionScene
+    from valor_gpu.valor.detection.slice_numbers import SliceTables
 
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
@@ -183,8 +183,8 @@ class DetectionSlices(Mapping[Any, dict[str, Any]]):
         return map(self._slice, range(len(self._values)))
 
     def _slice(self, place: int) -> dict[str, Any]:
-        from valor_gpu.valor.detection_keys import key_metrics
-        from valor_gpu.valor.slice_numbers import counts_all
+        from valor_gpu.valor.detection.keys import key_metrics
+        from valor_gpu.valor.detection.slice_numbers import counts_all
 
         data = self._data
         reasons: dict[str, str] = {}
@@ -213,7 +213,7 @@ class DetectionSlices(Mapping[Any, dict[str, Any]]):
 
     @cached_property
     def _tables(self) -> SliceTables:
-        from valor_gpu.valor.slice_numbers import SliceTables
+        from valor_gpu.valor.detection.slice_numbers import SliceTables
 
         data, (datums, truths, rows) = self._data, self._codes
         of_datums = None if datums is None else datums[data.masks[0]]

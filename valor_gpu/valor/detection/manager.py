@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.valor.detection import evaluate_scene
-from valor_gpu.valor.detection_request import DEFAULT_METRICS, IOU_THRESHOLDS, DetectionRequest, make_detection_request
-from valor_gpu.valor.detection_slices import DetectionEvaluation
+from valor_gpu.valor.detection.evaluate import evaluate_scene
+from valor_gpu.valor.detection.request import DEFAULT_METRICS, IOU_THRESHOLDS, DetectionRequest, make_detection_request
+from valor_gpu.valor.detection.slices import DetectionEvaluation
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
@@ -17,7 +17,7 @@ from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 if TYPE_CHECKING:
     import torch
 
-    from valor_gpu.valor.detection_scene import DetectionScene
+    from valor_gpu.valor.detection.scene import DetectionScene
 
 _SHARED = (
     "label_map", "metrics_to_return", "convert_annotations_to_type", "iou_thresholds_to_compute",
@@ -108,7 +108,7 @@ class ValorDetectionManager:
             InputError: a datum that was added before, data that cannot be evaluated, or geometries of another kind than
                 before; nothing is added then.
         """
-        from valor_gpu.valor.detection_data import check_details, detail_of, read_scene  # loads torch
+        from valor_gpu.valor.detection.data import check_details, detail_of, read_scene  # loads torch
 
         part = read_scene(groundtruths, predictions, self._request, self.device)
         columns = part.columns
@@ -137,7 +137,7 @@ class ValorDetectionManager:
         Raises:
             InputError: nothing was added.
         """
-        from valor_gpu.valor.detection_data import join_scenes
+        from valor_gpu.valor.detection.data import join_scenes
 
         if not self._parts:
             raise InputError("evaluate needs data but add_data was not called")

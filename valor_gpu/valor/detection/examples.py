@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.inputs.mask_outlines import outlines_of
-from valor_gpu.valor.curves import THRESHOLDS
-from valor_gpu.valor.detection_kinds import Kind
-from valor_gpu.valor.detection_request import DetectionRequest
-from valor_gpu.valor.detection_scene import DetectionScene
-from valor_gpu.valor.detection_shapes import Shapes
+from valor_gpu.valor.classification.curves import THRESHOLDS
+from valor_gpu.valor.detection.kinds import Kind
+from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.valor.detection.shapes import Shapes
 
 _OUTCOMES = ("tp", "fp", "fn")
 

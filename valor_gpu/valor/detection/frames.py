@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
-from valor_gpu.valor.detection_shapes import ShapeLists, Shapes, check_placed, describe_annotation
+from valor_gpu.valor.detection.shapes import ShapeLists, Shapes, check_placed, describe_annotation
 from valor_gpu.valor.geometry import Box, GeoJSON, MultiPolygon, Polygon, Raster
 from valor_gpu.valor.mask_columns import MaskReader
 

@@ -15,7 +15,7 @@ from valor_gpu.ops._polygons_cpu import MAX_COORDINATE
 from valor_gpu.ops.polygon_sets import PolygonSet
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.columns import Columns, Rows
-from valor_gpu.valor.detection_shapes import Shapes, describe_annotation
+from valor_gpu.valor.detection.shapes import Shapes, describe_annotation
 
 Flags = NDArray[np.bool_]
 UPRIGHT, TURNED, POLYGON, RASTER = range(4)

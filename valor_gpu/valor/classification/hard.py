@@ -10,9 +10,9 @@ import torch
 
 from valor_gpu.ops.labels import count_labels
 from valor_gpu.reduce import ratios
-from valor_gpu.valor.keys import Integers, KeyRows
+from valor_gpu.valor.classification.keys import Integers, KeyRows
+from valor_gpu.valor.classification.rules import Rules
 from valor_gpu.valor.metrics import ConfusionMatrix, ConfusionMatrixEntry
-from valor_gpu.valor.rules import Rules
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from valor_gpu.valor.columns import Columns, Rows
 
 if TYPE_CHECKING:
     from valor_gpu.ops.overlaps import Overlaps
-    from valor_gpu.valor.detection_kinds import Mask
-    from valor_gpu.valor.detection_shapes import Shapes
+    from valor_gpu.valor.detection.kinds import Mask
+    from valor_gpu.valor.detection.shapes import Shapes
 
 Places = NDArray[np.int64]
 

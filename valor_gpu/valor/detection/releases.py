@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from valor_gpu.valor.detection_kinds import Kind, OverlapTable, exact_kinds
+from valor_gpu.valor.detection.kinds import Kind, OverlapTable, exact_kinds
 
 
 def server_kinds(table: OverlapTable, iou: float) -> list[Kind]:

@@ -28,8 +28,8 @@ from valor_gpu.ops.rotated import rotated_pairs
 from valor_gpu.ops.run_pairs import run_pairs
 from valor_gpu.ops.runs import Runs
 from valor_gpu.valor.columns import Columns
-from valor_gpu.valor.detection_conversion import with_one_geometry
-from valor_gpu.valor.detection_sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, PairSide
+from valor_gpu.valor.detection.conversion import with_one_geometry
+from valor_gpu.valor.detection.sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, PairSide
 from valor_gpu.valor.enums import AnnotationType
 
 _ABOVE_ZERO = math.ulp(0.0)  # lowest threshold: every pair that overlaps at all

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.valor.classification.curves import THRESHOLDS
+from valor_gpu.valor.classification.key_metrics import METRICS, KeyMetrics
+from valor_gpu.valor.classification.keys import check_bounds, check_keys, check_once, check_sums, empty_rows, split_keys
+from valor_gpu.valor.classification.lite import lite_metrics
 from valor_gpu.valor.columns import Columns, Rows, count_annotations, read_columns
-from valor_gpu.valor.curves import THRESHOLDS
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
-from valor_gpu.valor.key_metrics import METRICS, KeyMetrics
-from valor_gpu.valor.keys import check_bounds, check_keys, check_once, check_sums, empty_rows, split_keys
-from valor_gpu.valor.lite import lite_metrics
 from valor_gpu.valor.request import Request, make_request, read_filter
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 

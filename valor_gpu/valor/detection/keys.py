@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from valor_gpu.valor.detection_coco import coco_numbers
-from valor_gpu.valor.detection_lite import LITE_METRICS, LiteDetectionKey
-from valor_gpu.valor.detection_metrics import METRICS, DetectionKey
-from valor_gpu.valor.detection_numbers import DetectionNumbers
-from valor_gpu.valor.detection_request import DetectionRequest
-from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.detection.coco import coco_numbers
+from valor_gpu.valor.detection.lite import LITE_METRICS, LiteDetectionKey
+from valor_gpu.valor.detection.metrics import METRICS, DetectionKey
+from valor_gpu.valor.detection.numbers import DetectionNumbers
+from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.scene import DetectionScene
 from valor_gpu.valor.enums import MetricType
 
 Metric = dict[str, Any]

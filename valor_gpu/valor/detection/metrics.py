@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.valor import metrics
-from valor_gpu.valor.curves import THRESHOLDS
-from valor_gpu.valor.detection_confusion import Confusion, Cut
-from valor_gpu.valor.detection_examples import Examples
-from valor_gpu.valor.detection_kinds import Floats, Integers, total
-from valor_gpu.valor.detection_numbers import DetectionNumbers
-from valor_gpu.valor.detection_request import DetectionRequest
-from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.classification.curves import THRESHOLDS
+from valor_gpu.valor.detection.confusion import Confusion, Cut
+from valor_gpu.valor.detection.examples import Examples
+from valor_gpu.valor.detection.kinds import Floats, Integers, total
+from valor_gpu.valor.detection.numbers import DetectionNumbers
+from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.scene import DetectionScene
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.labels import Label
 from valor_gpu.valor.means import mean_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from valor_gpu.valor.detection_kinds import DETECTIONS, GROUND_TRUTHS, Integers, Mask
-from valor_gpu.valor.detection_numbers import DetectionNumbers
-from valor_gpu.valor.detection_scene import DetectionScene
+from valor_gpu.valor.detection.kinds import DETECTIONS, GROUND_TRUTHS, Integers, Mask
+from valor_gpu.valor.detection.numbers import DetectionNumbers
+from valor_gpu.valor.detection.scene import DetectionScene
 from valor_gpu.valor.metrics import ConfusionMatrixEntry
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.ops.ranks import auroc_and_ap
-from valor_gpu.valor.keys import Integers, KeyRows
+from valor_gpu.valor.classification.keys import Integers, KeyRows
 
 _CHUNK_BYTES = 1 << 26  # of dense scores at a time; the op works on as much again
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.valor.classification.keys import Integers, KeyRows, split_keys
 from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.enums import MetricType
-from valor_gpu.valor.keys import Integers, KeyRows, split_keys
 
 if TYPE_CHECKING:
     from valor_gpu.valor.request import Request
@@ -157,7 +157,7 @@ class _Key:
 
     @cached_property
     def _areas(self) -> NDArray[np.float64]:
-        from valor_gpu.valor.roc import lite_areas
+        from valor_gpu.valor.classification.roc import lite_areas
 
         return lite_areas(self._rows)
 

@@ -12,10 +12,10 @@ import torch
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
-from valor_gpu.valor.detection_pairs import find_overlaps
-from valor_gpu.valor.detection_request import DetectionRequest
-from valor_gpu.valor.detection_scene import DetectionScene
-from valor_gpu.valor.detection_shapes import DETAIL
+from valor_gpu.valor.detection.pairs import find_overlaps
+from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.valor.detection.shapes import DETAIL
 from valor_gpu.valor.enums import TaskType
 
 

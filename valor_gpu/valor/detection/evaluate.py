@@ -12,8 +12,8 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor.columns import count_annotations
 from valor_gpu.valor.datasets import Dataset
-from valor_gpu.valor.detection_request import DetectionRequest, make_detection_request
-from valor_gpu.valor.detection_slices import DetectionEvaluation, EvaluatedData
+from valor_gpu.valor.detection.request import DetectionRequest, make_detection_request
+from valor_gpu.valor.detection.slices import DetectionEvaluation, EvaluatedData
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.labels import Label
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
 
-    from valor_gpu.valor.detection_scene import DetectionScene
+    from valor_gpu.valor.detection.scene import DetectionScene
 
 
 def evaluate_detection(
@@ -99,7 +99,7 @@ def evaluate_detection(
         >>> evaluate_detection([GroundTruth(image, [truth])], [Prediction(image, [found])]).metrics[0]
         {'label': {'key': 'class', 'value': 'cat'}, 'parameters': {'iou': 0.5}, 'value': 1.0, 'type': 'AP'}
     """
-    from valor_gpu.valor.detection_data import read_scene
+    from valor_gpu.valor.detection.data import read_scene
 
     start = time.perf_counter()
     request = make_detection_request(
@@ -136,7 +136,7 @@ def evaluate_scene(
         filters: what to keep.
         start: when the evaluation began, by ``time.perf_counter``.
     """
-    from valor_gpu.valor.detection_keys import key_metrics
+    from valor_gpu.valor.detection.keys import key_metrics
 
     start = time.perf_counter() if start is None else start
     columns = scene.columns

@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.detection_rules import DetectionRules, detection_rules
+from valor_gpu.valor.detection.rules import DetectionRules, detection_rules
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.evaluation import EvaluationParameters
 from valor_gpu.valor.label_map import LabelMap, read_label_map
