@@ -22,7 +22,8 @@ from valor_gpu.valor.schemas import Annotation
 
 DATUM, ANNOTATION = "datum_metadata", "annotation_metadata"
 _GEOMETRIES = ("bounding_box", "polygon", "raster")
-_PLACES = ("geometry", "xmin")
+_EXTREMA = ("xmin", "ymin", "xmax", "ymax")
+_PLACES = ("geometry", *_EXTREMA)
 _OTHERS = ("embedding", "text", "context_list")
 _TASKS = ("implied_task_types", "implied_task_type")
 _TASK_NAMES = tuple(task.value for task in TaskType)
@@ -73,12 +74,14 @@ def task_rows(
         task: classification, object detection or semantic segmentation.
 
     Raises:
-        InputError: a row with a label that belongs to no task.
+        InputError: a row with a label that belongs to no task, or, of detections, no column of a geometry.
     """
     detecting = task is TaskType.OBJECT_DETECTION
     placed = _there(name, frame, names, (*_GEOMETRIES, *(_PLACES if detecting else ())), len(uids))
     other = _there(name, frame, names, _OTHERS, len(uids))
     labelled = ~(_missing(keys) & _missing(values))
+    if detecting and labelled.any():
+        _check_geometry(name, names)
     instance, drawn = np.zeros((2, len(uids)), np.bool_)
     if placed.any():
         instance[:] = detecting
@@ -96,6 +99,15 @@ def task_rows(
     if skipped.any():
         raise _no_task(name, uids[int(np.argmax(skipped))])
     return np.flatnonzero(kept), np.flatnonzero(labelled & ~kept)
+
+
+def _check_geometry(name: str, names: Sequence[str]) -> None:
+    """Raises where no row can have a geometry and none says what it is for: all would be left out."""
+    if not {*_GEOMETRIES, *_PLACES, *_TASKS}.intersection(names):
+        raise InputError(
+            f"{name} must have columns {', '.join(_EXTREMA)}, or one of bounding_box, polygon, raster and geometry, "
+            f"but has {', '.join(map(repr, names))}"
+        )
 
 
 def _listed_tasks(name: str, frame: Any, names: Sequence[str]) -> Iterator[tuple[int, list[str]]]:

@@ -8,11 +8,13 @@ An annotation has one or more of these columns; where it has none of their value
 * ``raster``: ``Raster`` or bool ``[H, W]``;
 * ``geometry``: any of these objects.
 
-Boxes, polygons and multipolygons may also be GeoJSON, an object or a dict; of ``geometry`` such a one is a polygon.
+Boxes, polygons and multipolygons may also be GeoJSON: an object, a dict or its text; of ``geometry`` such a one is a
+polygon.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -101,22 +103,41 @@ def _read(where: str, column: str, value: Any) -> tuple[str, Any]:
     """The kind of a geometry, and the object."""
     if column == "raster" or isinstance(value, (Raster, np.ndarray)):
         return "rasters", value
-    if isinstance(value, GeoJSON):
-        value = {"type": value.type, "coordinates": value.coordinates}
-    if isinstance(value, dict):
-        kinds: dict[Any, type[Polygon | MultiPolygon]] = {
-            "Polygon": Box if column == "bounding_box" else Polygon,
-            "MultiPolygon": MultiPolygon,
-        }
-        if value.get("type") not in kinds:
-            raise InputError(f"{where} must be a Polygon or MultiPolygon of GeoJSON but got type {value.get('type')!r}")
-        value = kinds[value["type"]].from_dict(value)
+    if isinstance(value, (GeoJSON, dict, str)):
+        value = _from_geojson(where, column, value)
     wanted = {"bounding_box": (Box,), "polygon": (Polygon, MultiPolygon)}.get(column, (Polygon, MultiPolygon, Raster))
     if not isinstance(value, wanted):
         shown = " or ".join(kind.__name__ for kind in wanted)
         raise InputTypeError(f"{where} must be {shown} but got {type(value).__name__}")
     boxed = column == "bounding_box" or (column == "geometry" and isinstance(value, Box))
     return ("boxes" if boxed else "polygons"), value
+
+
+def _from_geojson(where: str, column: str, value: GeoJSON | dict[str, Any] | str) -> Polygon | MultiPolygon:
+    """The object that GeoJSON stands for.
+
+    Raises:
+        InputError: naming the row of what is no GeoJSON of a polygon, a box or a multipolygon.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where} must be GeoJSON but got {value[:40]!r}, which is no JSON: {error}") from None
+    if isinstance(value, GeoJSON):
+        value = {"type": value.type, "coordinates": value.coordinates}
+    kinds: dict[Any, type[Polygon | MultiPolygon]] = {
+        "Polygon": Box if column == "bounding_box" else Polygon,
+        "MultiPolygon": MultiPolygon,
+    }
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        got = f"type {kind!r}" if isinstance(value, dict) else repr(value)
+        raise InputError(f"{where} must be a Polygon or MultiPolygon of GeoJSON but got {got}")
+    try:
+        return kinds[kind].from_dict(value)
+    except InputError as error:
+        raise type(error)(f"{where}: {error}") from None
 
 
 def _check_equal(
