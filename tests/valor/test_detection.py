@@ -289,6 +289,23 @@ def test_confusion_and_examples_in_the_default() -> None:
     ]  # fmt: skip
 
 
+def test_examples_of_data_without_ground_truths_show_what_is_false() -> None:
+    shown = evaluate(*one_image([], [box(0, 10, s=0.9)]), None, ["Examples"], iou_thresholds_to_return=[0.5])
+    wanted = {"datum_id": "a", "true_positives": [], "false_positives": [0], "false_negatives": []}
+    assert [metric["value"] for metric in shown.metrics] == [wanted]
+
+
+def test_the_first_part_of_a_manager_may_lack_a_side() -> None:
+    both = [one_image([], [box(0, 10, s=0.9)]), one_image([box(0, 10)], [box(0, 10, s=0.8)])]
+    both[1][0][0].datum.uid = both[1][1][0].datum.uid = "b"
+    metrics = [name for name in EVERY if name != "Examples"]  # by datum, in the order in which these came
+    manager = manage(metrics_to_return=metrics)
+    for part in both:
+        manager.add_data(*part)
+    sides = ([item for part in both for item in part[side]] for side in (0, 1))
+    assert manager.evaluate().metrics == evaluate(*sides, None, metrics).metrics
+
+
 def test_frames_are_read_as_objects_are() -> None:
     gt_frame = {"datum_uid": ["a", "a"], "label_key": ["class"] * 2, "label_value": ["cat", "cat"],
                 "xmin": [0, 20], "xmax": [10, 30], "ymin": [0, 0], "ymax": [10, 10]}  # fmt: skip

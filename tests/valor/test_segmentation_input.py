@@ -106,7 +106,10 @@ BAD_FRAMES: list[tuple[dict[str, Any], str]] = [
     ({"raster": [ONES.T, ONES], "datum_uid": ["1", "a"]}, r"row 0 of datum '1' .* groundtruths row 1 has, but has 3 x"),
     ({"score": [0.5, 0.5]}, r"predictions must have no scores in a segmentation but got 0.5 for k: x of datum 'a'"),
     ({"raster": [np.ones(3), ONES]}, r"Raster.mask must be two-dimensional bool but got float64 \[3\]"),
-    ({"raster": [ONES, ~ONES], "annotation_id": [1, 1]}, r"one raster an annotation but rows 0 and 1 differ"),
+    (
+        {"raster": [ONES, ~ONES], "annotation_id": [1, 1], "datum_uid": ["a", "a"]},
+        r"one raster an annotation but rows 0 and 1 differ",
+    ),
     ({"raster": ["x", ONES]}, r"Raster.mask must be"),
     ({"raster": [ONES]}, r"predictions must have columns of one length but 'raster' has 1, not 2"),
 ]

@@ -18,7 +18,7 @@ from valor_gpu.valor.label_map import Pair, map_labels
 from valor_gpu.valor.labels import Label
 from valor_gpu.valor.mask_columns import MaskReader
 from valor_gpu.valor.schemas import Annotation, GroundTruth, Prediction
-from valor_gpu.valor.tasks import ANNOTATION, DATUM, belongs, read_metadata, task_rows
+from valor_gpu.valor.tasks import ANNOTATION, DATUM, belongs, is_read, read_metadata, task_rows
 
 Metadata = Mapping[str, Any]
 
@@ -169,18 +169,19 @@ class _Reader:
         uids, keys, values = (frames.column(name, frame, c) for c in ("datum_uid", "label_key", "label_value"))
         if not len(uids) == len(keys) == len(values):
             raise InputError(f"{name} must have columns of one length but got {len(uids)}, {len(keys)}, {len(values)}")
-        score = np.full(len(uids), np.nan)
         names = frames.column_names(frame)
+        frames.check_lengths(name, frame, [column for column in names if is_read(column)], len(uids))
+        score = np.full(len(uids), np.nan)
         if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
             score = frames.numbers(name, frame, "score")
         self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
         kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
         self.ignored[name] = len(others)
         uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
-        annotation, first = _annotations_of(name, frame, names, kept)
-        self.annotations += len(first)
         datum = frames.encode(uids, self.datums, as_text=True)
         _check_whole(name, "datum_uid", self.datums, datum)
+        annotation, first = _annotations_of(name, frame, names, kept, datum)
+        self.annotations += len(first)
         first_rows = kept[first]
         for place, entry in zip(datum[first].tolist(), read_metadata(name, frame, names, DATUM, first_rows)):
             if entry:
@@ -252,13 +253,26 @@ def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32])
 
 
 def _annotations_of(
-    name: str, frame: Any, names: Sequence[str], kept: NDArray[np.int64]
+    name: str, frame: Any, names: Sequence[str], kept: NDArray[np.int64], datum: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The annotation of each kept row (by ``annotation_id``, else one per row), and the first row of each."""
+    """The annotation of each kept row, and the first row of each.
+
+    Rows of a datum with one ``annotation_id`` are one annotation, a row without is one by itself. Ids are often counted
+    anew in each datum, so that equal ones of two datums are two annotations.
+    """
     if "annotation_id" not in names:
         return np.arange(len(kept), dtype=np.int32), np.arange(len(kept))
-    codes = frames.encode(frames.column(name, frame, "annotation_id")[kept], {})
-    return codes, np.unique(codes, return_index=True)[1]
+    codes: _Codes = {}
+    ids = frames.encode(frames.column(name, frame, "annotation_id")[kept], codes).astype(np.int64)
+    alone = np.isin(ids, [code for value, code in codes.items() if frames.is_missing(value)])
+    ids[alone] = len(codes) + np.arange(np.count_nonzero(alone))
+    first, place = np.unique(
+        datum.astype(np.int64) * (len(codes) + len(kept)) + ids, return_index=True, return_inverse=True
+    )[1:]
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return number[place], first[order]
 
 
 def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.CLASSIFICATION) -> Columns:
@@ -273,7 +287,7 @@ def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.
         task: classification, object detection or semantic segmentation; annotations of others are left out, see
             :mod:`valor_gpu.valor.tasks`.
 
-    A frame may have ``annotation_id``, and metadata for filters in columns ``datum_metadata.<name>`` and
+    A frame may have ``annotation_id`` and metadata for filters in columns ``datum_metadata.<name>`` and
     ``annotation_metadata.<name>`` or, as dicts, ``datum_metadata`` and ``annotation_metadata``.
 
     Raises:
@@ -338,13 +352,14 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
 def _concatenated(parts: Sequence[Rows]) -> Rows:
     if not parts:
         return _Lists().rows()
+    shapes = [part.shapes for part in parts]
     return Rows(
         np.concatenate([part.datum for part in parts]),
         np.concatenate([part.label for part in parts]),
         np.concatenate([part.annotation for part in parts]),
         np.concatenate([part.score for part in parts]),
         [entry for part in parts for entry in part.metadata],
-        shapes=Shapes.join([part.shapes for part in parts if part.shapes]) if parts[0].shapes else None,
+        shapes=None if None in shapes else Shapes.join([part for part in shapes if part is not None]),
     )
 
 

@@ -89,6 +89,22 @@ def values(name: str, frame: Any, wanted: str) -> list[Any]:
     return list(data)
 
 
+def check_lengths(name: str, frame: Any, columns: Iterable[str], rows: int) -> None:
+    """Raises unless columns of a mapping, the one frame that may hold any, have a length.
+
+    Args:
+        name: of the frame, for messages.
+        frame: from :func:`open_frame`.
+        columns: names of columns that it has.
+        rows: the length.
+    """
+    for column in columns if isinstance(frame, Mapping) else ():
+        if len(frame[column]) != rows:
+            raise InputError(
+                f"{name} must have columns of one length but {column!r} has {len(frame[column])}, not {rows}"
+            )
+
+
 def is_missing(value: object) -> bool:
     """Whether a value of a column stands for nothing: None, NaN, NaT or the NA of pandas.
 

@@ -29,6 +29,19 @@ _TASKS = ("implied_task_types", "implied_task_type")
 _TASK_NAMES = tuple(task.value for task in TaskType)
 
 
+_READ = {*_GEOMETRIES, *_PLACES, *_OTHERS, *_TASKS, DATUM, ANNOTATION, "is_instance", "score", "annotation_id"}
+
+
+def is_read(column: str) -> bool:
+    """Whether a column of a frame is read, beside ``datum_uid``, ``label_key`` and ``label_value``.
+
+    Example:
+        >>> is_read("datum_metadata.night"), is_read("comment")
+        (True, False)
+    """
+    return column in _READ or column.startswith((f"{DATUM}.", f"{ANNOTATION}."))
+
+
 def belongs(name: str, uid: str, annotation: Annotation, task: TaskType) -> bool:
     """Whether an annotation with labels belongs to a task.
 
@@ -130,8 +143,6 @@ def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], 
             whole = frames.column(name, frame, column) if column in _PLACES else np.empty(0, object)
             numbers = whole.dtype.kind in "fiub"
             values = whole if numbers else frames.values(name, frame, column)
-            if len(values) != rows:
-                raise InputError(f"{name} must have columns of one length but {column!r} has {len(values)}, not {rows}")
             if numbers:
                 found |= ~np.isnan(whole)
             else:

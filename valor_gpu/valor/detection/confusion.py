@@ -139,7 +139,8 @@ class Cut:
         Args:
             page: the first datum, by its place in the evaluation, and how many; None: all that follow.
         """
-        right = self._paired & (self.gt_label[self.partners] == self.label[self.rows])
+        right = self._paired.copy()
+        right[right] = self.gt_label[self.partners[right]] == self.label[self.rows[right]]
         hits = self.partners[right]
         lost = np.setdiff1d(self.truths, hits, assume_unique=True)
         datums = [self.scene.rows(side).datum for side in (GROUND_TRUTHS, DETECTIONS)]
