@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError, InputTypeError
 
@@ -76,3 +76,20 @@ def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> 
     for name, tensor in zip(names[1:], tensors[1:]):
         if tensor.device != tensors[0].device:
             raise InputError(f"{name} must be on {tensors[0].device} like {names[0]} but is on {tensor.device}")
+
+
+def check_device(device: Any) -> torch.device:
+    """The device that is asked for, None: the CPU. Raises unless it is a CPU or CUDA device that is there."""
+    import torch
+
+    try:
+        usable = torch.device("cpu" if device is None else device)
+    except (RuntimeError, TypeError):
+        raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
+    count = torch.cuda.device_count()
+    if usable.type == "cuda" and (usable.index or 0) >= count:
+        text = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
+        raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
+    if usable.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
+    return usable

@@ -56,6 +56,19 @@ def test_a_box_without_one_of_its_numbers_is_an_error(column: str) -> None:
         average_recall({**TRUTHS, column: [0, None]}, FOUND)
 
 
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("graphics", "device must be cpu, cuda or cuda:N but got 'graphics'"),
+        ("cuda:99", "device must be available but got 'cuda:99' and torch .* finds"),
+        ("meta", "device must be a CPU or CUDA device but got 'meta'"),
+    ],
+)
+def test_devices_that_are_not_there(device: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        average_recall(TRUTHS, FOUND, device=device)
+
+
 def test_a_frame_without_geometry_is_an_error() -> None:
     with pytest.raises(
         InputError, match="groundtruths must have columns xmin, ymin, xmax, ymax, or one of bounding_box"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from valor_gpu.checks import check_device
 from valor_gpu.cli.options import (
     JSON_HELP,
     QUIET_HELP,
@@ -74,12 +75,11 @@ def run(options: argparse.Namespace) -> None:
     inputs = input_files(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
-        from valor_gpu.coco.torch_engine import usable_device
         from valor_gpu.report.classify import evaluate
         from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json
 
-        usable_device(options.device)
+        check_device(options.device)
         progress.step(f"reading {os.path.basename(options.data)}")
         predictions = _read(options)
         progress.step(f"counting {plural(len(predictions.target), 'sample')}")

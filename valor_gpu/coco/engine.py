@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu.checks import check_device
 from valor_gpu.ops._accumulate_cpu import count_ground_truths, order_records, precision_recall
 from valor_gpu.ops._assign_cpu import NUMPY, assign
 from valor_gpu.ops._boxes_cpu import box_iou
@@ -136,13 +137,13 @@ def engine_on(device: Any = None) -> Engine:
         InputError: there is no such device.
     """
     if device is not None and str(device) != "cpu":
-        from valor_gpu.coco.torch_engine import TorchEngine, usable_device
+        from valor_gpu.coco.torch_engine import TorchEngine
 
-        usable = usable_device(device)
+        usable = check_device(device)
         if usable.type != "cpu":
             return TorchEngine(usable)
     if native.usable("valor_cpu"):
         return NumpyEngine()
-    from valor_gpu.coco.torch_engine import TorchEngine, usable_device
+    from valor_gpu.coco.torch_engine import TorchEngine
 
-    return TorchEngine(usable_device("cpu"))
+    return TorchEngine(check_device("cpu"))

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.errors import InputError
 from valor_gpu.ops import accumulate as steps
 from valor_gpu.ops._keypoints_cpu import Keypoints
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
@@ -20,21 +19,6 @@ from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.runs import Runs
 from valor_gpu.ragged import Ragged
-
-
-def usable_device(device: Any) -> torch.device:
-    """``device`` (None: CPU), or :class:`InputError` when it cannot be used here."""
-    try:
-        usable = torch.device("cpu" if device is None else device)
-    except (RuntimeError, TypeError):
-        raise InputError(f"device must be cpu, cuda or cuda:N but got {device!r}") from None
-    count = torch.cuda.device_count()
-    if usable.type == "cuda" and (usable.index or 0) >= count:
-        text = f"{count or 'no'} CUDA device{'s' * (count > 1)}"
-        raise InputError(f"device must be available but got {str(device)!r} and torch {torch.__version__} finds {text}")
-    if usable.type not in ("cpu", "cuda"):
-        raise InputError(f"device must be a CPU or CUDA device but got {str(device)!r}")
-    return usable
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from valor_gpu.checks import check_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
@@ -32,8 +33,9 @@ def read_scene(
         dataset: its name in examples.
 
     Raises:
-        InputError: malformed input, or geometries that cannot be compared.
+        InputError: a device that is not there, malformed input, or geometries that cannot be compared.
     """
+    device = check_device(device)
     columns = read_columns(groundtruths, predictions, TaskType.OBJECT_DETECTION).mapped(request.label_map)
     if not request.rules.count_rows:
         sides = (columns.groundtruths, columns.predictions)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_device
 from valor_gpu.inputs.conversions import RASTER_RULES
 from valor_gpu.inputs.outlines import Integers
 from valor_gpu.ops._rotated_cpu import CORNERS
@@ -81,7 +81,7 @@ def find_overlaps(
             become a box or a polygon, or one that is too far away or too complex to be compared.
     """
     check_choice("raster_to_polygon", raster_to_polygon, RASTER_RULES)
-    place = torch.device("cpu" if device is None else device)
+    place = check_device(device)
     single = with_one_geometry(columns, convert, raster_to_polygon)
     predictions, gts = (PairSide.of(single, side) for side in ("predictions", "groundtruths"))
     sides = predictions, gts
