@@ -257,6 +257,10 @@ def test_evaluation_and_its_dict() -> None:
             "metric_params": None,
             "compat": None,
             "score_thresholds": None,
+            "matching": "valor",
+            "duplicates": False,
+            "limit": None,
+            "offset": 0,
         },
         "metrics": [{"label": {"key": "k", "value": "x"}, "value": 1.0, "type": "F1"}],
         "confusion_matrices": [
@@ -353,7 +357,7 @@ def test_the_smallest_score_that_lite_counts() -> None:
 def test_wrong_data() -> None:
     with pytest.raises(InputError, match="groundtruths must hold GroundTruth objects but got Prediction"):
         evaluate_classification(predictions(a={"x": 1.0}), [])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="predictions must be Prediction objects or a frame but got int"):
+    with pytest.raises(TypeError, match="predictions must be a list of Prediction objects or a frame but got int"):
         evaluate_classification(truths(a="x"), 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="must have datums with a uid but got None"):
         evaluate_classification([GroundTruth(Datum(), [])], [])

@@ -43,6 +43,7 @@ evaluate: Any = evaluate_detection
 manage: Any = ValorDetectionManager
 dataset_of: Any = Dataset
 EVERY = [*DEFAULT_METRICS, *CURVES, "Precision", "Recall", "F1", "Counts", "ConfusionMatrix", "Examples"]
+EVERY += ["ARAveragedOverScores", "mARAveragedOverScores", "ConfusionMatrixWithExamples"]
 
 
 def box(x0: float, x1: float, value: str = "cat", s: float | None = None, **fields: Any) -> Annotation:
@@ -306,6 +307,43 @@ def test_the_first_part_of_a_manager_may_lack_a_side() -> None:
     assert manager.evaluate().metrics == evaluate(*sides, None, metrics).metrics
 
 
+def test_examples_of_the_confusion_matrix_in_the_default() -> None:
+    truths = [box(0, 10), box(20, 30, metadata={"uid": "g"})]
+    data = one_image(truths, [box(0, 10, "dog", 0.9), box(20, 30, s=0.8), box(40, 50, s=0.7)])
+    shown = evaluate(*data, None, ["ConfusionMatrixWithExamples"], iou_thresholds_to_return=[0.5])
+    (matrix,) = shown.metrics
+    assert matrix["parameters"] == {"label_key": "class", "iou": 0.5, "score_threshold": 0.5}
+    assert matrix["value"]["confusion_matrix"]["cat"]["cat"] == {
+        "count": 1, "examples": [{"datum_id": "a", "ground_truth_id": "g", "prediction_id": 1}],
+    }  # fmt: skip
+    assert matrix["value"]["unmatched_predictions"]["cat"] == {
+        "count": 1, "examples": [{"datum_id": "a", "prediction_id": 2}],
+    }  # fmt: skip
+    assert len(shown.confusion_matrices or []) == 1
+
+
+def test_recall_is_averaged_over_scores() -> None:
+    data = one_image([box(0, 10), box(20, 30)], [box(0, 10, s=0.9), box(20, 30, s=0.4), box(0, 9, "dog", 0.8)])
+    asked = ["ARAveragedOverScores", "mARAveragedOverScores"]
+    shown = evaluate(*data, None, asked, iou_thresholds_to_compute=[0.5], score_thresholds=[0.3, 0.5, 0.95])
+    over = {"ious": [0.5], "score_thresholds": [0.3, 0.5, 0.95]}
+    assert shown.metrics[0]["label"] == {"key": "class", "value": "cat"} and shown.metrics[0]["parameters"] == over
+    assert [metric["value"] for metric in shown.metrics] == [0.5, None, 0.5]
+    assert shown.metrics[2]["parameters"] == {"label_key": "class", **over}
+    assert shown.meta["reasons"] == {"ARAveragedOverScores/class/dog": "no ground truth of this label"}
+
+
+def test_a_manager_takes_every_choice() -> None:
+    choices = {"matching": "doc", "duplicates": True, "limit": 1, "offset": 1, "score_thresholds": [0.3]}
+    data = detection_walk.random_boxes(np.random.default_rng(2))
+    manager = manage(metrics_to_return=EVERY, **choices)
+    manager.add_data(*data)
+    parts, whole = manager.evaluate(), evaluate(*data, None, EVERY, **choices)
+    assert str(parts.metrics) == str(whole.metrics) != str(evaluate(*data, None, EVERY).metrics)
+    assert {name: getattr(whole.parameters, name) for name in choices} == choices
+    assert parts.parameters == whole.parameters
+
+
 def test_frames_are_read_as_objects_are() -> None:
     gt_frame = {"datum_uid": ["a", "a"], "label_key": ["class"] * 2, "label_value": ["cat", "cat"],
                 "xmin": [0, 20], "xmax": [10, 30], "ymin": [0, 0], "ymax": [10, 10]}  # fmt: skip
@@ -377,10 +415,15 @@ def test_coco_compares_every_geometry() -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"metrics_to_return": ["IOU"]}, "metrics_to_return must be among AP, APAveragedOverIOUs, AR, ConfusionMatrix"),
+        ({"metrics_to_return": ["IOU"]}, "metrics_to_return must be among AP, APAveragedOverIOUs, AR, ARAveragedOver"),
         ({"metrics_to_return": ["Counts"], "compat": "coco"}, "metrics_to_return must be among AP, APAveragedOverIOUs"),
         ({"iou_thresholds_to_compute": [0]}, "iou_thresholds_to_compute must be above 0 and at most 1 but got 0"),
         ({"iou_thresholds_to_compute": []}, "iou_thresholds_to_compute must hold at least one number but is empty"),
+        ({"iou_thresholds_to_compute": [1.2]}, "iou_thresholds_to_compute must be above 0 and at most 1 but got 1.2"),
+        (
+            {"iou_thresholds_to_compute": [np.nan]},
+            "iou_thresholds_to_compute must be above 0 and at most 1 but got nan",
+        ),
         ({"pr_curve_iou_threshold": 0}, "pr_curve_iou_threshold must be above 0 and at most 1 but got 0"),
         ({"recall_score_threshold": 1.1}, "recall_score_threshold must be in [0, 1] but got 1.1"),
         ({"recall_score_threshold": 0.5, "compat": "coco"}, "recall_score_threshold must be 0 with compat 'coco'"),
@@ -409,7 +452,7 @@ def test_data_that_cannot_be_used() -> None:
         dataset_of("d", [Prediction(Datum("a"), [])])
     with pytest.raises(InputTypeError, match="predictions must be Prediction but got GroundTruth"):
         dataset_of("d").add_predictions([GroundTruth(Datum("a"), [])])
-    with pytest.raises(InputError, match="must hold a label of a detection but hold none"):
+    with pytest.raises(InputError, match=r"hold none: .*; left out were . of groundtruths and . of predictions"):
         evaluate(*one_image([], []))
 
 

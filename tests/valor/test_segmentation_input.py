@@ -54,7 +54,7 @@ REFUSED: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([], [FOUND], {}, r"groundtruths must hold at least one GroundTruth but is empty"),
     ([GroundTruth(Datum("a"), [])], [prediction()], {}, r"must hold a label of a segmentation but hold none"),
     ([FOUND], [FOUND], {}, r"groundtruths must hold GroundTruth objects but got Prediction"),
-    (3, [FOUND], {}, r"groundtruths must be GroundTruth objects or a frame but got int"),
+    (3, [FOUND], {}, r"groundtruths must be a list of GroundTruth objects or a frame but got int"),
     ([GroundTruth(Datum(), [MASK])], [FOUND], {}, r"groundtruths must have datums with a uid but got None"),
     ([TRUTH], [FOUND], {"metrics_to_return": ["AP"]}, r"metrics_to_return must be among Accuracy, .* but holds 'AP'"),
     ([TRUTH], [FOUND], {"metrics_to_return": "IOU"}, r"metrics_to_return must be"),

@@ -303,7 +303,9 @@ def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.
         elif isinstance(data, Iterable):
             rows.append(reader.objects(name, data, kind))
         else:
-            raise InputTypeError(f"{name} must be {kind.__name__} objects or a frame but got {type(data).__name__}")
+            raise InputTypeError(
+                f"{name} must be a list of {kind.__name__} objects or a frame but got {type(data).__name__}"
+            )
     columns = reader.columns(*rows)
     _check_scores(columns, task)
     return columns

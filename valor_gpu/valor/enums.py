@@ -30,8 +30,8 @@ class MetricType(str, Enum):
     """Names of metrics, as ``metrics_to_return`` takes them and ``Evaluation.metrics`` shows them as ``type``.
 
     The last nine are not in valor_core: ``Coherence`` is a metric of Valor's server before 0.32.2, ``ROCAUCPerLabel``
-    the ROC AUC of each label, the others are metrics of valor-lite. Detection has ``Counts``, ``ConfusionMatrix`` and
-    ``Examples`` by default as well, the rest needs ``compat="valor-lite"``.
+    the ROC AUC of each label, the others are metrics of valor-lite. Detection has them without
+    ``compat`` too, but for ``mROCAUC``; in classification they need ``compat="valor-lite"``.
 
     Example:
         >>> MetricType("Accuracy") in MetricType.classification()

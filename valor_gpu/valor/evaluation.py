@@ -32,6 +32,10 @@ class EvaluationParameters:
         metric_params: choices by metric.
         compat: the release whose rules applied; None: the definitions of this library.
         score_thresholds: scores of detection at which counts are taken.
+        matching: how detections got their ground truths.
+        duplicates: whether repeated finds were a kind of observation of their own.
+        limit: how many datums Examples of detections showed at most; None: all.
+        offset: the first of them.
 
     Raises:
         InputTypeError: a choice of a wrong type.
@@ -50,6 +54,10 @@ class EvaluationParameters:
     metric_params: dict[str, dict[str, Any]] | None = None
     compat: str | None = None
     score_thresholds: list[float] | None = None
+    matching: str = "valor"
+    duplicates: bool = False
+    limit: int | None = None
+    offset: int = 0
 
     def __post_init__(self) -> None:
         _check_labels(self.label_map)
@@ -69,6 +77,10 @@ class EvaluationParameters:
             check_type(name, getattr(self, name), (Mapping, _NONE))
         check_type("compat", self.compat, (str, _NONE))
         check_type("score_thresholds", self.score_thresholds, (list, _NONE))
+        check_type("matching", self.matching, str)
+        check_type("duplicates", self.duplicates, bool)
+        check_type("limit", self.limit, (int, _NONE))
+        check_int("offset", self.offset)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: labels as ``[key, value]``, the label map as pairs of these, metric types as strings."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.valor.columns import count_annotations
+from valor_gpu.valor.columns import Columns, count_annotations
 from valor_gpu.valor.datasets import Dataset
 from valor_gpu.valor.detection.request import DetectionRequest, make_detection_request
 from valor_gpu.valor.detection.slices import DetectionEvaluation, EvaluatedData
@@ -61,8 +61,8 @@ def evaluate_detection(
         predictions: likewise, with scores; a frame has a column ``score``.
         label_map: labels that count as another label, also of another key.
         metrics_to_return: default: AP, AR, mAP, mAR, APAveragedOverIOUs and mAPAveragedOverIOUs. By name also
-            PrecisionRecallCurve, DetailedPrecisionRecallCurve, Precision, Recall, F1, Counts, ConfusionMatrix and
-            Examples.
+            PrecisionRecallCurve, DetailedPrecisionRecallCurve, Precision, Recall, F1, Counts, ARAveragedOverScores,
+            mARAveragedOverScores, ConfusionMatrix, ConfusionMatrixWithExamples and Examples.
         convert_annotations_to_type: the geometry to compare; default: the most detailed one that both sides have.
         iou_thresholds_to_compute: in (0, 1]; default: 0.5, 0.55, ... 0.95. AR and averages are over all of them.
         iou_thresholds_to_return: those of them that single values are returned for; default: 0.5 and 0.75, as far as
@@ -74,7 +74,8 @@ def evaluate_detection(
         filters: keep only some datums, ground truths or predictions.
         compat: None, or ``valor-api``, ``valor-core``, ``valor-lite`` or ``coco`` for the rules of that program.
         device: where the computation runs; default: the CPU.
-        score_thresholds: of Precision, Recall, F1, Counts, ConfusionMatrix and Examples; default: 0.5.
+        score_thresholds: of Precision, Recall, F1, Counts, ARAveragedOverScores, mARAveragedOverScores,
+            ConfusionMatrix, ConfusionMatrixWithExamples and Examples; default: 0.5.
         matching: ``valor``, as above; ``doc``: in order of score each prediction takes the free ground truth of its
             label that it overlaps most, whatever the IoU.
         duplicates: whether predictions of a ground truth that is found already are a kind of their own in
@@ -141,7 +142,7 @@ def evaluate_scene(
     start = time.perf_counter() if start is None else start
     columns = scene.columns
     if not columns.labels:
-        raise InputError("groundtruths and predictions must hold a label of a detection but hold none")
+        raise _no_labels(columns)
     masks = read_filter(filters).masks(columns)
     kept = scene if filters is None else scene.keep(*masks)
     true, predicted = (columns.labels_of(kept.rows(side)) for side in (0, 1))
@@ -175,3 +176,11 @@ def evaluate_scene(
     )
     evaluation.data = EvaluatedData(scene, request, masks)
     return evaluation
+
+
+def _no_labels(columns: Columns) -> InputError:
+    counts = " and ".join(f"{number} of {side}" for side, number in columns.ignored.items())
+    return InputError(
+        "groundtruths and predictions must hold a label of a detection but hold none: an annotation of a detection "
+        f"has labels, a geometry and is_instance=True; left out were {counts}"
+    )

@@ -39,7 +39,7 @@ def key_metrics(
             continue
         plain = DetectionKey(name, labels, scene, numbers, reasons)
         found += [metric for wanted in request.metrics for metric in METRICS[wanted](plain)]
-        if MetricType.ConfusionMatrix in request.metrics:
+        if {MetricType.ConfusionMatrix, MetricType.ConfusionMatrixWithExamples}.intersection(request.metrics):
             matrices += plain.entries()
     return found, matrices
 

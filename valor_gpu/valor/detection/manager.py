@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHARED = (
     "label_map", "metrics_to_return", "convert_annotations_to_type", "iou_thresholds_to_compute",
     "iou_thresholds_to_return", "recall_score_threshold", "pr_curve_iou_threshold", "pr_curve_max_examples",
-    "compat", "score_thresholds",
+    "compat", "score_thresholds", "matching", "duplicates", "limit", "offset",
 )  # fmt: skip
 
 
@@ -47,6 +47,10 @@ class ValorDetectionManager:
         unique_annotation_ids: numbers of the annotations that were added.
         compat: None, or the program whose rules apply.
         score_thresholds: of Counts and the like.
+        matching: as that function takes it, likewise the next three.
+        duplicates: whether repeated finds are a kind of their own in DetailedPrecisionRecallCurve.
+        limit: how many datums Examples show; None: all.
+        offset: the first of them, by its place.
         device: where pairs are found and metrics computed; default: the CPU.
 
     Choices are fixed once the manager is made: setting one raises AttributeError.
@@ -80,6 +84,10 @@ class ValorDetectionManager:
     unique_annotation_ids: set[int] = field(default_factory=set)
     compat: str | None = None
     score_thresholds: list[float] | None = None
+    matching: str = "valor"
+    duplicates: bool = False
+    limit: int | None = None
+    offset: int = 0
     device: torch.device | str | None = None
     _locked = False
 

@@ -101,6 +101,23 @@ class DetectionKey:
         value = self.number("mAR", _mean(self.numbers.recall[self.true]))
         yield metrics.mARMetric(self.key, self._peers(value), set(self.request.ious)).to_dict()
 
+    def recall_over_scores(self) -> Iterator[Metric]:
+        """AR of each label, mean over the score thresholds."""
+        recalls = self.numbers.recalls(self.request.scores)
+        for label in self.labels:
+            value = self._peers(self.number("ARAveragedOverScores", _mean(recalls[label]), label))
+            yield self._cell("ARAveragedOverScores", label, self._averaged_over(), value)
+
+    def mean_recall_over_scores(self) -> Iterator[Metric]:
+        """Mean of AR over labels with ground truths and the score thresholds."""
+        recalls = self.numbers.recalls(self.request.scores)[self.true]
+        value = self._peers(self.number("mARAveragedOverScores", _mean(recalls.reshape(-1))))
+        parameters = {"label_key": self.key, **self._averaged_over()}
+        yield {"parameters": parameters, "value": value, "type": "mARAveragedOverScores"}
+
+    def _averaged_over(self) -> Metric:
+        return {"ious": sorted(self.request.ious), "score_thresholds": list(self.request.scores)}
+
     def _peers(self, value: float | None) -> float | None:
         """-1 where a release has that for what does not exist."""
         return -1.0 if value is None and self.request.compat is not None else value
@@ -199,6 +216,12 @@ class DetectionKey:
         for cut, parameters in self._cuts():
             yield {"parameters": parameters, "value": cut.matrix(), "type": "ConfusionMatrix"}
 
+    def matrix_with_examples(self) -> Iterator[Metric]:
+        """The same, each cell with what it counts."""
+        for cut, parameters in self._cuts():
+            shown = cut.matrix_with_examples()
+            yield {"parameters": parameters, "value": shown, "type": "ConfusionMatrixWithExamples"}
+
     def examples(self) -> Iterator[Metric]:
         """What was right and wrong in each datum of the page."""
         for cut, parameters in self._cuts():
@@ -249,7 +272,10 @@ METRICS: dict[MetricType, Callable[[DetectionKey], Iterator[Metric]]] = {
     MetricType.Recall: lambda key: key.ratio("Recall"),
     MetricType.F1: lambda key: key.ratio("F1"),
     MetricType.Counts: DetectionKey.counts,
+    MetricType.ARAveragedOverScores: DetectionKey.recall_over_scores,
+    MetricType.mARAveragedOverScores: DetectionKey.mean_recall_over_scores,
     MetricType.ConfusionMatrix: DetectionKey.matrix,
+    MetricType.ConfusionMatrixWithExamples: DetectionKey.matrix_with_examples,
     MetricType.Examples: DetectionKey.examples,
 }
 

@@ -30,7 +30,10 @@ _BY_NAME = (
     MetricType.Recall,
     MetricType.F1,
     MetricType.Counts,
+    MetricType.ARAveragedOverScores,
+    MetricType.mARAveragedOverScores,
     MetricType.ConfusionMatrix,
+    MetricType.ConfusionMatrixWithExamples,
     MetricType.Examples,
 )
 _LITE_METRICS = (
@@ -100,6 +103,10 @@ class DetectionRequest:
             pr_curve_max_examples=self.max_examples,
             compat=self.compat,
             score_thresholds=list(self.scores),
+            matching=self.matching,
+            duplicates=self.duplicates,
+            limit=self.page[1],
+            offset=self.page[0],
         )
 
 
@@ -175,8 +182,8 @@ def _check_options(
 
 
 def _check_iou(name: str, value: Any) -> None:
-    check_number(name, value, 0, 1)
-    if value <= 0:
+    check_number(name, 0 if value != value else value)  # NaN is a number, out of the range below
+    if not 0 < value <= 1:
         raise InputError(f"{name} must be above 0 and at most 1 but got {value}")
 
 
