@@ -15,7 +15,9 @@ import torch
 from tests.valor import cases, detection_walk, detections
 from tests.valor.test_detection_cases import EDGE
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.ops.overlaps import rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
+from valor_gpu.reduce.overlap_kinds import exact_kinds
 from valor_gpu.valor import (
     Annotation,
     Box,
@@ -33,7 +35,6 @@ from valor_gpu.valor import (
 )
 from valor_gpu.valor.detection.data import read_scene
 from valor_gpu.valor.detection.examples import outline
-from valor_gpu.valor.detection.numbers import DetectionNumbers
 from valor_gpu.valor.detection.request import DEFAULT_METRICS, make_detection_request
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import datum_uid, label_value, score
@@ -83,19 +84,16 @@ def test_curves_are_those_of_a_walk_over_ranked_pairs(seed: int) -> None:
 
 @pytest.mark.parametrize("duplicates", [False, True])
 def test_kinds_are_counted_as_the_reduction_counts_them(duplicates: bool) -> None:
-    request = make_detection_request(duplicates=duplicates, pr_curve_iou_threshold=0.4)
-    scene = read_scene(*detection_walk.random_boxes(np.random.default_rng(5)), request)
-    found = DetectionNumbers(scene.overlaps, len(scene.columns.labels), request)
-    scores = np.array(detection_walk.SCORES)
-    classes, grid = torch.arange(found.num_labels), torch.from_numpy(scores)
-    counts = count_outcomes(
-        found._ranked, scene.overlaps, classes, torch.tensor([0.4], dtype=torch.float64), grid, duplicates=duplicates
-    )
-    names = {"fn/misclassifications": "fn_misclassifications", "tp/all": "tp"}
-    assert {kind.name for kind in found.kinds} >= ({"duplicates"} if duplicates else {"all"})
-    for kind in found.kinds:
-        name = names.get(f"{kind.outcome}/{kind.name}", kind.name)
-        assert kind.counts(scores, found.num_labels).tolist() == getattr(counts, name)[0, :, 0].tolist()
+    scene = read_scene(*detection_walk.random_boxes(np.random.default_rng(5)), make_detection_request())
+    overlaps, classes = scene.overlaps, torch.arange(len(scene.columns.labels))
+    ranked, scores = rank_overlaps(overlaps), torch.tensor(detection_walk.SCORES, dtype=torch.float64)
+    grid = torch.tensor([0.4], dtype=torch.float64), scores
+    counts = count_outcomes(ranked, overlaps, classes, *grid, duplicates=duplicates)
+    found = exact_kinds(overlaps, ranked, 0.4, duplicates)
+    assert ("fp/duplicates" in found) is duplicates
+    for name, kind in found.items():
+        field = {"fn/misclassifications": "fn_misclassifications", "tp/all": "tp"}.get(name, name.partition("/")[2])
+        assert kind.counts(classes, scores).tolist() == getattr(counts, field)[0, :, 0].tolist()
 
 
 @pytest.mark.parametrize("case", [c for c in EDGE["cases"] if "api" in c["expected"]], ids=lambda case: case["name"])

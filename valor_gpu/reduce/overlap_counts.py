@@ -138,27 +138,39 @@ def found_scores(ranked: Ranked, overlaps: Overlaps, threshold: Tensor | float) 
 
 def confused_scores(overlaps: Overlaps, threshold: Tensor | float) -> Tensor:
     """float64 ``[G]``, the largest score of a detection of another label that overlaps each ground truth enough."""
-    return _largest_scores(overlaps, *_confused_pairs(overlaps), threshold)
+    return _largest_of_pairs(overlaps, *_confused_pairs(overlaps), threshold)
+
+
+def largest_scores(overlaps: Overlaps, pairs: Tensor) -> Tensor:
+    """float64 ``[G]``, the largest score of the detections of some pairs, bool ``[P]``, by ground truth; else -inf."""
+    return _largest(overlaps, overlaps.ground_truths[pairs], overlaps.detections()[pairs])
+
+
+def same_labels(overlaps: Overlaps) -> Tensor:
+    """Bool ``[P]``, whether the two labels of each pair are one."""
+    return overlaps.labels[overlaps.detections()] == overlaps.gt_labels[overlaps.ground_truths]
 
 
 def _confused_pairs(overlaps: Overlaps) -> tuple[Tensor, Tensor]:
     """The pairs whose labels differ, and their detections."""
-    rows = overlaps.detections()
-    pairs = (overlaps.labels[rows] != overlaps.gt_labels[overlaps.ground_truths]).nonzero()[:, 0]
-    return pairs, rows[pairs]
+    pairs = (~same_labels(overlaps)).nonzero()[:, 0]
+    return pairs, overlaps.detections()[pairs]
 
 
-def _largest_scores(overlaps: Overlaps, pairs: Tensor, rows: Tensor, threshold: Tensor | float) -> Tensor:
+def _largest_of_pairs(overlaps: Overlaps, pairs: Tensor, rows: Tensor, threshold: Tensor | float) -> Tensor:
     reach = (overlaps.ious[pairs] >= threshold).nonzero()[:, 0]
-    scores = overlaps.scores[rows[reach]]
-    return _no_scores(overlaps).scatter_reduce_(0, overlaps.ground_truths[pairs[reach]], scores, "amax")
+    return _largest(overlaps, overlaps.ground_truths[pairs[reach]], rows[reach])
+
+
+def _largest(overlaps: Overlaps, ground_truths: Tensor, detections: Tensor) -> Tensor:
+    return _no_scores(overlaps).scatter_reduce_(0, ground_truths, overlaps.scores[detections], "amax")
 
 
 def _no_scores(overlaps: Overlaps) -> Tensor:
     return overlaps.scores.new_full((len(overlaps.gt_labels),), -math.inf)
 
 
-class _Levels(NamedTuple):
+class Levels(NamedTuple):
     """Score thresholds ascending, and where each of them was given."""
 
     values: Tensor
@@ -219,7 +231,7 @@ def count_outcomes(
         ([[[[1, 1]]]], [[[[1, 0]]]])
     """
     cells, number = cells_of(overlaps, classes, groups, num_groups), num_groups * len(classes)
-    levels = _Levels(*scores.sort())
+    levels = Levels(*scores.sort())
     reached = levels.of(overlaps.scores)
     pairs = _confused_pairs(overlaps)
     tables = []
@@ -227,8 +239,8 @@ def count_outcomes(
         kinds = detection_kinds(ranked, overlaps.scores, threshold, duplicates)
         by_kind = levels.qualified(cells.detections + kinds * (number + 1), reached, 4 * (number + 1))
         found = levels.of(found_scores(ranked, overlaps, threshold))
-        confused = levels.of(_largest_scores(overlaps, *pairs, threshold))
-        missed = _count_between(cells.ground_truths, found, confused, number, levels)
+        confused = levels.of(_largest_of_pairs(overlaps, *pairs, threshold))
+        missed = count_between(cells.ground_truths, found, confused, number, levels)
         tables.append(torch.cat((by_kind.view(4, number + 1, -1)[:, :number], missed[None])))
     shape = (5, num_groups, len(classes), len(thresholds), len(scores))
     stacked = torch.stack(tables, 2) if tables else reached.new_zeros((5, number, *shape[3:]))
@@ -241,7 +253,15 @@ def count_outcomes(
     )  # fmt: skip
 
 
-def _count_between(cells: Tensor, found: Tensor, confused: Tensor, number: int, levels: _Levels) -> Tensor:
-    """int64 ``[number, S]``: rows of each cell that reach a threshold as confused and not as found."""
-    rows = (confused > found).nonzero()[:, 0]
-    return levels.qualified(cells[rows], confused[rows], number) - levels.qualified(cells[rows], found[rows], number)
+def count_between(cells: Tensor, low: Tensor, high: Tensor, number: int, levels: Levels) -> Tensor:
+    """int64 ``[number, S]``: rows of each cell whose ``high`` reaches a threshold and whose ``low`` does not.
+
+    Args:
+        cells: int64 ``[N]``, of each row.
+        low: int64 ``[N]``, how many thresholds are reached, of :meth:`Levels.of`; likewise ``high``.
+        high: as above.
+        number: how many cells there are.
+        levels: the thresholds.
+    """
+    rows = (high > low).nonzero()[:, 0]
+    return levels.qualified(cells[rows], high[rows], number) - levels.qualified(cells[rows], low[rows], number)

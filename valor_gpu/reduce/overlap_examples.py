@@ -10,15 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.labels import first_in_cells
 from valor_gpu.ops.overlaps import Overlaps, Ranked
-from valor_gpu.reduce.overlap_counts import confused_scores, detection_kinds, found_scores
-
-PREDICTION_KINDS = ("tp/all", "fp/hallucinations", "fp/misclassifications", "fp/duplicates")
-"""Names of :func:`detection_kinds`; the score of a detection decides only whether it counts."""
-
-GROUND_TRUTH_KINDS = ("fn/no_predictions", "fn/misclassifications")
-"""What a ground truth without a true positive can be."""
+from valor_gpu.reduce.overlap_kinds import exact_kinds
 
 
 class Choice(NamedTuple):
@@ -60,24 +53,8 @@ def first_examples(overlaps: Overlaps, ranked: Ranked, classes: Tensor, choice: 
         >>> found["tp/all"].tolist(), found["fp/misclassifications"].tolist()
         ([[[0], [0]], [[-1], [-1]]], [[[-1], [-1]], [[1], [-1]]])
     """
-    predicted, true = (torch.searchsorted(classes, labels) for labels in (overlaps.labels, overlaps.gt_labels))
-    kinds = detection_kinds(ranked, overlaps.scores, choice.threshold, choice.duplicates)
-    found, confused = found_scores(ranked, overlaps, choice.threshold), confused_scores(overlaps, choice.threshold)
-    shown: dict[str, list[Tensor]] = {name: [] for name in (*PREDICTION_KINDS, *GROUND_TRUTH_KINDS)}
-    for score in choice.scores:
-        missed = torch.where(found < score, (confused >= score).long(), -1)
-        for names, codes, labels in (
-            (PREDICTION_KINDS, torch.where(overlaps.scores >= score, kinds, -1), predicted),
-            (GROUND_TRUTH_KINDS, missed, true),
-        ):
-            cells = torch.where(codes >= 0, codes * len(classes) + labels, -1)
-            rows = first_in_cells(cells, len(names) * len(classes), choice.max_examples)
-            for name, part in zip(names, rows.reshape(len(names), len(classes), choice.max_examples)):
-                shown[name].append(part)
-    kept = {name: torch.stack(parts, 1) for name, parts in shown.items()}
-    if not choice.duplicates:
-        del kept["fp/duplicates"]
-    return kept
+    kinds = exact_kinds(overlaps, ranked, choice.threshold, choice.duplicates)
+    return {name: kind.first(classes, choice.scores, choice.max_examples) for name, kind in kinds.items()}
 
 
 class Places(NamedTuple):

@@ -17,9 +17,9 @@ from valor_gpu.ops._runs_cpu import to_masks
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.conversion import common_type, convert_side
 from valor_gpu.valor.detection.examples import polygons_of
-from valor_gpu.valor.detection.kinds import DETECTIONS, GROUND_TRUTHS, Floats
+from valor_gpu.valor.detection.numbers import Floats
 from valor_gpu.valor.detection.request import DetectionRequest
-from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
 from valor_gpu.valor.detection.shapes import DETAIL, Shapes
 from valor_gpu.valor.detection.sides import box_corners
 from valor_gpu.valor.enums import AnnotationType

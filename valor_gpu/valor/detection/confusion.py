@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from valor_gpu.valor.detection.kinds import DETECTIONS, GROUND_TRUTHS, Integers, Mask
-from valor_gpu.valor.detection.numbers import DetectionNumbers
-from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.reduce.overlap_confusion import ConfusionCounts, confusion_counts, taken_pairs
+from valor_gpu.valor.detection.numbers import DetectionNumbers, Integers
+from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
 from valor_gpu.valor.metrics import ConfusionMatrixEntry
+
+
+class Listed(NamedTuple):
+    """Rows of one label key at a threshold of IoU and one of score, int64.
+
+    Attributes:
+        detections: those with a partner, by their ground truths.
+        ground_truths: their partners, ascending.
+        alone: detections without a partner, ascending.
+        missed: ground truths without one, ascending.
+    """
+
+    detections: Integers
+    ground_truths: Integers
+    alone: Integers
+    missed: Integers
 
 
 @dataclass(frozen=True)
@@ -21,7 +39,7 @@ class Confusion:
     Attributes:
         scene: the data.
         numbers: of all labels.
-        labels: of the key.
+        labels: of the key, ascending.
     """
 
     scene: DetectionScene
@@ -33,23 +51,65 @@ class Confusion:
 
         Args:
             ious: thresholds among those of the request.
-            scores: thresholds.
+            scores: the score thresholds of the request.
         """
-        table = self.numbers.table
+        for iou in ious:
+            at = AtIou(self, self.numbers.request.ious.index(iou))
+            for place, score in enumerate(scores):
+                yield Cut(at, iou, score, place)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Values of the labels."""
+        return [self.scene.columns.labels[label][1] for label in self.labels]
+
+    @cached_property
+    def places(self) -> Integers:
+        """Place of each label of the data in ``names``, -1 for one of another key."""
         places = np.full(self.numbers.num_labels, -1, np.int64)
         places[list(self.labels)] = np.arange(len(self.labels))
-        names = [self.scene.columns.labels[label][1] for label in self.labels]
-        for iou in ious:
-            partners = self.numbers.partners[self.numbers.request.ious.index(iou)]
-            for score in scores:
-                there = table.scores >= max(score, np.nextafter(self.numbers.request.rules.least_score, np.inf))
-                rows = np.flatnonzero(there & (places[table.labels] >= 0))
-                rows = rows[np.lexsort((rows, partners[rows]))]
-                truths = np.flatnonzero(places[table.gt_labels] >= 0)
-                yield Cut(
-                    self.scene, names, iou, score, rows, partners[rows], truths, places[table.labels],
-                    places[table.gt_labels],
-                )  # fmt: skip
+        return places
+
+    @cached_property
+    def row_places(self) -> tuple[Integers, Integers]:
+        """Place in ``names`` of the label of each ground truth and of each detection, -1 for one of another key."""
+        overlaps = self.numbers.overlaps
+        gt_places, places = (self.places[labels.cpu().numpy()] for labels in (overlaps.gt_labels, overlaps.labels))
+        return gt_places, places
+
+
+@dataclass(frozen=True)
+class AtIou:
+    """The pairs of a key at one IoU threshold.
+
+    Attributes:
+        confusion: of the key.
+        place: of the threshold among those of the request.
+    """
+
+    confusion: Confusion
+    place: int
+
+    @cached_property
+    def counts(self) -> ConfusionCounts:
+        """Counts at the score thresholds of the request, on the host; the first axis is 1 long."""
+        numbers = self.confusion.numbers
+        partners, labels = numbers.partners[self.place : self.place + 1], torch.tensor(self.confusion.labels)
+        counts = confusion_counts(numbers.overlaps, partners, labels.to(partners.device), numbers.score_levels)
+        return ConfusionCounts(*(part.cpu() for part in counts))
+
+    def listed(self, score_place: int) -> Listed:
+        """The rows behind the counts.
+
+        Args:
+            score_place: of the score threshold among those of the request.
+        """
+        numbers, (gt_label, label) = self.confusion.numbers, self.confusion.row_places
+        taken = taken_pairs(numbers.overlaps, numbers.partners[self.place], numbers.score_levels[score_place])
+        rows, partners, alone, missed = (part.cpu().numpy() for part in taken)
+        own = np.flatnonzero(label[rows] >= 0)
+        own = own[np.argsort(partners[own], kind="stable")]
+        return Listed(rows[own], partners[own], alone[label[alone] >= 0], missed[gt_label[missed] >= 0])
 
 
 @dataclass(frozen=True)
@@ -57,81 +117,60 @@ class Cut:
     """The pairs at one threshold of IoU and of score.
 
     Attributes:
-        scene: the data.
-        names: values of the labels.
-        iou, score: the thresholds.
-        rows: detections of the key that reach the score, by their ground truths.
-        partners: the ground truth of each of them, -1 for none.
-        truths: ground truths of the key.
-        label, gt_label: place in ``names`` of every detection and of every ground truth.
+        at: the pairs at the IoU threshold.
+        iou: the threshold.
+        score: threshold of the score.
+        place: of the latter among those of the request.
     """
 
-    scene: DetectionScene
-    names: Sequence[str]
+    at: AtIou
     iou: float
     score: float
-    rows: Integers
-    partners: Integers
-    truths: Integers
-    label: Integers
-    gt_label: Integers
+    place: int
 
     @property
-    def _paired(self) -> Mask:
-        return self.partners >= 0
-
-    def _counts(self) -> tuple[Integers, Integers, Integers]:
-        """Pairs ``[true, predicted]``, and what has no partner."""
-        size = len(self.names)
-        paired = self._paired
-        codes = self.gt_label[self.partners[paired]] * size + self.label[self.rows[paired]]
-        pairs = np.bincount(codes, minlength=size * size).reshape(size, size)
-        untrue = np.bincount(self.label[self.rows[~paired]], minlength=size)
-        missed = np.bincount(self.gt_label[self._missed()], minlength=size)
-        return pairs, untrue, missed
-
-    def _missed(self) -> Integers:
-        return np.setdiff1d(self.truths, self.partners[self._paired], assume_unique=True)
+    def _names(self) -> list[str]:
+        return self.at.confusion.names
 
     def matrix(self) -> dict[str, Any]:
         """``{gt: {pd: n}}``, and the numbers without a partner by label."""
-        pairs, untrue, missed = (column.tolist() for column in self._counts())
+        pairs, untrue, missed = (part[0, self.place].tolist() for part in self.at.counts)
         return {
-            "confusion_matrix": {name: dict(zip(self.names, row)) for name, row in zip(self.names, pairs)},
-            "unmatched_predictions": dict(zip(self.names, untrue)),
-            "unmatched_ground_truths": dict(zip(self.names, missed)),
+            "confusion_matrix": {name: dict(zip(self._names, row)) for name, row in zip(self._names, pairs)},
+            "unmatched_predictions": dict(zip(self._names, untrue)),
+            "unmatched_ground_truths": dict(zip(self._names, missed)),
         }
 
     def entries(self) -> list[ConfusionMatrixEntry]:
         """The cells that are not zero, in the order of prediction, then ground truth."""
-        pairs = self._counts()[0]
-        found = [
-            ConfusionMatrixEntry(self.names[b], self.names[a], int(pairs[a, b])) for a, b in np.argwhere(pairs).tolist()
-        ]
+        pairs, names = self.at.counts.matrix[0, self.place], self._names
+        found = [ConfusionMatrixEntry(names[b], names[a], int(pairs[a, b])) for a, b in pairs.nonzero().tolist()]
         return sorted(found, key=lambda entry: (entry.prediction, entry.groundtruth))
 
     def matrix_with_examples(self) -> dict[str, Any]:
         """The matrix, each cell with the pairs or rows in it."""
-        cells: dict[str, dict[str, list[Any]]] = {a: {b: [] for b in self.names} for a in self.names}
-        untrue: dict[str, list[Any]] = {name: [] for name in self.names}
-        missed: dict[str, list[Any]] = {name: [] for name in self.names}
-        for row, partner in zip(self.rows.tolist(), self.partners.tolist()):
-            shown: dict[str, Any] = {"datum_id": self.scene.uid(DETECTIONS, row)}
-            name = self.names[self.label[row]]
-            if partner >= 0:
-                shown["ground_truth_id"] = self.scene.name(GROUND_TRUTHS, partner)
-            shown["prediction_id"] = self.scene.name(DETECTIONS, row)
-            (cells[self.names[self.gt_label[partner]]][name] if partner >= 0 else untrue[name]).append(shown)
-        for row in self._missed().tolist():
-            shown = {"datum_id": self.scene.uid(GROUND_TRUTHS, row)}
-            missed[self.names[self.gt_label[row]]].append(
-                {**shown, "ground_truth_id": self.scene.name(GROUND_TRUTHS, row)}
-            )
+        names, scene, listed = self._names, self.at.confusion.scene, self.at.listed(self.place)
+        gt_label, label = self._row_places
+        cells: dict[str, dict[str, list[Any]]] = {a: {b: [] for b in names} for a in names}
+        untrue: dict[str, list[Any]] = {name: [] for name in names}
+        missed: dict[str, list[Any]] = {name: [] for name in names}
+        for row, partner in zip(listed.detections.tolist(), listed.ground_truths.tolist()):
+            shown = {"ground_truth_id": scene.name(GROUND_TRUTHS, partner)}
+            cells[names[gt_label[partner]]][names[label[row]]].append(self._prediction(row, shown))
+        for row in listed.alone.tolist():
+            untrue[names[label[row]]].append(self._prediction(row, {}))
+        for row in listed.missed.tolist():
+            shown = {"datum_id": scene.uid(GROUND_TRUTHS, row), "ground_truth_id": scene.name(GROUND_TRUTHS, row)}
+            missed[names[gt_label[row]]].append(shown)
         return {
             "confusion_matrix": {a: {b: _cell(found) for b, found in row.items()} for a, row in cells.items()},
             "unmatched_predictions": {name: _cell(found) for name, found in untrue.items()},
             "unmatched_ground_truths": {name: _cell(found) for name, found in missed.items()},
         }
+
+    def _prediction(self, row: int, shown: dict[str, Any]) -> dict[str, Any]:
+        scene = self.at.confusion.scene
+        return {"datum_id": scene.uid(DETECTIONS, row), **shown, "prediction_id": scene.name(DETECTIONS, row)}
 
     def examples(self, page: tuple[int, int | None]) -> Iterator[dict[str, Any]]:
         """What is right and wrong in each datum that has anything.
@@ -139,28 +178,31 @@ class Cut:
         Args:
             page: the first datum, by its place in the evaluation, and how many; None: all that follow.
         """
-        right = self._paired.copy()
-        right[right] = self.gt_label[self.partners[right]] == self.label[self.rows[right]]
-        hits = self.partners[right]
-        lost = np.setdiff1d(self.truths, hits, assume_unique=True)
-        datums = [self.scene.rows(side).datum for side in (GROUND_TRUTHS, DETECTIONS)]
+        scene, listed, (gt_label, label) = self.at.confusion.scene, self.at.listed(self.place), self._row_places
+        same = gt_label[listed.ground_truths] == label[listed.detections]
+        hits = listed.ground_truths[same]
+        datums = [scene.rows(side).datum for side in (GROUND_TRUTHS, DETECTIONS)]
         found: dict[int, dict[str, list[Any]]] = {}
         for name, side, rows in (
-            ("true_positives", DETECTIONS, self.rows[right]),
-            ("false_positives", DETECTIONS, np.sort(self.rows[~right])),
-            ("false_negatives", GROUND_TRUTHS, lost),
+            ("true_positives", DETECTIONS, listed.detections[same]),
+            ("false_positives", DETECTIONS, np.sort(np.concatenate([listed.detections[~same], listed.alone]))),
+            ("false_negatives", GROUND_TRUTHS, np.sort(np.concatenate([listed.ground_truths[~same], listed.missed]))),
         ):
             for place, row in enumerate(rows.tolist()):
-                shown: Any = self.scene.name(side, row)
+                shown: Any = scene.name(side, row)
                 if name == "true_positives":
-                    shown = [self.scene.name(GROUND_TRUTHS, int(hits[place])), shown]
+                    shown = [scene.name(GROUND_TRUTHS, int(hits[place])), shown]
                 found.setdefault(int(datums[side][row]), {}).setdefault(name, []).append(shown)
         last = None if page[1] is None else page[0] + page[1]
         for datum in sorted(found):
             if page[0] <= datum and (last is None or datum < last):
                 kinds = ("true_positives", "false_positives", "false_negatives")
-                listed = {name: found[datum].get(name, []) for name in kinds}
-                yield {"datum_id": self.scene.columns.datums[datum], **listed}
+                listed_by_name = {name: found[datum].get(name, []) for name in kinds}
+                yield {"datum_id": scene.columns.datums[datum], **listed_by_name}
+
+    @property
+    def _row_places(self) -> tuple[Integers, Integers]:
+        return self.at.confusion.row_places
 
 
 def _cell(found: list[Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from valor_gpu.inputs.mask_outlines import outlines_of
 from valor_gpu.valor.classification.curves import THRESHOLDS
-from valor_gpu.valor.detection.kinds import Kind
+from valor_gpu.valor.detection.numbers import KindTable
 from valor_gpu.valor.detection.request import DetectionRequest
-from valor_gpu.valor.detection.scene import DetectionScene
+from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
 from valor_gpu.valor.detection.shapes import Shapes
 
 _OUTCOMES = ("tp", "fp", "fn")
@@ -33,24 +33,22 @@ class Examples:
     request: DetectionRequest
     _shown: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict)
 
-    def curve(self, kinds: Sequence[Kind], label: int) -> dict[float, dict[str, Any]]:
+    def curve(self, kinds: Mapping[str, KindTable], label: int) -> dict[float, dict[str, Any]]:
         """Counts and examples of a label at each score.
 
         Args:
-            kinds: of all labels.
+            kinds: of all labels, by outcome and name.
             label: whose they are.
         """
-        own = [kind.of_label(label) for kind in kinds]
-        counts = [kind.counts(THRESHOLDS, label + 1)[label].tolist() for kind in own]
         found = {}
         for step, threshold in enumerate(THRESHOLDS.tolist()):
             groups: dict[str, Any] = {outcome: {"total": 0, "observations": {}} for outcome in _OUTCOMES}
-            for kind, numbers in zip(own, counts):
-                group = groups[kind.outcome]
-                group["total"] += numbers[step]
-                rows = kind.first(threshold, self.request.max_examples)
-                examples = [self._example(kind.side, row) for row in rows]
-                group["observations"][kind.name] = {"count": numbers[step], "examples": examples}
+            for name, kind in kinds.items():
+                outcome, _, short = name.partition("/")
+                side, number = GROUND_TRUTHS if outcome == "fn" else DETECTIONS, kind.counts[label][step]
+                examples = [self._example(side, row) for row in kind.rows[label][step] if row >= 0]
+                groups[outcome]["total"] += number
+                groups[outcome]["observations"][short] = {"count": number, "examples": examples}
             found[threshold] = groups
         return found
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from valor_gpu.valor.detection.kinds import Floats
 from valor_gpu.valor.detection.metrics import RATIOS, DetectionKey, Metric
+from valor_gpu.valor.detection.numbers import Floats
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.means import mean_of
 

@@ -12,8 +12,7 @@ from valor_gpu.valor import metrics
 from valor_gpu.valor.classification.curves import THRESHOLDS
 from valor_gpu.valor.detection.confusion import Confusion, Cut
 from valor_gpu.valor.detection.examples import Examples
-from valor_gpu.valor.detection.kinds import Floats, Integers, total
-from valor_gpu.valor.detection.numbers import DetectionNumbers
+from valor_gpu.valor.detection.numbers import DetectionNumbers, Floats, Integers
 from valor_gpu.valor.detection.request import DetectionRequest
 from valor_gpu.valor.detection.scene import DetectionScene
 from valor_gpu.valor.enums import MetricType
@@ -178,8 +177,7 @@ class DetectionKey:
 
     def curve(self) -> Iterator[Metric]:
         """Counts and ratios at scores from 0.05 to 0.95."""
-        kinds, labels = self.numbers.curve, self.numbers.num_labels
-        tp, fp = (total(kinds, outcome, THRESHOLDS, labels) for outcome in ("tp", "fp"))
+        tp, fp = (self.numbers.curve(outcome) for outcome in ("tp", "fp"))
         columns = curve_columns(tp, fp, self.numbers.ground_truths[:, None] - tp, self.request.rules.undefined)
         if self.request.rules.curve == "core":
             columns["fn"] = np.maximum(columns["fn"], 0)

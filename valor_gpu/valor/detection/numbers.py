@@ -13,10 +13,14 @@ from torch import Tensor
 from valor_gpu.ops.overlaps import Overlaps, Ranked, confuse_overlaps, rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.reduce.overlap_curves import average_precision, average_recall, curve_101
-from valor_gpu.valor.detection.kinds import Floats, Integers, Kind, OverlapTable, exact_kinds
+from valor_gpu.reduce.overlap_kinds import Kind, exact_kinds
+from valor_gpu.valor.classification.curves import THRESHOLDS
 from valor_gpu.valor.detection.releases import CURVES, KINDS
 from valor_gpu.valor.detection.request import DetectionRequest
 from valor_gpu.valor.enums import MetricType
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Counts(NamedTuple):
@@ -25,6 +29,13 @@ class Counts(NamedTuple):
     tp: Integers
     fp: Integers
     fn: Integers
+
+
+class KindTable(NamedTuple):
+    """Of one kind, by label and score threshold of the curve: how many rows, and the first of them, -1 for none."""
+
+    counts: list[list[int]]
+    rows: list[list[list[int]]]
 
 
 class DetectionNumbers:
@@ -56,11 +67,6 @@ class DetectionNumbers:
     @cached_property
     def _thresholds(self) -> Tensor:
         return torch.tensor(self.request.ious, dtype=torch.float64, device=self.overlaps.labels.device)
-
-    @cached_property
-    def table(self) -> OverlapTable:
-        """The columns on the host."""
-        return OverlapTable.of(self.overlaps, self._ranked)
 
     @cached_property
     def ground_truths(self) -> Integers:
@@ -97,9 +103,8 @@ class DetectionNumbers:
 
     def grouped_outcomes(self) -> Counts:
         """Counts of each group at the thresholds of the request, int64 ``[N, C, T, S]``."""
-        wanted = self._least(self.request.scores)
         found = count_outcomes(
-            self._ranked, self.overlaps, self._classes, self._thresholds, wanted, groups=self.groups,
+            self._ranked, self.overlaps, self._classes, self._thresholds, self.score_levels, groups=self.groups,
             num_groups=self.num_groups,
         )  # fmt: skip
         return Counts(*(getattr(found, name).cpu().numpy() for name in Counts._fields))
@@ -117,11 +122,12 @@ class DetectionNumbers:
         return self.recalls((self.request.recall_score,))[:, 0]
 
     def _recall_of_any_score(self) -> Floats:
-        table, found = self.table, np.empty((self.num_labels, len(self.request.ious)))
+        overlaps, ranked = self.overlaps, self._ranked
+        found = np.empty((self.num_labels, len(self.request.ious)))
         for place, iou in enumerate(self.request.ious):
-            hits = (table.ious >= iou) & (table.scores >= self.request.recall_score)
-            labels = table.gt_labels[np.unique(table.best[hits])]
-            found[:, place] = np.bincount(labels, minlength=self.num_labels)
+            hits = (ranked.ious >= iou) & (overlaps.scores >= self.request.recall_score)
+            labels = overlaps.gt_labels[ranked.best[hits].unique()]
+            found[:, place] = torch.bincount(labels, minlength=self.num_labels).cpu().numpy()
         return _ratio(found, self.ground_truths[:, None])
 
     def recalls(self, scores: tuple[float, ...]) -> Floats:
@@ -157,19 +163,45 @@ class DetectionNumbers:
         return Counts(*(column[0] for column in self.grouped_outcomes()))
 
     @cached_property
-    def kinds(self) -> list[Kind]:
-        """Observations of DetailedPrecisionRecallCurve."""
-        if self.request.duplicates:
-            return exact_kinds(self.table, self.request.curve_iou, duplicates=True)
-        return KINDS[self.request.rules.kinds](self.table, self.request.curve_iou)
+    def score_levels(self) -> Tensor:
+        """The score thresholds of the request, but that scores which count as none reach none of them."""
+        return self._least(self.request.scores)
 
     @cached_property
-    def curve(self) -> list[Kind]:
-        """True and false positives of PrecisionRecallCurve."""
+    def kinds(self) -> dict[str, KindTable]:
+        """Observations of DetailedPrecisionRecallCurve, by outcome and name."""
+        if self.request.duplicates:
+            found = exact_kinds(self.overlaps, self._ranked, self.request.curve_iou, duplicates=True)
+        else:
+            found = KINDS[self.request.rules.kinds](self.overlaps, self._ranked, self.request.curve_iou)
+        return {name: self._listed(kind) for name, kind in found.items()}
+
+    def _listed(self, kind: Kind) -> KindTable:
+        scores = self._curve_scores
+        counts = kind.counts(self._classes, scores)
+        shown = min(self.request.max_examples, int(counts.max()) if counts.numel() else 0)
+        return KindTable(counts.tolist(), kind.first(self._classes, scores, shown).tolist())
+
+    @cached_property
+    def _curve_scores(self) -> Tensor:
+        return torch.from_numpy(THRESHOLDS).to(self._thresholds)
+
+    def curve(self, outcome: str) -> Integers:
+        """How many observations of PrecisionRecallCurve there are, int64 ``[C, S]``.
+
+        Args:
+            outcome: ``tp`` or ``fp``.
+        """
+        kinds = [kind for name, kind in self._curve_kinds.items() if name.partition("/")[0] == outcome]
+        found: Integers = sum(kind.counts(self._classes, self._curve_scores) for kind in kinds).cpu().numpy()  # type: ignore[union-attr]
+        return found
+
+    @cached_property
+    def _curve_kinds(self) -> dict[str, Kind]:
         rules = self.request.rules
-        if rules.curve == "api" and MetricType.DetailedPrecisionRecallCurve in self.request.metrics:
-            return KINDS["exact"](self.table, self.request.curve_iou)
-        return CURVES[rules.curve](self.table, self.request.curve_iou)
+        detailed = rules.curve == "api" and MetricType.DetailedPrecisionRecallCurve in self.request.metrics
+        find = KINDS["exact"] if detailed else CURVES[rules.curve]
+        return find(self.overlaps, self._ranked, self.request.curve_iou)
 
     @cached_property
     def curve_points(self) -> tuple[Floats, Floats]:
@@ -179,11 +211,9 @@ class DetectionNumbers:
         return np.nan_to_num(found[0].cpu().numpy()), found[1].cpu().numpy()
 
     @cached_property
-    def partners(self) -> Integers:
+    def partners(self) -> Tensor:
         """The ground truth that each detection is paired off with at each IoU, int64 ``[T, D]``; -1 for none."""
-        dissolve = self.request.rules.dissolve
-        found: Integers = confuse_overlaps(self.overlaps, self.request.ious, dissolve=dissolve).cpu().numpy()
-        return found
+        return confuse_overlaps(self.overlaps, self.request.ious, dissolve=self.request.rules.dissolve)
 
 
 def _ratio(part: NDArray[np.generic], whole: Integers) -> Floats:

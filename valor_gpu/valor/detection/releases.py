@@ -6,74 +6,89 @@ one of that label, else with that of the largest IoU of all of the key.
 
 from __future__ import annotations
 
-import numpy as np
+import torch
+from torch import Tensor
 
-from valor_gpu.valor.detection.kinds import Kind, OverlapTable, exact_kinds
+from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.reduce.overlap_counts import found_scores, largest_scores, same_labels, true_positives
+from valor_gpu.reduce.overlap_kinds import Kind, exact_kinds, of_detections, of_missed
 
 
-def server_kinds(table: OverlapTable, iou: float) -> list[Kind]:
+def server_kinds(overlaps: Overlaps, ranked: Ranked, iou: float) -> dict[str, Kind]:
     """Kinds of the server 0.33: duplicates are misclassifications, and only the kept pair of a detection counts."""
-    hits = table.hits(iou)
-    overlapping = np.where(table.has_own, table.ious, table.others) >= iou
-    found = np.full(len(table.gt_labels), -np.inf)
-    found[table.best[hits]] = table.scores[hits]
-    rows = table.pair_detections
-    first = np.diff(rows, prepend=-1) > 0  # pairs of a detection go by IoU descending
-    confused = table.largest(first & ~table.has_own[rows] & (table.pair_ious >= iou))
-    return [
-        table.detections("tp", "all", hits),
-        table.detections("fp", "hallucinations", ~hits & ~overlapping),
-        table.detections("fp", "misclassifications", ~hits & overlapping),
-        *table.missed(found, confused),
-    ]
+    hits, has_own = true_positives(ranked, overlaps.scores, iou), _first_own(overlaps) >= 0
+    overlapping = torch.where(has_own, ranked.ious, ranked.others) >= iou
+    rows = overlaps.detections()
+    first = torch.ones_like(rows, dtype=torch.bool)
+    first[1:] = rows[1:] != rows[:-1]  # pairs of a detection go by IoU descending
+    confused = largest_scores(overlaps, first & ~has_own[rows] & (overlaps.ious >= iou))
+    return {
+        "tp/all": of_detections(overlaps, hits),
+        "fp/hallucinations": of_detections(overlaps, ~hits & ~overlapping),
+        "fp/misclassifications": of_detections(overlaps, ~hits & overlapping),
+        **of_missed(overlaps, found_scores(ranked, overlaps, iou), confused),
+    }
 
 
-def server_curve(table: OverlapTable, iou: float) -> list[Kind]:
+def server_curve(overlaps: Overlaps, ranked: Ranked, iou: float) -> dict[str, Kind]:
     """Positives of the server 0.33: pairs below the threshold and detections without a pair, but no duplicates.
 
     A detection without a pair counts twice where its label has a ground truth on another datum.
     """
-    alone = ~table.has_own
-    return [
-        table.detections("tp", "all", table.hits(iou)),
-        table.detections("fp", "alone", alone),
-        table.detections("fp", "again", alone & np.isin(table.labels, table.gt_labels)),
-        table.detections("fp", "low", table.has_own & (table.ious < iou)),
-    ]
+    alone = _first_own(overlaps) < 0
+    return {
+        "tp/all": of_detections(overlaps, true_positives(ranked, overlaps.scores, iou)),
+        "fp/alone": of_detections(overlaps, alone),
+        "fp/again": of_detections(overlaps, alone & torch.isin(overlaps.labels, overlaps.gt_labels)),
+        "fp/low": of_detections(overlaps, ~alone & (ranked.ious < iou)),
+    }
 
 
-def core_kinds(table: OverlapTable, iou: float) -> list[Kind]:
+def core_kinds(overlaps: Overlaps, ranked: Ranked, iou: float) -> dict[str, Kind]:
     """Kinds of valor_core 0.33.9.
 
     Every detection that reaches the threshold is a true positive, also of a ground truth that is taken, and may be a
     misclassification as well. Without any true positive at all nothing is a false negative.
     """
-    reaching = table.pair_ious >= iou
-    hits = table.ious >= iou
-    confusing = table.others >= iou
-    found = table.largest(reaching & table.same_label)
-    missed = table.missed(found, table.largest(reaching & ~table.same_label))
-    if not np.any(hits & (table.scores >= 0.05)):
-        missed = [kind.of_label(-1) for kind in missed]
-    return [
-        table.detections("tp", "all", hits),
-        table.detections("fp", "misclassifications", confusing),
-        table.detections("fp", "hallucinations", ~hits & ~confusing),
-        *missed,
-    ]
+    reaching, same = overlaps.ious >= iou, same_labels(overlaps)
+    hits, confusing = ranked.ious >= iou, ranked.others >= iou
+    found, confused = (largest_scores(overlaps, reaching & pairs) for pairs in (same, ~same))
+    missed = of_missed(overlaps, found, confused)
+    if not bool((hits & (overlaps.scores >= 0.05)).any()):
+        missed = {name: Kind(*(column[:0] for column in kind)) for name, kind in missed.items()}
+    return {
+        "tp/all": of_detections(overlaps, hits),
+        "fp/misclassifications": of_detections(overlaps, confusing),
+        "fp/hallucinations": of_detections(overlaps, ~hits & ~confusing),
+        **missed,
+    }
 
 
-def core_curve(table: OverlapTable, iou: float) -> list[Kind]:
+def core_curve(overlaps: Overlaps, ranked: Ranked, iou: float) -> dict[str, Kind]:
     """Positives of valor_core 0.33.9: a ground truth is found by the first of its detections or by none.
 
     A detection that overlaps no ground truth of its label is one of the first of these on its datum.
     """
-    owner = np.where(table.best >= 0, table.best, table.first_own)
-    order = np.lexsort((-table.ious, -table.scores, owner))
-    first = np.zeros(len(order), np.bool_)
-    first[order] = np.diff(owner[order], prepend=-2) > 0
-    hits = first & (table.ious >= iou)
-    return [table.detections("tp", "all", hits), table.detections("fp", "all", ~hits)]
+    owner = torch.where(ranked.best >= 0, ranked.best, _first_own(overlaps))
+    order = torch.arange(len(owner), device=owner.device)
+    for key in (-ranked.ious, -overlaps.scores, owner):  # stable sorts, from the least key to the first
+        order = order[torch.sort(key[order], stable=True).indices]
+    sorted_owner, first = owner[order], torch.ones_like(owner, dtype=torch.bool)
+    first[order[1:]] = sorted_owner[1:] != sorted_owner[:-1]
+    hits = first & (ranked.ious >= iou)
+    return {"tp/all": of_detections(overlaps, hits), "fp/all": of_detections(overlaps, ~hits)}
+
+
+def _first_own(overlaps: Overlaps) -> Tensor:
+    """int64 ``[D]``, the first ground truth of the datum and label of each detection; -1 for none."""
+    if not len(overlaps.gt_labels):
+        return torch.full_like(overlaps.labels, -1)
+    size = int(torch.cat((overlaps.labels, overlaps.gt_labels)).max()) + 1
+    datums, gt_datums = overlaps.datums()
+    codes, order = torch.sort(gt_datums * size + overlaps.gt_labels, stable=True)
+    wanted = datums * size + overlaps.labels
+    place = torch.searchsorted(codes, wanted).clamp_(max=len(codes) - 1)
+    return torch.where(codes[place] == wanted, order[place], -1)
 
 
 CURVES = {"exact": exact_kinds, "api": server_curve, "core": core_curve}

@@ -12,10 +12,12 @@ from valor_gpu.valor.columns import Columns, Rows
 
 if TYPE_CHECKING:
     from valor_gpu.ops.overlaps import Overlaps
-    from valor_gpu.valor.detection.kinds import Mask
     from valor_gpu.valor.detection.shapes import Shapes
 
 Places = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+GROUND_TRUTHS, DETECTIONS = 0, 1
+"""Sides."""
 
 
 @dataclass(frozen=True)

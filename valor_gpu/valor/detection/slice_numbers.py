@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.ops.overlaps import Overlaps
-from valor_gpu.valor.detection.kinds import Floats
-from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers
+from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers, Floats
 from valor_gpu.valor.detection.overlap_split import split_overlaps
 from valor_gpu.valor.detection.request import DetectionRequest
 from valor_gpu.valor.detection.scene import DetectionScene
