@@ -193,7 +193,8 @@ class DetectionNumbers:
             outcome: ``tp`` or ``fp``.
         """
         kinds = [kind for name, kind in self._curve_kinds.items() if name.partition("/")[0] == outcome]
-        found: Integers = sum(kind.counts(self._classes, self._curve_scores) for kind in kinds).cpu().numpy()  # type: ignore[union-attr]
+        counts = torch.stack([kind.counts(self._classes, self._curve_scores) for kind in kinds])
+        found: Integers = counts.sum(0).cpu().numpy()
         return found
 
     @cached_property

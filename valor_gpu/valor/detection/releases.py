@@ -6,6 +6,8 @@ one of that label, else with that of the largest IoU of all of the key.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -91,5 +93,7 @@ def _first_own(overlaps: Overlaps) -> Tensor:
     return torch.where(codes[place] == wanted, order[place], -1)
 
 
-CURVES = {"exact": exact_kinds, "api": server_curve, "core": core_curve}
-KINDS = {"exact": exact_kinds, "api": server_kinds, "core": core_kinds}
+_Find = Callable[[Overlaps, Ranked, float], dict[str, Kind]]
+
+CURVES: dict[str, _Find] = {"exact": exact_kinds, "api": server_curve, "core": core_curve}
+KINDS: dict[str, _Find] = {"exact": exact_kinds, "api": server_kinds, "core": core_kinds}
