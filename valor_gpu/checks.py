@@ -48,6 +48,8 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(f"{name} must be a number but got {value!r}")
+    if math.isnan(value) and math.isinf(low) and math.isinf(high):
+        raise InputError(f"{name} must be a number but got nan")
     if not low <= float(value) <= high:
         raise InputError(f"{name} must be in [{low}, {high}] but got {value}")
 

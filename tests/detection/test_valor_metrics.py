@@ -466,3 +466,38 @@ def test_the_recipe_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == printed[1] == shown.strip()
     assert "images 1, ground_truths 2, detections 2" in printed[-2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_reach_the_thresholds_that_they_equal_in_their_precision(dtype: torch.dtype) -> None:
+    grid = [step / 20 for step in range(1, 20)]  # 0.9 in float32 is below 0.9, 0.1 is above 0.1
+    corners = torch.arange(len(grid), dtype=torch.float64)[:, None] * 20 + torch.tensor([0.0, 0, 10, 10])
+    labels = torch.zeros(len(grid), dtype=torch.long)
+    target = [{"boxes": corners, "labels": labels}]
+    preds = [{"boxes": corners, "labels": labels, "scores": torch.tensor(grid, dtype=dtype)}]
+    wanted = list(range(19, 0, -1))
+    found = {}
+    for metric in (
+        DetectionPrecisionRecallCurve(),
+        DetectionDetailedPrecisionRecallCurve(),
+        DetectionCounts(iou_thresholds=[0.5], score_thresholds=grid),
+        DetectionConfusionMatrix(score_thresholds=grid),
+        AR(iou_thresholds=[0.5], score_thresholds=grid),
+    ):
+        metric.update(preds, target)
+        found[type(metric).__name__] = metric.compute()
+    assert found["DetectionPrecisionRecallCurve"]["tp"].tolist() == [wanted]
+    assert found["DetectionDetailedPrecisionRecallCurve"]["tp/all"].tolist() == [wanted]
+    examples = found["DetectionDetailedPrecisionRecallCurve"]["tp/all/examples"]
+    assert examples[0, :, 0, 1].tolist() == list(range(19))
+    assert found["DetectionCounts"]["tp"].flatten().tolist() == wanted
+    assert found["DetectionConfusionMatrix"]["confusion_matrix"].flatten().tolist() == wanted
+    assert float(found["AR"]["ar"]) == pytest.approx(sum(wanted) / 19 / 19)
+
+
+def test_a_score_between_a_threshold_and_its_float32_does_not_reach_it() -> None:
+    boxes, labels = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([0])
+    metric = DetectionCounts(iou_thresholds=[0.5], score_thresholds=[0.9])
+    below = torch.tensor([0.9 - 1e-12], dtype=torch.float64)
+    metric.update([{"boxes": boxes, "labels": labels, "scores": below}], [{"boxes": boxes, "labels": labels}])
+    assert metric.compute()["tp"].item() == 0

@@ -167,12 +167,16 @@ def test_run_lengths_and_tensors_are_masks() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: raster_to_box(np.zeros((2, 3))), InputError, r"mask must be bool or uint8 \[H, W\] but got float64"),
+        (lambda: to_raster((0, 0, 1, 1), 3), InputError, "size must be two integers of at least 0, .* but got 3"),
+        (lambda: to_raster((0, 0, 1, 1), (2.0, 3)), InputError, "size must be two integers of at least 0"),
+        (lambda: to_raster((0, 0, 1, 1), (2, -3)), InputError, "size must be two integers of at least 0"),
         (lambda: raster_to_box(np.zeros((2, 3), bool)), InputError, "mask must have at least one pixel set for a box"),
         (lambda: raster_to_polygon(np.zeros((2, 3), bool)), InputError, "at least one pixel set for a polygon"),
         (lambda: raster_to_polygon(np.zeros((2, 3), bool), "hull"), InputError, "at least one pixel set"),
         (lambda: raster_to_polygon(np.eye(3, dtype=bool), "hull"), InputError, "several rows and columns"),
         (lambda: raster_to_polygon(np.eye(3, dtype=bool), "convex"), InputError, "rule must be one of"),
-        (lambda: raster_to_polygon(np.ones((2, 3))), InputError, "masks must be bool or uint8"),
+        (lambda: raster_to_polygon(np.ones((2, 3))), InputError, "mask must be bool or uint8"),
         (lambda: raster_to_polygon(np.ones((1, 2, 3), bool)), InputError, r"\[H, W\] but got \[1"),
         (lambda: raster_to_polygon(7), InputError, "mask must be bool or uint8 .* but got int"),
         (lambda: polygon_to_box([[0, 0], [1, 1]]), InputError, "rings of at least 3 points but one has 2"),
@@ -183,7 +187,6 @@ def test_run_lengths_and_tensors_are_masks() -> None:
         (lambda: to_raster((1, 2, 3), (4, 4)), InputTypeError, "shape must be a box of 4 numbers"),
         (lambda: to_raster("box", (4, 4)), InputTypeError, "shape must be a box of 4 numbers"),
         (lambda: to_raster((0, 0, 1, 1e9), (4, 4)), InputError, "coordinates from -2e8 to 2e8"),
-        (lambda: to_raster((0, 0, 1, 1), (4, -4)), InputError, "at least 0 x 0"),
     ],
 )  # fmt: skip
 def test_what_is_no_shape_is_refused(call: Any, error: type[Exception], message: str) -> None:

@@ -17,6 +17,7 @@ from valor_gpu.detection.ranked_metric import (
     by_label,
     grids,
     missing_labels,
+    reached_by,
     read_iou_thresholds,
     read_thresholds,
 )
@@ -52,11 +53,8 @@ class _AverageRecall(RankedMetric):
 
     def _recall(self, ranking: Ranking) -> Tensor:
         """float64 ``[C]``, NaN for labels without ground truth."""
-        device = ranking.classes.device
-        thresholds, scores = (
-            torch.tensor(numbers, dtype=torch.float64, device=device)
-            for numbers in (self.iou_thresholds, self.score_thresholds)
-        )
+        thresholds = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
+        scores = reached_by(ranking.overlaps.scores, self.score_thresholds)
         recall = average_recall(ranking.ranked, ranking.overlaps, ranking.classes, thresholds, scores)
         return mean_of_thresholds(recall[0])
 

@@ -16,6 +16,7 @@ from valor_gpu.detection.ranked_metric import (
     classes_of,
     evaluated,
     grids,
+    reached_by,
     read_iou_thresholds,
     read_thresholds,
 )
@@ -46,7 +47,7 @@ class _PairedMetric(DetectionMetric):
     def _pairs(self, images: Evaluated) -> tuple[Overlaps, Tensor, Tensor]:
         """The overlaps, the partner ``[T, D]`` of each detection, and the score thresholds."""
         overlaps = images.overlaps
-        scores = torch.tensor(self.score_thresholds, dtype=torch.float64, device=overlaps.scores.device)
+        scores = reached_by(overlaps.scores, self.score_thresholds)
         return overlaps, confuse_overlaps(overlaps, self.iou_thresholds), scores
 
     def _tables(self, images: Evaluated) -> dict[str, Tensor]:

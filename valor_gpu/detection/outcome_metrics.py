@@ -14,6 +14,7 @@ from valor_gpu.detection.ranked_metric import (
     RankedMetric,
     Ranking,
     grids,
+    reached_by,
     read_iou_thresholds,
     read_thresholds,
 )
@@ -68,9 +69,9 @@ class OutcomeMetric(RankedMetric):
 
     def _outcomes(self, ranking: Ranking, duplicates: bool = False) -> OutcomeCounts:
         """Counts ``[C, T, S]``."""
-        grids = (torch.tensor(v, dtype=torch.float64, device=ranking.classes.device)
-                 for v in (self.iou_thresholds, self.score_thresholds))  # fmt: skip
-        counts = count_outcomes(ranking.ranked, ranking.overlaps, ranking.classes, *grids, duplicates=duplicates)
+        ious = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
+        scores = reached_by(ranking.overlaps.scores, self.score_thresholds)
+        counts = count_outcomes(ranking.ranked, ranking.overlaps, ranking.classes, ious, scores, duplicates=duplicates)
         return OutcomeCounts(*(part[0] for part in counts))
 
     def _report(self, state: OverlapRecords, plotter: Any) -> Result:

@@ -186,6 +186,20 @@ def read_thresholds(name: str, values: Sequence[float]) -> list[float]:
     return numbers
 
 
+def reached_by(scores: Tensor, thresholds: Sequence[float]) -> Tensor:
+    """Score thresholds, float64 ``[S]``, such that a float32 score reaches the threshold that it equals.
+
+    In float32 0.9 is 0.89999998: a threshold is taken in float32 where some score equals it there.
+
+    Args:
+        scores: float64 ``[D]``, of any precision before.
+        thresholds: S numbers.
+    """
+    exact = torch.tensor(thresholds, dtype=torch.float64, device=scores.device)
+    rounded = exact.float().double()
+    return torch.where(torch.isin(rounded, scores), torch.minimum(rounded, exact), exact)
+
+
 def grids(**thresholds: Sequence[float]) -> dict[str, Any]:
     """Thresholds by name as a signature shows them."""
     return {name: grid_choice(numbers) for name, numbers in thresholds.items()}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.detection.outcome_metrics import OutcomeMetric, detection_precision, detection_recall
-from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, Ranking
+from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, Ranking, reached_by
 from valor_gpu.errors import InputTypeError
 from valor_gpu.reduce.overlap_counts import OutcomeCounts
 from valor_gpu.reduce.overlap_examples import Choice, first_examples, places_of_rows
@@ -216,7 +216,7 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
         kinds = [kind for kind in _COUNTS if self.duplicates or kind != "fp/duplicates"]
         arrays = {kind: getattr(counts, _COUNTS[kind])[:, 0] for kind in kinds}
         if self.max_examples:
-            scores = torch.tensor(self.score_thresholds, dtype=torch.float64, device=ranking.classes.device)
+            scores = reached_by(ranking.overlaps.scores, self.score_thresholds)
             choice = Choice(self.iou_threshold, scores, self.max_examples, self.duplicates)
             rows = first_examples(ranking.overlaps, ranking.ranked, ranking.classes, choice)
             places = places_of_rows(ranking.overlaps, ranking.images.names)

@@ -144,6 +144,9 @@ def to_raster(shape: Any, size: Sequence[int]) -> NDArray[np.bool_]:
         [[0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
     """
     polygons = _polygons("shape", shape)
+    height_and_width = np.asarray(size)
+    if height_and_width.shape != (2,) or height_and_width.dtype.kind not in "iu" or (height_and_width < 0).any():
+        raise InputError(f"size must be two integers of at least 0, height and width, but got {size!r}")
     found: NDArray[np.bool_] = codec.to_masks(rasters_of(Outlines.of([polygons]), [size]))[0].astype(np.bool_)
     return found
 
@@ -168,6 +171,8 @@ def _runs(mask: Any) -> Runs:
     if not hasattr(mask, "ndim") or mask.ndim != 2:
         shown = list(mask.shape) if hasattr(mask, "shape") else type(mask).__name__
         raise InputError(f"mask must be bool or uint8 [H, W] but got {shown}")
+    if str(mask.dtype).removeprefix("torch.") not in ("bool", "uint8"):
+        raise InputError(f"mask must be bool or uint8 [H, W] but got {mask.dtype}")
     return Masks.from_dense(mask[None]).runs()
 
 

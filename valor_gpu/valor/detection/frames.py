@@ -113,7 +113,7 @@ def _read(where: str, column: str, value: Any) -> tuple[str, Any]:
     return ("boxes" if boxed else "polygons"), value
 
 
-def _from_geojson(where: str, column: str, value: GeoJSON | dict[str, Any] | str) -> Polygon | MultiPolygon:
+def _from_geojson(where: str, column: str, value: Any) -> Polygon | MultiPolygon:
     """The object that GeoJSON stands for.
 
     Raises:
