@@ -501,3 +501,12 @@ def test_a_score_between_a_threshold_and_its_float32_does_not_reach_it() -> None
     below = torch.tensor([0.9 - 1e-12], dtype=torch.float64)
     metric.update([{"boxes": boxes, "labels": labels, "scores": below}], [{"boxes": boxes, "labels": labels}])
     assert metric.compute()["tp"].item() == 0
+
+
+def test_thresholds_that_six_digits_do_not_tell_apart_keep_their_names() -> None:
+    box = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]]), "labels": torch.tensor([1])}
+    metric = AP(iou_thresholds=[0.5, 0.50000001])
+    metric.update([{**box, "scores": torch.tensor([0.5])}], [{**box, "boxes": torch.tensor([[0.0, 0.0, 10.0, 5.0]])}])
+    assert {name: value.tolist() for name, value in metric.compute().items()} == {
+        "ap_50": 1.0, "ap_50.000001": 0.0, "classes": 1,
+    }  # fmt: skip

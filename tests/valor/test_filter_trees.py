@@ -109,3 +109,29 @@ def test_a_tree_filters_labels() -> None:
     tree = {"op": "or", "args": [_condition("eq", "label.value", value="x"), _condition("isnotnull", "label.score")]}
     found = Filter.from_dict({"groundtruths": tree}).groundtruths
     assert repr(found) == repr((label_value == "x") | score.isnotnull())
+
+
+def test_a_tree_may_be_long_but_not_bottomless() -> None:
+    many = score >= 0.0
+    for number in range(3000):
+        many = many & (score >= number / 3000)
+    assert len(list(many.conditions())) == 3001
+    turned = score >= 0.5
+    for _ in range(3000):
+        turned = ~turned
+    assert turned.depth == 1
+    with pytest.raises(InputError, match=r"^(Or|And) must hold at most 100 expressions inside one another"):
+        for _ in range(60):
+            turned = (turned | (score < 0.1)) & (score < 0.9)
+    endless: dict[str, Any] = {"op": "not", "args": []}
+    endless["args"].append(endless)
+    with pytest.raises(InputError, match=r"^filter datums must hold at most 100 expressions inside one another"):
+        Filter.from_dict({"datums": endless})
+    tree = _condition("eq", "label.key", value="k")
+    for _ in range(99):
+        tree = {"op": "not", "args": [tree]}
+    deep = Filter.from_dict({"groundtruths": tree}).groundtruths
+    assert deep is not None
+    assert deep.fields() == {"label.key"}
+    with pytest.raises(InputError, match=r"^filter groundtruths must hold at most 100 .* but holds 101 or more$"):
+        Filter.from_dict({"groundtruths": {"op": "not", "args": [tree]}})

@@ -19,7 +19,7 @@ from valor_gpu.detection.ranked_metric import (
     grids,
     missing_labels,
     read_iou_thresholds,
-    threshold_name,
+    threshold_names,
 )
 from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds
 from valor_gpu.reduce.overlap_curves import average_precision, curve_101
@@ -121,7 +121,7 @@ class AP(_AveragePrecision):
             return self._report(ranking, values, reasons)
 
     def _named(self, precision: Tensor) -> dict[str, Tensor]:
-        names = [threshold_name("ap", threshold) for threshold in self.iou_thresholds]
+        names = threshold_names("ap", self.iou_thresholds)
         return dict(zip(names, precision.unbind(1)))
 
 
@@ -256,7 +256,7 @@ class mAP(_MeanAveragePrecision):
         super().__init__(box_format, iou_type, iou_thresholds, matching, include_prediction_only_labels, **kwargs)
 
     def _values(self, means: Tensor) -> dict[str, Tensor]:
-        names = [threshold_name("map", threshold) for threshold in self.iou_thresholds]
+        names = threshold_names("map", self.iou_thresholds)
         return dict(zip(names, means.unbind()))
 
 

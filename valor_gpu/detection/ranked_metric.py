@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,9 +162,17 @@ def missing_labels(name: str, values: Mapping[str, float]) -> dict[str, str]:
     return {f"{name}/{label}": NO_GROUND_TRUTH for label, number in values.items() if math.isnan(number)}
 
 
-def threshold_name(prefix: str, threshold: float) -> str:
-    """``map_50`` for 0.5, as torchmetrics has it."""
-    return f"{prefix}_{100 * threshold:.6g}"
+def threshold_names(prefix: str, thresholds: Sequence[float]) -> list[str]:
+    """``map_50`` for 0.5, as torchmetrics has it: six digits, all of them where six would give one name twice.
+
+    Example:
+        >>> threshold_names("map", [0.5, 1 / 3]), threshold_names("map", [0.1, 0.10000001])
+        (['map_50', 'map_33.3333'], ['map_10', 'map_10.000001'])
+    """
+    names = [f"{prefix}_{100 * threshold:.6g}" for threshold in thresholds]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{prefix}_{(100 * Decimal(repr(threshold))).normalize():f}" for threshold in thresholds]
 
 
 def read_iou_thresholds(values: Sequence[float], name: str = "iou_thresholds") -> list[float]:

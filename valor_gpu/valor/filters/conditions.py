@@ -26,6 +26,18 @@ OPERATORS = (*COMPARE, *RELATIONS, "isnull", "isnotnull")
 _TEXTS = ("datum.uid", "label.key", "label.value", KIND)
 
 
+MAX_DEPTH = 100
+"""Expressions inside one another: a few calls for each stay below Python's limit of 1000."""
+
+
+def check_depth(name: str, depth: int) -> None:
+    """Raises unless an expression of this depth can be evaluated."""
+    if depth > MAX_DEPTH:
+        raise InputError(
+            f"{name} must hold at most {MAX_DEPTH} expressions inside one another but holds {depth} or more"
+        )
+
+
 class Expression:
     """What can be joined with ``&`` and ``|`` and turned round with ``~``."""
 
@@ -37,6 +49,11 @@ class Expression:
 
     def __invert__(self) -> Expression:
         return Not(self)
+
+    @property
+    def depth(self) -> int:
+        """How many expressions it holds inside one another, itself included."""
+        return 1
 
     def __bool__(self) -> bool:
         raise InputError(
@@ -65,9 +82,18 @@ class _Joined(Expression):
     def __init__(self, *parts: Expression) -> None:
         if not parts:
             raise InputError(f"{type(self).__name__} must have at least one expression but has none")
+        self.parts: tuple[Expression, ...] = ()
         for part in parts:
             check_type(type(self).__name__, part, Expression)
-        self.parts = parts
+            # Joining in a loop makes one long expression of one level.
+            self.parts += part.parts if type(part) is type(self) else (part,)  # type: ignore[attr-defined]
+        self._depth = 1 + max(part.depth for part in self.parts)
+        check_depth(type(self).__name__, self._depth)
+
+    @property
+    def depth(self) -> int:
+        """See :class:`Expression`."""
+        return self._depth
 
     def mask(self, rows: Rows, columns: Columns) -> Mask:
         masks = [part.mask(rows, columns) for part in self.parts]
@@ -99,6 +125,17 @@ class Not(Expression):
     """The expression does not hold."""
 
     part: Expression
+
+    def __post_init__(self) -> None:
+        check_depth("Not", self.depth)
+
+    def __invert__(self) -> Expression:
+        return self.part
+
+    @property
+    def depth(self) -> int:
+        """See :class:`Expression`."""
+        return 1 + self.part.depth
 
     def mask(self, rows: Rows, columns: Columns) -> Mask:
         """Which rows pass, bool ``[rows]``."""

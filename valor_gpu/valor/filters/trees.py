@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.valor.filters.conditions import OPERATORS, And, Condition, Expression, Not, Or
+from valor_gpu.valor.filters.conditions import OPERATORS, And, Condition, Expression, Not, Or, check_depth
 from valor_gpu.valor.filters.fields import FIELDS
 from valor_gpu.valor.filters.names import choose
 
@@ -65,6 +65,7 @@ def _joined(place: str, op: str, tree: Mapping[str, Any]) -> Expression:
     if not args or (op == "not" and len(args) > 1):
         wanted = "one expression" if op == "not" else "at least one expression"
         raise InputError(f"filter {place}.args must have {wanted} for {op!r} but has {len(args)}")
+    check_depth(f"filter {place.split('.')[0]}", place.count(".args[") + 2)
     parts = [_expression(f"{place}.args[{number}]", part) for number, part in enumerate(args)]
     return Not(parts[0]) if op == "not" else _JOINS[op](*parts)
 
