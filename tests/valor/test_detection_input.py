@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
 from valor_gpu.valor import Polygon, evaluate_detection
+from valor_gpu.valor.frames import scores
 
 TRIANGLE = Polygon([[(0, 0), (10, 0), (0, 10), (0, 0)]])
 LABELS: dict[str, Any] = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "x"]}
@@ -54,6 +56,22 @@ def test_geojson_that_cannot_be_read_names_its_row(column: str, value: Any, mess
 def test_a_box_without_one_of_its_numbers_is_an_error(column: str) -> None:
     with pytest.raises(InputError, match=f"must have finite xmin <= xmax .* but row 1 has .*{column} nan"):
         average_recall({**TRUTHS, column: [0, None]}, FOUND)
+
+
+def test_float32_scores_of_a_frame_reach_the_thresholds_that_they_equal() -> None:
+    grid = [step / 20 for step in range(1, 20)]
+    rows = {name: [column[0]] * 19 for name, column in TRUTHS.items()} | {"datum_uid": list(range(19))}
+    counts = []
+    for dtype in (np.float32, np.float64):
+        curve = evaluate(rows, {**rows, "score": np.array(grid, dtype)}, metrics_to_return=["PrecisionRecallCurve"])
+        counts.append([point["tp"] for point in curve.metrics[0]["value"]["x"].values()])
+    assert counts[0] == counts[1] == list(range(19, 0, -1))
+
+
+def test_other_float32_scores_stay_what_they_are() -> None:
+    given = np.array([1e-9, 1 / 3, np.nan, np.inf, 0.1, 3.3e38], np.float32)
+    assert np.array_equal(scores("predictions", {"score": given}).astype(np.float32), given, equal_nan=True)
+    assert scores("predictions", {"score": given})[4] == 0.1
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ class _Reader:
         frames.check_lengths(name, frame, [column for column in names if is_read(column)], len(uids))
         score = np.full(len(uids), np.nan)
         if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
-            score = frames.numbers(name, frame, "score")
+            score = frames.scores(name, frame)
         self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
         kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
         self.ignored[name] = len(others)

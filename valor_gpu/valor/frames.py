@@ -158,6 +158,26 @@ def numbers(name: str, frame: Any, wanted: str) -> NDArray[np.float64]:
         raise InputError(f"{name} column {wanted!r} must hold numbers of at most 1.8e308") from None
 
 
+_DIGITS = 7  # after the point; float32 numbers of at most 1 have no more that differ
+
+
+def scores(name: str, frame: Any) -> NDArray[np.float64]:
+    """The column ``score`` as float64; a float32 number as the decimal that it stands for: 0.9, not 0.89999998.
+
+    Args:
+        name: of the frame, for messages.
+        frame: from :func:`open_frame`.
+
+    Raises:
+        InputTypeError: the column holds something else than numbers.
+    """
+    found = numbers(name, frame, "score")
+    if column(name, frame, "score").dtype != np.float32:
+        return found
+    decimal = np.round(found, _DIGITS)
+    return np.where(decimal.astype(np.float32) == found, decimal, found)
+
+
 def encode(values: Iterable[Any], codes: dict[Any, int], as_text: bool = False) -> NDArray[np.int32]:
     """Each value's place in ``codes``; values that are new get the next place.
 
