@@ -23,12 +23,14 @@ class Question:
             says that there is nothing to score.
         schema: JSON schema of the reply, for judges that can keep to one.
         prompt: version or hash of the prompt that made the messages, part of the cache key.
+        whole_reply: whether ``parse`` gets the :class:`Reply`, with its log-probabilities, in place of its text.
     """
 
     messages: Messages
-    parse: Callable[[str], Any]
+    parse: Callable[[Any], Any]
     schema: Schema | None = None
     prompt: str = ""
+    whole_reply: bool = False
 
 
 Ask = Callable[[Question], Awaitable[Any]]
@@ -90,7 +92,8 @@ class LLMMetric(ABC):
             ask: ``await ask(question)`` gives the value that ``question.parse`` made of the reply.
 
         Returns:
-            A number in [low, high].
+            A number in [low, high], or an object with a ``__float__`` that gives one: the judgement keeps the object in
+            its ``details``.
 
         Raises:
             NotApplicable: the row has no number, for lack of an input, say.

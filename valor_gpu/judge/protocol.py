@@ -165,6 +165,8 @@ class Judgement:
         cached: whether all replies were known already, from the cache or from equal questions of the run.
         seconds: from the first attempt to the end, waiting included.
         error: why it failed, empty when it did not.
+        details: of a row, what the metric gave beside its number: the object with a ``__float__`` that its ``score``
+            returned, or the ``details`` of the :class:`NotApplicable` that it raised; None where there is neither.
     """
 
     value: Any
@@ -175,6 +177,7 @@ class Judgement:
     cached: bool = False
     seconds: float = 0.0
     error: str = ""
+    details: Any = None
 
     @property
     def ok(self) -> bool:

@@ -108,12 +108,14 @@ class RowsUnderWay:
         """One judgement of a row by one metric: the number, or why there is none."""
         asker = _Asker(self._scheduler, repeat)
         try:
-            value = check_value(await metric.score(row, asker), metric)
-            end = Judgement(value, Status.OK, asker.reply())
+            scored = await metric.score(row, asker)
+            details = None if isinstance(scored, (int, float)) else scored
+            end = Judgement(check_value(scored, metric), Status.OK, asker.reply(), details=details)
         except FailedJudgement as failure:
             end = failure.judgement
         except NotApplicable as error:
-            end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=text_of(error))
+            details = getattr(error, "details", None)
+            end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=text_of(error), details=details)
         except ParseError as error:  # of check_value
             asker.reject()
             end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))

@@ -361,7 +361,7 @@ def _read(question: Question, reply: Reply) -> Judgement:
         status, error = _FINISHED[reply.finish_reason]
         return Judgement(None, status, reply, error=error)
     try:
-        return Judgement(question.parse(reply.text), Status.OK, reply)
+        return Judgement(question.parse(reply if question.whole_reply else reply.text), Status.OK, reply)
     except NotApplicable as error:
         return Judgement(None, Status.NOT_APPLICABLE, reply, error=text_of(error))
     except ParseError as error:

@@ -116,40 +116,42 @@ def _file(path: Path) -> tuple[str, str]:
     return head[1], content[head.end() :].strip()
 
 
-def prompt_names() -> list[str]:
-    """Names of the prompts of this package.
+def prompt_names(folder: Path = FOLDER) -> list[str]:
+    """Names of the prompts of a folder, by default those of this package.
 
     Example:
         >>> prompt_names()[:3]
         ['answer_statements', 'bias', 'claims']
     """
-    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "system")
+    return sorted(path.stem for path in folder.glob("*.md") if path.stem != "system")
 
 
 @cache
-def load_prompt(name: str) -> Prompt:
-    """A prompt of this package.
+def load_prompt(name: str, folder: Path = FOLDER) -> Prompt:
+    """A prompt of a folder, by default of this package.
 
     Raises:
         InputError: there is none of that name.
     """
-    if name not in prompt_names():
-        raise InputError(f"prompt must be one of {', '.join(prompt_names())} but got {name!r}")
-    version, task = _file(FOLDER / f"{name}.md")
-    return Prompt(name, version, task, _file(FOLDER / "system.md")[1])
+    names = prompt_names(folder)
+    if name not in names:
+        raise InputError(f"prompt must be one of {', '.join(names)} but got {name!r}")
+    version, task = _file(folder / f"{name}.md")
+    return Prompt(name, version, task, _file(folder / "system.md")[1])
 
 
-def load_prompts(own: Prompts | str | os.PathLike[str] | None = None) -> dict[str, Prompt]:
+def load_prompts(own: Prompts | str | os.PathLike[str] | None = None, folder: Path = FOLDER) -> dict[str, Prompt]:
     """All prompts by name, with the user's own in their places.
 
     Args:
         own: a folder of prompt files named as those of this package (its ``system.md`` is for all of them), or by
             name prompts or tasks as text.
+        folder: where the prompts are that they replace.
 
     Raises:
         InputError: a name that no step has, or a task that lacks an input of its step or has another.
     """
-    found = {name: load_prompt(name) for name in prompt_names()}
+    found = {name: load_prompt(name, folder) for name in prompt_names(folder)}
     given = _of_folder(Path(own), found) if isinstance(own, (str, os.PathLike)) else dict(own or {})
     for name, one in given.items():
         if name not in found:

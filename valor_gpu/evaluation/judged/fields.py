@@ -1,0 +1,110 @@
+"""What a judged metric reads of a row: its texts, and what of them is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.errors import InputError
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JudgedTexts:
+    """Texts of a row, or of one turn of a conversation. A text that is missing or blank is empty, as is such a list.
+
+    Attributes:
+        question: what was asked.
+        answer: what is rated.
+        baseline_answer: the answer that it is compared with.
+        context: retrieved texts, in the order of their ranks; in a conversation the citations of the turn.
+        ground_truth: correct answers.
+        history: earlier messages of the conversation, each with its role before it.
+    """
+
+    question: str = ""
+    answer: str = ""
+    baseline_answer: str = ""
+    context: tuple[str, ...] = ()
+    ground_truth: tuple[str, ...] = ()
+    history: tuple[tuple[str, str], ...] = ()
+
+    def missing(self, required: Collection[str]) -> list[str]:
+        """Required fields that have no text, sorted."""
+        return sorted(name for name in required if not getattr(self, name))
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: it is empty, or has only white space, controls and invisible characters.
+
+    Example:
+        >>> is_blank(" \\u200b\\n"), is_blank("?")
+        (True, False)
+    """
+    return not any(character.isprintable() and not character.isspace() for character in text)
+
+
+def one_text(name: str, value: Any) -> str:
+    """The text of a field; empty where it is missing or blank.
+
+    Raises:
+        InputError: it is something else than text; ``name`` names it.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be text but is {type(value).__name__}")
+    return "" if is_blank(value) else value
+
+
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """The texts of a field that may be a text, a list of texts, or a list of citations ``{"id", "content"}``.
+
+    Blank ones are left out.
+
+    Raises:
+        InputError: something else, named by ``name``.
+
+    Example:
+        >>> texts("context", ["Holm has a ferry.", " ", {"id": "a.md", "content": "It leaves at nine."}])
+        ('Holm has a ferry.', 'a.md\\nIt leaves at nine.')
+    """
+    if value is None or isinstance(value, str):
+        found = [one_text(name, value)]
+    elif isinstance(value, Sequence):
+        found = [_document(f"{name}[{index}]", one) for index, one in enumerate(value)]
+    else:
+        raise InputError(f"{name} must be text or a list of texts but is {type(value).__name__}")
+    return tuple(text for text in found if text)
+
+
+def _document(name: str, value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return one_text(name, value)
+    content = one_text(f"{name}.content", value.get("content"))
+    label = value.get("id")
+    return f"{label}\n{content}" if content and isinstance(label, str) and not is_blank(label) else content
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "question": one_text,
+    "answer": one_text,
+    "baseline_answer": one_text,
+    "context": texts,
+    "ground_truth": texts,
+}
+
+
+def row_texts(row: Row, fields: Collection[str]) -> JudgedTexts:
+    """The texts of ``fields`` of a row; other columns are not looked at.
+
+    Raises:
+        InputError: a field is neither text nor what it may be beside.
+
+    Example:
+        >>> row_texts({"answer": "At nine.", "note": 7}, ["answer"]).answer
+        'At nine.'
+    """
+    return JudgedTexts(**{name: _READERS[name](name, row.get(name)) for name in fields})

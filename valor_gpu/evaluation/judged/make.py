@@ -1,0 +1,30 @@
+"""Judged metrics by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from valor_gpu.checks import check_choice
+from valor_gpu.evaluation.judged.metric import RowMetric
+from valor_gpu.evaluation.judged.preference import PreferenceMetric
+from valor_gpu.evaluation.judged.ratings import RATINGS, RatingMetric
+
+
+def judged_metric(name: str, **parameters: Any) -> RowMetric:
+    """Makes a judged metric.
+
+    Args:
+        name: a key of :data:`~valor_gpu.evaluation.judged.ratings.RATINGS`, or ``preference``.
+        parameters: of :class:`RatingMetric` or :class:`PreferenceMetric`, ``task`` for example.
+
+    Raises:
+        InputError: no such metric, or a parameter that cannot be.
+
+    Example:
+        >>> judged_metric("gpt_groundedness", task="chat")
+        RatingMetric('gpt_groundedness', task='chat')
+        >>> sorted(judged_metric("gpt_groundedness").requires)
+        ['answer', 'context']
+    """
+    check_choice("name", name, (*RATINGS, "preference"))
+    return PreferenceMetric(**parameters) if name == "preference" else RatingMetric(name, **parameters)
