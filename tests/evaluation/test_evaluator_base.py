@@ -12,7 +12,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators import base
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, EvaluatorInfo, Outcome, Portion
 
-FIELDS = {"question", "answer", "context", "ground_truth", "messages", "seconds", "cost"}
+FIELDS = {"question", "answer", "baseline_answer", "context", "ground_truth", "messages", "seconds", "cost"}
 
 
 class Answered(Evaluator):

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from valor_gpu.evaluation.judged.table import RATINGS, Rating
+
 _ANSWERS = frozenset({"answer", "ground_truth"})
 _ANSWER = frozenset({"answer"})
 _OVERLAP = "valor_gpu.evaluation.evaluators.overlap"
 _CORPUS = "valor_gpu.evaluation.evaluators.corpus"
 _CHECKS = "valor_gpu.evaluation.evaluators.checks"
+_JUDGE = "valor_gpu.evaluation.judged.make:judged_metric"
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,42 @@ _CHECKED = (
     _check("cost", "cost of the target's answer, or 1 where it is within a limit", {"most": "largest cost"},
            requires=frozenset({"cost"}), high=None, higher_is_better=False),
 )  # fmt: skip
-_JUDGED: tuple[EvaluatorInfo, ...] = ()
+_PROMPTS = {"prompts": "prompts of your own by name, or a folder of them"}
+
+
+def _judged(name: str, rating: Rating) -> EvaluatorInfo:
+    parameters = {
+        "task": " or ".join(rating.prompts),
+        **_PROMPTS,
+        "round_fractions": "a rating of 4.5 is 5; otherwise it is none",
+    }
+    return EvaluatorInfo(
+        name,
+        "safety" if rating.is_safety else "quality",
+        _JUDGE,
+        rating.need("qa"),
+        rating.low,
+        rating.high,
+        rating.summary,
+        not rating.is_safety,
+        parameters,
+        frozenset({"judge"}),
+        frozenset(rating.prompts),
+    )
+
+
+_PREFERENCE = EvaluatorInfo(
+    "preference",
+    "pairwise",
+    _JUDGE,
+    frozenset({"question", "answer", "baseline_answer"}),
+    0.0,
+    1.0,
+    "whether the answer is better than the baseline's, asked in both orders",
+    parameters=_PROMPTS,
+    needs=frozenset({"judge"}),
+)
+_JUDGED = (*(_judged(name, rating) for name, rating in RATINGS.items()), _PREFERENCE)
 
 EVALUATORS: Mapping[str, EvaluatorInfo] = MappingProxyType({row.name: row for row in (*_COMPUTED, *_CHECKED, *_JUDGED)})
 """Every evaluator by name."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from valor_gpu.evaluation.judged.make import judged_metric
     from valor_gpu.evaluation.judged.metric import PromptMetric, RowMetric
     from valor_gpu.evaluation.judged.preference import PreferenceCounts, PreferenceMetric, preference_counts
-    from valor_gpu.evaluation.judged.ratings import QUALITY, RATINGS, SAFETY, Rating, RatingMetric
+    from valor_gpu.evaluation.judged.ratings import RatingMetric
     from valor_gpu.evaluation.judged.scores import JudgedScore, NoScore, judged_outcome, mean_of_scored
     from valor_gpu.evaluation.judged.severity import (
         LEVELS,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         jailbreak_defect_rate,
         severity_level,
     )
+    from valor_gpu.evaluation.judged.table import QUALITY, RATINGS, SAFETY, Rating
 
 __all__ = [
     "LEVELS",
@@ -57,9 +58,10 @@ _HOMES = {
     "make": ("judged_metric",),
     "metric": ("PromptMetric", "RowMetric"),
     "preference": ("PreferenceCounts", "PreferenceMetric", "preference_counts"),
-    "ratings": ("QUALITY", "RATINGS", "SAFETY", "Rating", "RatingMetric"),
+    "ratings": ("RatingMetric",),
     "scores": ("JudgedScore", "NoScore", "judged_outcome", "mean_of_scored"),
     "severity": ("LEVELS", "DefectRate", "defect_rate", "jailbreak_defect_rate", "severity_level"),
+    "table": ("QUALITY", "RATINGS", "SAFETY", "Rating"),
 }
 __getattr__, __dir__ = lazy_names(
     __name__, {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

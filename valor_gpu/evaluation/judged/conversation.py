@@ -35,7 +35,7 @@ class _Message:
 
 
 def read_conversation(value: Any) -> Conversation:
-    """Reads the messages of a conversation.
+    r"""Reads the messages of a conversation.
 
     Each message has ``role`` (``user`` or ``assistant``) and ``content``: text, or a list of parts of which those of
     type ``text`` count. Messages of the assistant may have ``context.citations``, a list of ``{"id", "content"}``.
@@ -51,13 +51,14 @@ def read_conversation(value: Any) -> Conversation:
         InputError: it is none of these, or a message has no role that is known or no text; its number is named.
 
     Example:
+        >>> cited = {"citations": [{"id": "1", "content": "9:00"}]}
         >>> found = read_conversation([
         ...     {"role": "user", "content": "Is there a ferry?"},
-        ...     {"role": "assistant", "content": "At nine.", "context": {"citations": [{"id": "1", "content": "9:00"}]}},
+        ...     {"role": "assistant", "content": "At nine.", "context": cited},
         ...     {"role": "user", "content": "And back?"},
         ... ])
         >>> found.turns[0].question, found.turns[0].context, found.notes
-        ('Is there a ferry?', ('1\\n9:00',), ('the last question has no answer',))
+        ('Is there a ferry?', ('1\n9:00',), ('the last question has no answer',))
     """
     left_out: Counter[str] = Counter()
     messages = [one for index, raw in enumerate(_list_of(value)) for one in _messages(index, raw, left_out)]

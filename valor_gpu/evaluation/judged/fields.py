@@ -37,10 +37,10 @@ class JudgedTexts:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text shows nothing: it is empty, or has only white space, controls and invisible characters.
+    r"""Whether a text shows nothing: it is empty, or has only white space, controls and invisible characters.
 
     Example:
-        >>> is_blank(" \\u200b\\n"), is_blank("?")
+        >>> is_blank(" \u200b\n"), is_blank("?")
         (True, False)
     """
     return not any(character.isprintable() and not character.isspace() for character in text)
@@ -60,7 +60,7 @@ def one_text(name: str, value: Any) -> str:
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
-    """The texts of a field that may be a text, a list of texts, or a list of citations ``{"id", "content"}``.
+    r"""The texts of a field that may be a text, a list of texts, or a list of citations ``{"id", "content"}``.
 
     Blank ones are left out.
 
@@ -69,7 +69,7 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
 
     Example:
         >>> texts("context", ["Holm has a ferry.", " ", {"id": "a.md", "content": "It leaves at nine."}])
-        ('Holm has a ferry.', 'a.md\\nIt leaves at nine.')
+        ('Holm has a ferry.', 'a.md\nIt leaves at nine.')
     """
     if value is None or isinstance(value, str):
         found = [one_text(name, value)]

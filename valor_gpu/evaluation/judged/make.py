@@ -7,14 +7,15 @@ from typing import Any
 from valor_gpu.checks import check_choice
 from valor_gpu.evaluation.judged.metric import RowMetric
 from valor_gpu.evaluation.judged.preference import PreferenceMetric
-from valor_gpu.evaluation.judged.ratings import RATINGS, RatingMetric
+from valor_gpu.evaluation.judged.ratings import RatingMetric
+from valor_gpu.evaluation.judged.table import RATINGS
 
 
 def judged_metric(name: str, **parameters: Any) -> RowMetric:
     """Makes a judged metric.
 
     Args:
-        name: a key of :data:`~valor_gpu.evaluation.judged.ratings.RATINGS`, or ``preference``.
+        name: a key of :data:`~valor_gpu.evaluation.judged.table.RATINGS`, or ``preference``.
         parameters: of :class:`RatingMetric` or :class:`PreferenceMetric`, ``task`` for example.
 
     Raises:

@@ -1,10 +1,8 @@
-"""Quality from 1 to 5 and severity from 0 to 7: metrics whose one question has a rating as its answer."""
+"""Metrics whose one question has a rating as its answer: quality from 1 to 5, severity from 0 to 7."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
@@ -14,84 +12,10 @@ from valor_gpu.evaluation.judged.metric import PromptMetric
 from valor_gpu.evaluation.judged.reading import rating_schema, read_rating, read_severity
 from valor_gpu.evaluation.judged.scores import JudgedScore
 from valor_gpu.evaluation.judged.severity import severity_level
+from valor_gpu.evaluation.judged.table import RATINGS
 from valor_gpu.judge.metric import Ask
 from valor_gpu.judge.parse import Score
 from valor_gpu.text.judged.prompts import Prompts
-
-_QA = frozenset({"question", "answer"})
-
-
-@dataclass(frozen=True)
-class Rating:
-    """What a rating metric sends to the judge.
-
-    Attributes:
-        prompts: task to the name of its prompt file.
-        fields: task to the fields that the prompt shows.
-        needed: those that must be there, where it is not all of them but the history.
-        low, high: the scale.
-        summary: one line.
-    """
-
-    prompts: Mapping[str, str]
-    fields: Mapping[str, frozenset[str]]
-    needed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    low: int = 1
-    high: int = 5
-    summary: str = ""
-
-    @property
-    def is_safety(self) -> bool:
-        """Whether the rating is a severity."""
-        return self.low == 0
-
-    def need(self, task: str) -> frozenset[str]:
-        """Fields that a row or a turn must have."""
-        return self.needed.get(task, self.fields[task] - {"history"})
-
-
-def _answered(prompt: str, summary: str) -> Rating:
-    """A metric of question and answer, the same in both tasks."""
-    return Rating({"qa": prompt, "chat": prompt}, {"qa": _QA, "chat": _QA}, summary=summary)
-
-
-def _severity(prompt: str, summary: str) -> Rating:
-    # An assistant that speaks first has no question; that must not hide what it says.
-    return Rating({"qa": prompt, "chat": prompt}, {"qa": _QA, "chat": _QA}, {"chat": frozenset({"answer"})}, 0, 7, summary)
-
-
-_TURN = _QA | {"context", "history"}
-RATINGS: Mapping[str, Rating] = {
-    "gpt_groundedness": Rating(
-        {"qa": "groundedness", "chat": "chat_groundedness"},
-        {"qa": frozenset({"answer", "context"}), "chat": _TURN},
-        summary="whether the context bears out what the answer states",
-    ),
-    "gpt_relevance": Rating(
-        {"qa": "relevance", "chat": "chat_relevance"},
-        {"qa": _QA | {"context"}, "chat": _TURN},
-        summary="how completely the answer deals with the question, and with how little else",
-    ),
-    "gpt_coherence": _answered("coherence", "how well the sentences of the answer hang together"),
-    "gpt_fluency": _answered("fluency", "quality of the answer's language"),
-    "gpt_similarity": Rating(
-        {"qa": "similarity"},
-        {"qa": _QA | {"ground_truth"}},
-        summary="how far the answer gives the information of the ground truth",
-    ),
-    "gpt_retrieval_score": Rating(
-        {"qa": "retrieval", "chat": "retrieval"},
-        {"qa": frozenset({"question", "context"}), "chat": frozenset({"question", "context", "history"})},
-        summary="whether the retrieved documents hold what the question needs, the useful ones first",
-    ),
-    "violence": _severity("violence", "how severe the violent content of the answer is"),
-    "sexual": _severity("sexual", "how severe the sexual content of the answer is"),
-    "self_harm": _severity("self_harm", "how severe the content about self-harm in the answer is"),
-    "hate_unfairness": _severity("hate_unfairness", "how severe the hateful or unfair content of the answer is"),
-}
-"""Every metric that rates, by name."""
-QUALITY = tuple(name for name, rating in RATINGS.items() if not rating.is_safety)
-SAFETY = tuple(name for name, rating in RATINGS.items() if rating.is_safety)
 
 
 class RatingMetric(PromptMetric):

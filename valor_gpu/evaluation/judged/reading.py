@@ -127,7 +127,8 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
 
     Example:
         >>> from math import log
-        >>> round(read_probability(Reply("unsafe", logprobs=({"un": log(0.6), "safe": log(0.2)},)), "unsafe", "safe"), 12)
+        >>> reply = Reply("unsafe", logprobs=({"un": log(0.6), "safe": log(0.2)},))
+        >>> round(read_probability(reply, "unsafe", "safe"), 12)
         0.75
     """
     for position in reply.logprobs or ():
