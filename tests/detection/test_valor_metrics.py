@@ -510,3 +510,8 @@ def test_thresholds_that_six_digits_do_not_tell_apart_keep_their_names() -> None
     assert {name: value.tolist() for name, value in metric.compute().items()} == {
         "ap_50": 1.0, "ap_50.000001": 0.0, "classes": 1,
     }  # fmt: skip
+
+
+def test_the_threshold_of_a_curve_is_named_as_it_is_given() -> None:
+    with pytest.raises(InputError, match=r"^iou_threshold must be above 0 but got 0"):
+        DetectionPrecisionRecallCurve(iou_threshold=0)

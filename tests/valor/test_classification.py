@@ -288,7 +288,7 @@ def test_default_metrics_are_those_of_valor() -> None:
         ({"label_map": [["a", "b"]]}, "label_map must be a dict of Label to Label"),
         ({"score_thresholds": [0.5]}, r"score_thresholds needs compat 'valor-lite' but got \[0\.5\] with compat None"),
         ({"hardmax": False, "compat": "valor-core"}, "hardmax needs compat 'valor-lite' but got False with .*core"),
-        ({"filters": 3}, "filters must be Filter or NoneType but got int"),
+        ({"filters": 3}, "filters must be Filter or Mapping or NoneType but got int"),
     ],
 )
 def test_wrong_choices(choices: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.detection.outcome_metrics import OutcomeMetric, detection_precision, detection_recall
-from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, Ranking, reached_by
+from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, Ranking, reached_by, read_iou_thresholds
 from valor_gpu.errors import InputTypeError
 from valor_gpu.reduce.overlap_counts import OutcomeCounts
 from valor_gpu.reduce.overlap_examples import Choice, first_examples, places_of_rows
@@ -46,6 +46,7 @@ class _ScoreCurve(OutcomeMetric):
         **kwargs: Any,
     ) -> None:
         check_number("iou_threshold", iou_threshold, 0, 1)
+        read_iou_thresholds([iou_threshold], "iou_threshold")
         super().__init__(
             box_format, iou_type, iou_thresholds=[iou_threshold], score_thresholds=score_thresholds, matching=matching,
             **kwargs,

@@ -113,6 +113,6 @@ def read_filter(filters: Filter | Mapping[str, Any] | None) -> Filter:
         InputTypeError: anything else.
     """
     if isinstance(filters, Mapping):
-        filters = Filter.from_dict(filters)
-    check_type("filters", filters, (Filter, type(None)))
+        return Filter.from_dict(filters)
+    check_type("filters", filters, (Filter, Mapping, type(None)))
     return filters or Filter()
