@@ -48,9 +48,13 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(f"{name} must be a number but got {value!r}")
-    if math.isnan(value) and math.isinf(low) and math.isinf(high):
+    try:
+        number = float(value)
+    except OverflowError:  # an int that no float holds
+        raise InputError(f"{name} must be a number of at most 1.8e308 but got a larger one") from None
+    if math.isnan(number) and math.isinf(low) and math.isinf(high):
         raise InputError(f"{name} must be a number but got nan")
-    if not low <= float(value) <= high:
+    if not low <= number <= high:
         raise InputError(f"{name} must be in [{low}, {high}] but got {value}")
 
 

@@ -100,7 +100,7 @@ class _Reader:
     task: TaskType = TaskType.CLASSIFICATION
     datums: _Codes = field(default_factory=dict)
     labels: _Codes = field(default_factory=dict)
-    metadata: dict[int, Metadata] = field(default_factory=dict)
+    metadata: dict[Any, Metadata] = field(default_factory=dict)  # by uid
     annotations: int = 0
     uids: set[str] = field(default_factory=set)
     ignored: dict[str, int] = field(default_factory=dict)
@@ -116,6 +116,7 @@ class _Reader:
             if item.datum.uid is None:
                 raise InputError(f"{name} must have datums with a uid but got None")
             self.uids.add(item.datum.uid)
+            self._describe(item.datum.uid, item.datum.metadata)
             self._item(name, item, lists)
         if empty:
             raise InputError(
@@ -148,7 +149,7 @@ class _Reader:
                 continue
             if self.task is TaskType.SEMANTIC_SEGMENTATION:
                 lists.masks.append(self.masks.read(f"{name} annotation {place}", item.datum.uid, annotation.raster))
-            datum = self._datum(item) if datum < 0 else datum
+            datum = self.datums.setdefault(item.datum.uid, len(self.datums)) if datum < 0 else datum
             for label in annotation.labels:
                 lists.datum.append(datum)
                 lists.label.append(labels.setdefault((label.key, label.value), len(labels)))
@@ -158,11 +159,13 @@ class _Reader:
             lists.places.append(place)
             lists.annotations.append(annotation)
 
-    def _datum(self, item: GroundTruth | Prediction) -> int:
-        place = self.datums.setdefault(item.datum.uid, len(self.datums))
-        if item.datum.metadata and place not in self.metadata:
-            self.metadata[place] = item.datum.metadata
-        return place
+    def _describe(self, uid: Any, entry: Metadata | None) -> None:
+        """Adds metadata of a datum; of a name that came before, the first value that is not None stays."""
+        if not entry:
+            return
+        known = self.metadata.setdefault(uid, entry)
+        if known is not entry and any(known.get(name) is None for name in entry):
+            self.metadata[uid] = {**entry, **{name: value for name, value in known.items() if value is not None}}
 
     def frame(self, name: str, frame: Any, scored: bool) -> Rows:
         frame = frames.open_frame(name, frame)
@@ -175,6 +178,9 @@ class _Reader:
         if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
             score = frames.scores(name, frame)
         self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
+        every = read_metadata(name, frame, names, DATUM, np.arange(len(uids)))
+        for uid, entry in zip(uids.tolist() if any(every) else (), every):
+            self._describe(frames.text_of(uid), entry)
         kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
         self.ignored[name] = len(others)
         uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
@@ -183,9 +189,6 @@ class _Reader:
         annotation, first = _annotations_of(name, frame, names, kept, datum)
         self.annotations += len(first)
         first_rows = kept[first]
-        for place, entry in zip(datum[first].tolist(), read_metadata(name, frame, names, DATUM, first_rows)):
-            if entry:
-                self.metadata.setdefault(place, entry)
         label = self._label_codes(name, keys, values)
         metadata = read_metadata(name, frame, names, ANNOTATION, first_rows)
         rows = Rows(datum, label, annotation, score, metadata)
@@ -213,7 +216,7 @@ class _Reader:
         return np.fromiter(map(table.__getitem__, pairs.tolist()), np.int32, len(pairs))
 
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
-        metadata = [self.metadata.get(place) for place in range(len(self.datums))]
+        metadata = [self.metadata.get(uid) for uid in self.datums]
         return Columns(
             list(self.datums),
             metadata,
@@ -339,9 +342,8 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     moved: tuple[list[Rows], list[Rows]] = ([], [])
     for part in parts:
         datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)
-        for place, entry in zip(datums.tolist(), part.datum_metadata):
-            if entry:
-                reader.metadata.setdefault(place, entry)
+        for uid, entry in zip(part.datums, part.datum_metadata):
+            reader._describe(uid, entry)
         for side, rows in zip(moved, (part.groundtruths, part.predictions)):
             offset = sum(len(earlier.metadata) for earlier in side)
             annotation = rows.annotation + np.int32(offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from valor_gpu.errors import InputTypeError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor.labels import Label
 
 Pair = tuple[str, str]
@@ -17,6 +17,7 @@ def read_label_map(label_map: LabelMap) -> dict[Label, Label] | None:
 
     Raises:
         InputTypeError: neither of these.
+        InputError: a label that becomes two others.
 
     Example:
         >>> read_label_map([[["class", "tabby"], ["animal", "cat"]]])
@@ -26,11 +27,19 @@ def read_label_map(label_map: LabelMap) -> dict[Label, Label] | None:
         return None
     try:
         pairs = label_map.items() if isinstance(label_map, Mapping) else label_map
-        return {_label(source): _label(target) for source, target in pairs}
+        found = [(_label(source), _label(target)) for source, target in pairs]
     except (TypeError, ValueError):
         raise InputTypeError(
             f"label_map must be a dict of Label to Label, or pairs of [key, value], but got {label_map!r}"
         ) from None
+    made: dict[Label, Label] = {}
+    for source, target in found:
+        if made.setdefault(source, target) != target:
+            raise InputError(
+                f"label_map must map {source.key}: {source.value} once but maps it to {made[source].key}: "
+                f"{made[source].value} and {target.key}: {target.value}"
+            )
+    return made
 
 
 def _label(label: Any) -> Label:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from valor_gpu.checks import check_type
-from valor_gpu.errors import InputTypeError
+from valor_gpu.errors import InputError, InputTypeError
 
 
 @dataclass(unsafe_hash=True)
@@ -20,6 +20,7 @@ class Label:
 
     Raises:
         InputTypeError: a key or a value that is no text, or a score that is no number.
+        InputError: a score that no float holds.
 
     Example:
         >>> Label("animal", "cat") == Label("animal", "cat", score=0.5)
@@ -37,4 +38,7 @@ class Label:
         if self.score is not None and type(self.score) is not float:
             if not isinstance(self.score, Real):
                 raise InputTypeError(f"Label.score must be a number or None but got {self.score!r}")
-            self.score = float(self.score)
+            try:
+                self.score = float(self.score)
+            except OverflowError:
+                raise InputError("Label.score must be a number of at most 1.8e308 but got a larger one") from None
