@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Collection, Sequence
 from numbers import Real
@@ -17,6 +18,17 @@ def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
     """Raises unless ``value`` is one of ``allowed``."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))} but got {value!r}")
+
+
+def near_names(name: object, known: Collection[str]) -> str:
+    """What a message about an unknown name ends with: the known names that look alike, else nothing.
+
+    Example:
+        >>> near_names("groud_truth", ["question", "ground_truth"])
+        "; did you mean 'ground_truth'?"
+    """
+    near = difflib.get_close_matches(str(name), known, 3)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:

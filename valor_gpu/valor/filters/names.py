@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
+from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 
 
@@ -21,6 +21,4 @@ def choose(place: str, name: object, known: Collection[str]) -> str:
     """
     if isinstance(name, str) and name in known:
         return name
-    near = difflib.get_close_matches(str(name), known, 3)
-    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise InputError(f"{place} must be one of {', '.join(map(repr, known))} but got {name!r}{meant}")
+    raise InputError(f"{place} must be one of {', '.join(map(repr, known))} but got {name!r}{near_names(name, known)}")

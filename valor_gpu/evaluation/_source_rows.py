@@ -1,0 +1,122 @@
+"""What a row of a data set may hold: values of strict JSON, whatever library they come from. No torch, no pandas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+from valor_gpu.errors import InputError
+
+FIRST_ROWS = 100
+"""How many rows are looked at for the names of columns."""
+DEEPEST = 100
+"""Lists and objects within one another that a value may have: what reads it later shall not run out of stack."""
+
+_LONGEST_INT = 1300  # bits, about 400 digits
+_TIMES = ("datetime64", "timedelta64")  # numpy's, whose tolist() gives nanoseconds as an int
+_TEXTS = (Decimal, UUID, PurePath, timedelta)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One row of a data set.
+
+    Attributes:
+        number: from 1, in the order of the data, rows with an error included.
+        values: column name to value: None (missing), str, int, finite float, bool, list or dict of these.
+        error: why the row could not be read, with the file and line; ``values`` is empty then.
+        line: of a text file where the row begins, from 1; None for other data.
+    """
+
+    number: int
+    values: dict[str, Any]
+    error: str = ""
+    line: int | None = None
+
+
+def plain_row(place: str, row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values of a row as those of strict JSON.
+
+    Args:
+        place: of the row, for messages.
+        row: column name to value.
+
+    Raises:
+        InputError: a value that is none of JSON; the message names row and column.
+
+    Example:
+        >>> import datetime
+        >>> plain_row("row 1", {"a": float("nan"), "b": (1, 2), "c": datetime.date(2024, 5, 21)})
+        {'a': None, 'b': [1, 2], 'c': '2024-05-21'}
+    """
+    values = {}
+    for name, value in row.items():
+        if not isinstance(name, str):
+            raise InputError(f"{place} must have texts as names of columns but has {name!r:.80}")
+        values[name] = value if value is None or type(value) is str else _plain(place, name, value, DEEPEST)
+    return values
+
+
+def _plain(place: str, name: str, value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > _LONGEST_INT:
+            raise InputError(
+                f"{place}, column {name!r} must be a number of JSON but is an int of {value.bit_length()} bits"
+            )
+        return int(value)
+    if isinstance(value, float):
+        return _finite(place, name, float(value))
+    if depth == 0:
+        raise InputError(f"{place}, column {name!r} must have at most {DEEPEST} levels of lists but has more")
+    if isinstance(value, Mapping):
+        return {_key(place, name, key): _plain(place, name, each, depth - 1) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(place, name, each, depth - 1) for each in value]
+    return _foreign(place, name, value, depth)
+
+
+def _foreign(place: str, name: str, value: Any, depth: int) -> Any:
+    """The value of a type that JSON does not have."""
+    if isinstance(value, (date, time)):
+        return None if value != value else value.isoformat()  # pandas' NaT is a date that differs from itself
+    if isinstance(value, _TEXTS):
+        return str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return _decoded(place, name, bytes(value))
+    if type(value).__name__ in _TIMES:
+        return None if value != value else str(value)
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None)  # of numpy's numbers and arrays
+    if callable(as_list):
+        found = as_list()
+        if type(found) is not type(value):
+            return _plain(place, name, found, depth - 1)
+    if type(value).__name__ == "NAType":  # pandas.NA: no comparison of it gives a bool
+        return None
+    raise InputError(f"{place}, column {name!r} must be a value of JSON but is {type(value).__name__}")
+
+
+def _key(place: str, name: str, key: Any) -> str:
+    if not isinstance(key, str):
+        raise InputError(f"{place}, column {name!r} must have texts as keys but has {key!r:.80}")
+    return key
+
+
+def _finite(place: str, name: str, value: float) -> float | None:
+    if math.isinf(value):
+        raise InputError(f"{place}, column {name!r} must be a finite number but is {value}")
+    return None if math.isnan(value) else value
+
+
+def _decoded(place: str, name: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}, column {name!r} must be text but has bytes that are no UTF-8: {error}") from None
