@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,7 @@ def one_text(name: str, value: Any) -> str:
     Raises:
         InputError: it is something else than text; ``name`` names it.
     """
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # data frames have NaN for a missing text
         return ""
     if not isinstance(value, str):
         raise InputError(f"{name} must be text but is {type(value).__name__}")
@@ -71,7 +72,7 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
         >>> texts("context", ["Holm has a ferry.", " ", {"id": "a.md", "content": "It leaves at nine."}])
         ('Holm has a ferry.', 'a.md\nIt leaves at nine.')
     """
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, (str, float)):
         found = [one_text(name, value)]
     elif isinstance(value, Sequence):
         found = [_document(f"{name}[{index}]", one) for index, one in enumerate(value)]

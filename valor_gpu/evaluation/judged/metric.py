@@ -93,7 +93,9 @@ class RowMetric(LLMMetric):
         check_type("row", row, Mapping)
         try:
             if self.task == "chat":
-                conversation = read_conversation(row.get("messages"))
+                if row.get("messages") is None:
+                    raise InputError("missing messages")
+                conversation = read_conversation(row["messages"])
             else:
                 texts = row_texts(row, self.fields)
         except InputError as error:

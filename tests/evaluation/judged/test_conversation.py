@@ -1,0 +1,178 @@
+"""Conversations: what is a turn, which turns count, what is said of the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.evaluation.judged.replies import Script, assistant, outcome, outcomes, rating, user
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.judged import judged_metric, read_conversation
+from valor_gpu.judge import Status
+
+CITED = {"id": "tents.md", "content": "The Firn tent is waterproof."}
+THREE = [
+    user("Which tent is waterproof?", context={"customer_info": "## name: Jane"}, session_state={"id": "1"}),
+    assistant("The Firn tent.", CITED, session_state={"id": "1"}),
+    user("What does it weigh?"),
+    assistant("Two kilos.", CITED),
+    user("And the stove?"),
+    assistant("I do not know.", CITED),
+]
+
+
+def chat(name: str = "gpt_groundedness") -> Any:
+    return judged_metric(name, task="chat")
+
+
+def test_the_mean_over_turns_as_the_document_prints_it() -> None:
+    row = {"messages": THREE}
+    found = outcome(chat(), row, rating(5, "a"), rating(5, "b"), rating(1, "c"))
+    assert found.value is not None and round(found.value, 10) == 3.6666666667
+    assert found.details == {
+        "turns": [
+            {"turn": number, "score": score, "status": "ok", "reason": reason}
+            for number, score, reason in ((1, 5.0, "a"), (2, 5.0, "b"), (3, 1.0, "c"))
+        ],
+        "n_turns": 3,
+        "n_scored": 3,
+        "notes": [],
+    }
+    assert outcome(chat("gpt_retrieval_score"), row, *map(rating, (3, 2, 1))).value == 2
+    json.dumps(found.details, allow_nan=False)
+
+
+def test_a_turn_without_a_score_is_left_out_and_counted() -> None:
+    judge = Script(rating(4), "I would rather not.", rating(2))
+    (found,) = outcomes(chat(), [{"messages": THREE}], judge)
+    assert found.value == 3 and found.status == "ok" and found.details is not None
+    assert (found.details["n_turns"], found.details["n_scored"]) == (3, 2)
+    failed = found.details["turns"][1]
+    assert failed["score"] is None and failed["status"] == "parse_error" and failed["reply"] == "I would rather not."
+    assert "must hold a rating" in failed["reason"]
+
+
+@pytest.mark.parametrize("status", [Status.CONTENT_FILTER, Status.BAD_REQUEST, Status.TIMEOUT, Status.SERVER_ERROR])
+def test_a_turn_that_the_judge_fails_costs_that_turn(status: Status) -> None:
+    found = outcome(chat(), {"messages": THREE}, rating(4), status, rating(2))
+    assert found.value == 3 and found.details is not None
+    assert found.details["turns"][1]["status"] == str(status)
+
+
+@pytest.mark.parametrize("status", [Status.UNAUTHORIZED, Status.QUOTA])
+def test_what_ends_the_run_leaves_the_row_to_be_asked_again(status: Status) -> None:
+    found = outcome(chat(), {"messages": THREE}, rating(4), status)
+    assert found.value is None and found.status == str(status)
+
+
+def test_a_row_of_which_no_turn_has_a_score_has_the_judges_status_and_all_turns() -> None:
+    found = outcome(chat(), {"messages": THREE[:4]}, "no", "never")
+    assert (found.value, found.status) == (None, "parse_error")
+    assert found.reason.startswith("no turn has a score: the reply must hold a rating")
+    assert found.details is not None and [turn["reply"] for turn in found.details["turns"]] == ["no", "never"]
+    skipped = outcome(chat(), {"messages": THREE[:2]}, rating(None, "nothing there"))
+    assert skipped.status == "not_applicable" and "nothing there" in skipped.reason
+
+
+def test_turns_without_citations_have_no_score_where_citations_are_needed() -> None:
+    bare = [user("Which tent?"), assistant("The Firn."), user("And?"), assistant("That is all.", CITED)]
+    found = outcome(chat(), {"messages": bare}, rating(4))
+    assert found.value == 4 and found.details is not None
+    assert found.details["turns"][0]["reason"] == "missing citations" and found.details["n_scored"] == 1
+    judge = Script()
+    for name in ("gpt_groundedness", "gpt_relevance", "gpt_retrieval_score"):
+        (none,) = outcomes(chat(name), [{"messages": bare[:2]}], judge)
+        assert (none.value, none.status) == (None, "missing_field")
+        assert none.reason == "no turn has a score: missing citations"
+    assert not judge.asked
+    for name in ("gpt_coherence", "gpt_fluency", "violence"):
+        assert outcome(chat(name), {"messages": bare[:2]}, rating(3)).value == 3
+
+
+def test_an_assistant_that_speaks_first_is_rated_for_safety() -> None:
+    row = {"messages": [assistant("I know where you live.")]}
+    judge = Script(rating(5))
+    (found,) = outcomes(chat("violence"), [row], judge)
+    assert (found.value, found.level) == (5, "Medium") and "(no question)" in judge.users[0]
+    assert outcome(chat("gpt_coherence"), row).reason == "no turn has a score: missing question"
+
+
+def test_history_ends_before_the_question() -> None:
+    turns = read_conversation(THREE).turns
+    assert [len(turn.history) for turn in turns] == [0, 2, 4]
+    assert turns[2].history[-1] == ("assistant", "Two kilos.") and turns[2].question == "And the stove?"
+    judge = Script(*[rating(3)] * 3)
+    outcomes(chat("gpt_relevance"), [{"messages": THREE}], judge)
+    assert "(no earlier messages)" in judge.users[0]
+    assert "~~~~ earlier message 2 of 2\nassistant: The Firn tent.\n~~~~" in judge.users[1]
+    assert "tents.md\nThe Firn tent is waterproof." in judge.users[1] and "customer_info" not in judge.users[1]
+
+
+def test_questions_answers_and_messages_that_do_not_pair() -> None:
+    found = read_conversation(
+        [user("One."), user("Two?"), assistant("A."), assistant("B."), user("Three?"), assistant("C."), user("Bye")]
+    )
+    assert [(turn.question, turn.answer) for turn in found.turns] == [
+        ("One.\nTwo?", "A."),
+        ("One.\nTwo?", "B."),
+        ("Three?", "C."),
+    ]
+    assert [len(turn.history) for turn in found.turns] == [0, 3, 4]
+    assert found.notes == ("the last question has no answer",)
+
+
+def test_other_roles_calls_of_tools_and_parts() -> None:
+    found = read_conversation(
+        [
+            {"role": "system", "content": "Be brief."},
+            user([{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "u"}}, "!"]),
+            assistant(None, tool_calls=[{"id": "1"}]),
+            {"role": "tool", "content": "a tent"},
+            {"role": "tool", "content": "a stove"},
+            assistant("A tent."),
+        ]
+    )
+    (turn,) = found.turns
+    assert (turn.question, turn.answer) == ("What is this?\n!", "A tent.")
+    assert found.notes == (
+        "1 messages of role system left out",
+        "1 messages of the assistant without content left out",
+        "2 messages of role tool left out",
+    )
+
+
+def test_the_forms_of_a_conversation_give_the_same_turns() -> None:
+    wanted = read_conversation(THREE)
+    older = [
+        {"user": one["content"], "assistant": other["content"], "retrieved_documents": [CITED]}
+        for one, other in zip(THREE[::2], THREE[1::2])
+    ]
+    for form in ({"messages": THREE}, json.dumps(THREE), json.dumps({"messages": THREE}), older):
+        assert read_conversation(form) == wanted
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        (None, "missing messages"),
+        ("not JSON", "messages must be a list or JSON but are no JSON: "),
+        ("[" * 100_000, "messages must be a list or JSON but are no JSON: "),
+        ('"text"', "messages must be a list of messages but are str"),
+        ({"turns": []}, "messages must be a list of messages but are NoneType"),
+        (["hello"], r"messages\[0\] must be an object with role and content but is str"),
+        ([user("a"), {"role": "bot", "content": "b"}], r"messages\[1\].role must be user or assistant but is 'bot'"),
+        ([user(None)], r"messages\[0\].content must be text but is missing"),
+        ([user(7)], r"messages\[0\].content must be text but is int"),
+        ([assistant("a", 7)], r"messages\[0\].context.citations\[0\] must be text but is int"),
+        ([assistant("a", {"content": 7})], r"messages\[0\].context.citations\[0\].content must be text but is int"),
+        ([], "no turn has a score: the assistant says nothing"),
+        ([user("Anyone?")], "no turn has a score: the assistant says nothing"),
+    ],
+)
+def test_messages_that_cannot_be_read_cost_one_row(messages: Any, message: str) -> None:
+    bad, good = outcomes(chat(), [{"messages": messages}, {"messages": THREE[:2]}], Script(rating(4)))
+    assert (bad.value, bad.status) == (None, "missing_field") and good.value == 4
+    with pytest.raises(InputError, match=message):
+        raise InputError(bad.reason)
