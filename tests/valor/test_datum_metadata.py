@@ -67,6 +67,14 @@ def test_numbers_that_no_float_holds_are_rejected() -> None:
         Label("k", "v", 10**400)
 
 
+@pytest.mark.parametrize("end", [1e200, 1.5e308])
+def test_boxes_whose_area_overflows_are_rejected_instead_of_never_found(end: float) -> None:
+    wide = Annotation(labels=[Label("k", "v")], bounding_box=Box.from_extrema(-end, end, -end, end), is_instance=True)
+    match = r"^groundtruths annotation 0 of datum 'a' must have a box of an area of at most 1.8e308 but got \[-1"
+    with pytest.raises(InputError, match=match):
+        evaluate_detection([GroundTruth(Datum("a"), [wide])], [Prediction(Datum("a"), [cat(0.5)])], **COUNTS)
+
+
 def test_a_label_map_names_each_label_once() -> None:
     pairs = [[("k", "a"), ("k", "b")], [("k", "a"), ("k", "c")]]
     with pytest.raises(InputError, match=r"^label_map must map k: a once but maps it to k: b and k: c$"):

@@ -75,7 +75,7 @@ FIELDS = {
     "Evaluation": "parameters metrics confusion_matrices ignored_pred_labels missing_pred_labels meta",
     "EvaluationParameters": "label_map metrics_to_return iou_thresholds_to_compute iou_thresholds_to_return "
     "convert_annotations_to_type recall_score_threshold pr_curve_iou_threshold pr_curve_max_examples llm_api_params "
-    "metric_params compat score_thresholds",
+    "metric_params compat score_thresholds matching duplicates limit offset",
 }
 SQUARE = [[(0, 0), (4, 0), (4, 4), (0, 4), (0, 0)]]
 

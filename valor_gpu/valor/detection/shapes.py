@@ -164,6 +164,7 @@ class ShapeLists:
         boxes = np.full((len(self.places), 4), np.nan)
         corners = [points[:, corner] for corner in range(_BOX_POINTS - 1)]
         boxes[rows] = np.concatenate([functools.reduce(f, corners) for f in (np.minimum, np.maximum)], 1)
+        _check_areas(boxes[rows], rows, describe)
         turned = ~(np.diff(points, axis=1) == 0).any(2).all(1)
         return boxes, rows[turned], points[turned, :4].reshape(-1, 8)
 
@@ -212,6 +213,17 @@ def _check_finite(numbers: Floats, rows: Integers, describe: _Describe, what: st
     if wrong.any():
         row = int(wrong.any(1).argmax())
         raise _not_finite(describe(int(rows[row])), what, numbers[row].tolist())
+
+
+def _check_areas(boxes: Floats, rows: Integers, describe: _Describe) -> None:
+    """Raises where an area overflows, of which every IoU would be 0."""
+    with np.errstate(over="ignore"):
+        wrong = ~np.isfinite((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"{describe(int(rows[row]))} must have a box of an area of at most 1.8e308 but got {boxes[row].tolist()}"
+        )
 
 
 def _not_finite(place: str, what: str, numbers: object) -> InputError:
