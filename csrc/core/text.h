@@ -11,14 +11,39 @@ namespace valor {
 
 // How a text is split. kAlphanumeric: runs of letters and digits in lower case (rouge_score). kValor: runs of
 // word characters, or else of anything but white space and full stops (Valor's BLEU). kWhitespace: at white
-// space.
-enum Tokenizer : int64_t { kAlphanumeric = 0, kValor = 1, kWhitespace = 2, kCharacters = 3, kNonspace = 4 };
+// space. kPlain: at white space of what plain_text leaves (SQuAD's F1).
+enum Tokenizer : int64_t {
+  kAlphanumeric = 0,
+  kValor = 1,
+  kWhitespace = 2,
+  kCharacters = 3,
+  kNonspace = 4,
+  kPlain = 5
+};
 
 // Python's str.isspace on ASCII.
 inline bool is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31); }
 inline bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 inline bool is_alnum(uint8_t c) { return is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
 inline bool is_word(uint8_t c) { return is_alnum(c) || c == '_'; }
+inline bool is_punctuation(uint8_t c) { return c > ' ' && c < 127 && !is_alnum(c); }
+inline uint8_t lower_case(uint8_t c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; }
+
+// Puts text[0, size) in lower case, drops its punctuation and blanks the words a, an, the; returns what is
+// left.
+inline int64_t plain_text(uint8_t* text, int64_t size) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < size; ++i)
+    if (!is_punctuation(text[i])) text[kept++] = lower_case(text[i]);
+  for (int64_t at = 0; at < kept;) {
+    int64_t end = at;
+    while (end < kept && is_alnum(text[end])) ++end;
+    const std::string_view word(reinterpret_cast<const char*>(text + at), static_cast<size_t>(end - at));
+    if (word == "a" || word == "an" || word == "the") std::fill(text + at, text + end, ' ');
+    at = std::max(end, at + 1);
+  }
+  return kept;
+}
 
 // Calls found(begin, end) for each word of text[0, size), lower-cased beforehand where that matters.
 template <class Found>
@@ -41,6 +66,7 @@ void tokenize_text(const uint8_t* text, int64_t size, Tokenizer tokenizer, Found
         }
         if (end == at) end = run(at, [](uint8_t c) { return c != '.' && !is_space(c); });
         break;
+      case kPlain:
       case kWhitespace:
         end = run(at, [](uint8_t c) { return !is_space(c); });
         break;

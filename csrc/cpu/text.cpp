@@ -118,16 +118,17 @@ VALOR_API int32_t valor_text_words_cpu(const uint8_t* text, const int64_t* offse
       const int64_t begin = offsets[rows[r]], size = offsets[rows[r + 1]] - begin;
       s.lower.assign(text + begin, text + begin + size);
       if (tokenizer == kAlphanumeric)
-        for (uint8_t& c : s.lower) c |= (c >= 'A' && c <= 'Z') ? 32 : 0;
+        for (uint8_t& c : s.lower) c = lower_case(c);
       s.words.clear(size + 1);
       for (int64_t t = rows[r]; t < rows[r + 1]; ++t) {
-        const uint8_t* from = s.lower.data() + (offsets[t] - begin);
+        uint8_t* from = s.lower.data() + (offsets[t] - begin);
         int32_t* out = ids + offsets[t];
-        tokenize_text(from, offsets[t + 1] - offsets[t], static_cast<Tokenizer>(tokenizer),
-                      [&](int64_t first, int64_t end) {
-                        *out++ = s.words.of(
-                            {reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
-                      });
+        int64_t length = offsets[t + 1] - offsets[t];
+        if (tokenizer == kPlain) length = plain_text(from, length);
+        tokenize_text(from, length, static_cast<Tokenizer>(tokenizer), [&](int64_t first, int64_t end) {
+          *out++ =
+              s.words.of({reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
+        });
         lengths[t] = out - (ids + offsets[t]);
       }
     });

@@ -15,10 +15,10 @@ import pytest
 from valor_gpu.errors import InputError
 from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu, tokenize_13a
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_scores, chrf_value
-from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
+from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores
 from valor_gpu.text.stemmer import stem
-from valor_gpu.text.tokens import TOKENIZERS
+from valor_gpu.text.tokens import TOKENIZERS, plain_answer
 
 CASES = json.loads((Path(__file__).parent.parent / "data/valor/text_cases.json").read_text())["cases"]
 SENTENCES = """the cat sat on a mat and ran, running quickly; $45 or 3.14 Euro. It's flies skies dying happily

@@ -162,7 +162,7 @@ def test_meteor_is_that_of_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
         def synsets(self, word: str) -> list[Any]:
             return []
 
-    monkeypatch.setattr("valor_gpu.text.meteor._reader", lambda folder: NoSynonyms())
+    monkeypatch.setattr("valor_gpu.text.meteor.wordnet_reader", lambda folder: NoSynonyms())
     expected = [
         nltk.meteor_score([t.split() for t in row], p.split(), wordnet=NoSynonyms(), alpha=0.5) for p, row in zip(*ROWS)
     ]

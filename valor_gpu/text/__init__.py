@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from valor_gpu.text.embedding import LocalEncoder, OpenAIEmbedder, embedding_similarity
     from valor_gpu.text.meteor import meteor_scores
     from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, CharErrorRate, ExactMatch, TokenF1, WordErrorRate
-    from valor_gpu.text.overlap import edit_counts, exact_match, plain_answer, token_f1
+    from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
     from valor_gpu.text.rouge import Rouge, rouge_scores
     from valor_gpu.text.stemmer import stem
+    from valor_gpu.text.tokens import plain_answer
 
 __all__ = [
     "BLEU",
@@ -51,9 +52,10 @@ _HOMES = {
     "chrf": ("chrf_counts", "chrf_scores"),
     "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),
     "meteor": ("meteor_scores",),
-    "overlap": ("edit_counts", "exact_match", "plain_answer", "token_f1"),
+    "overlap": ("edit_counts", "exact_match", "token_f1"),
     "rouge": ("Rouge", "rouge_scores"),
     "stemmer": ("stem",),
+    "tokens": ("plain_answer",),
 }
 __getattr__, __dir__ = lazy_names(
     __name__, {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

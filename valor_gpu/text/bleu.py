@@ -129,6 +129,24 @@ def bleu_of(counts: BleuCounts, weights: Sequence[float]) -> Floats:
     return np.where((counts.matches[:, 0] > 0) & (value >= _MIN_BLEU), value, 0.0)
 
 
+def smoothed_bleu_of(counts: BleuCounts, weights: Sequence[float] = (0.25, 0.25, 0.25, 0.25)) -> Floats:
+    """BLEU of each row by smoothing method 4, float64 ``[rows]``, as NLTK computes it.
+
+    The k-th precision without a match counts ln(L) / (5 * 2^k) matches in a prediction of L > 1 words; a precision that
+    stays 0 is left out; the value is 0 where no word matches.
+
+    Source: B. Chen and C. Cherry, "A systematic comparison of smoothing techniques for sentence-level BLEU" (2014).
+    """
+    none, lengths = counts.matches == 0, counts.prediction_lengths[:, None]
+    smoothed = np.log(np.maximum(lengths, 1)) / (5.0 * 2.0 ** np.cumsum(none, axis=1))
+    precisions = np.where(none, smoothed, counts.matches) / np.maximum(counts.totals, 1)
+    logs = np.log(precisions, out=np.zeros_like(precisions), where=precisions > 0)
+    value = _brevity(counts.prediction_lengths, counts.reference_lengths) * np.exp(
+        logs @ np.asarray(weights, np.float64)
+    )
+    return np.where(none[:, 0], 0.0, value)
+
+
 def _brevity(predicted: Ints | np.int64, reference: Ints | np.int64) -> Floats:
     """The brevity penalty: 1 for predictions longer than their reference, 0 for empty ones."""
     size = np.maximum(predicted, 1)
@@ -271,7 +289,11 @@ def gleu_scores(
         array([0.6])
     """
     check_size("max_ngram", max_ngram)
-    rows = tokenize_rows(*texts_of(predictions, references), tokenizer)
+    return gleu_of(tokenize_rows(*texts_of(predictions, references), tokenizer), max_ngram)
+
+
+def gleu_of(rows: TokenizedRows, max_ngram: int = 4) -> Floats:
+    """Google-BLEU of rows of words; see :func:`gleu_scores`."""
     shared = ngram_matches(rows, max_ngram).matches.sum(1)
 
     def grams(words: Ints) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.text.tokens import texts_of
+from valor_gpu.text.tokens import Ints, texts_of
 
 
 def meteor_scores(
@@ -45,18 +45,33 @@ def meteor_scores(
         MissingExtraError: NLTK is not installed.
     """
     texts, rows = texts_of(predictions, references)
-    reader = _reader(Path(wordnet))
+    return meteor_of([text.split() for text in texts], rows, wordnet_reader(Path(wordnet)), alpha, beta, gamma)
+
+
+def meteor_of(
+    words: Sequence[Sequence[str]], rows: Ints, reader: Any, alpha: float, beta: float, gamma: float
+) -> NDArray[np.float64]:
+    """METEOR of rows of words; see :func:`meteor_scores`.
+
+    Args:
+        words: of all texts, one after another.
+        rows: int64 ``[rows + 1]`` where each row begins; its first text is the prediction.
+        reader: WordNet, as :func:`wordnet_reader` opens it.
+        alpha: weight of precision against recall.
+        beta: exponent of the fragmentation.
+        gamma: weight of the fragmentation.
+    """
     from nltk.translate.meteor_score import meteor_score
 
-    words, ends = [text.split() for text in texts], rows.tolist()
     scores = [
         meteor_score(words[a + 1 : b], words[a], wordnet=reader, alpha=alpha, beta=beta, gamma=gamma)
-        for a, b in pairwise(ends)
+        for a, b in pairwise(rows.tolist())
     ]
     return np.array(scores, np.float64)
 
 
-def _reader(folder: Path) -> Any:
+def wordnet_reader(folder: Path) -> Any:
+    """NLTK's reader of the WordNet database in a folder."""
     needed = [f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")] + ["lexnames"]
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:

@@ -20,9 +20,9 @@ from valor_gpu.text.bleu import (
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
-from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, plain_answer, token_f1
+from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
-from valor_gpu.text.tokens import TOKENIZERS
+from valor_gpu.text.tokens import TOKENIZERS, plain_answer
 
 
 class ROUGE(RowMetric):

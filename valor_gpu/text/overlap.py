@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,21 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.text.match_counts import edit_distances, ngram_matches
-from valor_gpu.text.tokens import Ints, Tokenizer, first_best, texts_of, tokenize_rows
+from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, plain_answer, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_NO_SIGNS = str.maketrans("", "", string.punctuation)
-
-
-def plain_answer(text: str) -> str:
-    """Lower case without ASCII punctuation, the words a, an, the, and superfluous white space (SQuAD's rule).
-
-    Example:
-        >>> plain_answer("The  Eiffel Tower, an icon!")
-        'eiffel tower icon'
-    """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_SIGNS)).split())
 
 
 class TokenScores(NamedTuple):
@@ -61,12 +47,23 @@ def token_f1(
         array([0.667])
     """
     texts, firsts = texts_of(predictions, references)
-    rows = tokenize_rows(texts if normalize is None else [normalize(text) for text in texts], firsts, "whitespace")
+    if normalize is plain_answer:
+        return shared_words(tokenize_rows(texts, firsts, "plain"))
+    return shared_words(tokenize_rows(list(map(normalize, texts)) if normalize else texts, firsts, "whitespace"))
+
+
+def shared_words(rows: TokenizedRows, empty: float = 1.0) -> TokenScores:
+    """Precision, recall and F1 of the words that rows share; see :func:`token_f1`.
+
+    Args:
+        rows: texts as words.
+        empty: the scores of two texts without any word.
+    """
     shared = ngram_matches(rows, 1).matches[:, 0]
     predicted, reference = np.repeat(rows.prediction_lengths, rows.reference_counts), rows.reference_lengths
     same = (predicted == 0) & (reference == 0)
-    precision, recall = (np.where(same, 1.0, shared / np.maximum(n, 1)) for n in (predicted, reference))
-    f1 = np.where(same, 1.0, 2 * shared / np.maximum(predicted + reference, 1))
+    precision, recall = (np.where(same, empty, shared / np.maximum(n, 1)) for n in (predicted, reference))
+    f1 = np.where(same, empty, 2 * shared / np.maximum(predicted + reference, 1))
     best = first_best(f1, rows.reference_counts)
     return TokenScores(precision[best], recall[best], f1[best])
 

@@ -66,7 +66,7 @@ def rouge_scores(
         if n:
             scores[kind] = scores_of(counted, grams.matches[:, n - 1], n)
         else:
-            common = common_lengths(counted) if kind == "rougeL" else _summary_common(texts, counted, tokenizer)
+            common = common_lengths(counted) if kind == "rougeL" else summary_common(texts, counted, tokenizer)
             scores[kind] = scores_of(counted, common, 1)
     return scores
 
@@ -97,7 +97,7 @@ def scores_of(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
     return Rouge(precision[best], recall[best], fmeasure[best])
 
 
-def _summary_common(texts: Sequence[str], counted: TokenizedRows, tokenizer: str | Tokenizer) -> Ints:
+def summary_common(texts: Sequence[str], counted: TokenizedRows, tokenizer: str | Tokenizer) -> Ints:
     """int64 ``[references]``: words that the lines of reference and prediction share; see ``union_common``."""
     rows, ends = counted.row_starts, np.arange(len(texts) + 1)
     if any("\n" in text for text in texts):

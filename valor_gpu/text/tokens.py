@@ -7,6 +7,7 @@ are, counted from 0 in the order of their first use within the row.
 from __future__ import annotations
 
 import re
+import string
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,23 @@ MAX_CHARACTERS = 2**31 - 1
 
 Ints = NDArray[np.int64]
 Tokenizer = Callable[[str], Sequence[str]]
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_SIGNS = str.maketrans("", "", string.punctuation)
+
+
+def plain_answer(text: str) -> str:
+    """Lower case without ASCII punctuation, the words a, an, the, and superfluous white space (SQuAD's rule).
+
+    Example:
+        >>> plain_answer("The  Eiffel Tower, an icon!")
+        'eiffel tower icon'
+    """
+    return " ".join(drop_articles(text.lower().translate(_NO_SIGNS)).split())
+
+
+def drop_articles(text: str) -> str:
+    """The text with a blank in place of each a, an and the in lower case."""
+    return _ARTICLES.sub(" ", text)
 
 
 def _alphanumeric(text: str) -> list[str]:
@@ -39,18 +57,24 @@ def _nonspace(text: str) -> list[str]:
     return list("".join(text.split()))
 
 
+def _plain_words(text: str) -> list[str]:
+    return plain_answer(text).split()
+
+
 TOKENIZERS: dict[str, Tokenizer] = {
     "alphanumeric": _alphanumeric,
     "valor": _valor_words,
     "whitespace": str.split,
     "characters": list,
     "nonspace": _nonspace,
+    "plain": _plain_words,
 }
 """Tokenizers by name, in the order of ``Tokenizer`` in csrc/core/text.h.
 
 ``alphanumeric``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``valor``: as Valor splits for BLEU, runs of
 word characters, ``$`` with digits, or anything but white space and full stops. ``whitespace``: at white space.
-``characters``: every code point. ``nonspace``: every code point but white space.
+``characters``: every code point. ``nonspace``: every code point but white space. ``plain``: at white space of what
+:func:`plain_answer` leaves, the words of SQuAD's F1.
 """
 
 

@@ -1,6 +1,12 @@
 """Evaluators: what scores a portion of rows. No torch.
 
 A row is a mapping from canonical names of fields (``answer``, ``ground_truth``, ...) to their values.
+
+Example:
+    >>> from valor_gpu.evaluation.evaluators.base import evaluator
+    >>> same = evaluator("exact_match")
+    >>> same.score_rows([{"answer": "Paris", "ground_truth": "Paris"}, {"answer": "Paris"}])
+    [Outcome(value=1.0), Outcome(value=None, status='missing_field', reason='missing ground_truth')]
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 
 OK = "ok"
-MISSING_FIELD = "missing_field"  # the row lacks a field, or holds something else than its type
+MISSING_FIELD = "missing_field"  # the row lacks a field
+INVALID_FIELD = "invalid_field"  # a field holds something that the evaluator cannot read
 UNDEFINED = "undefined"  # the metric has no number for such a row
 TIMEOUT = "timeout"
 EVALUATOR_ERROR = "evaluator_error"  # the evaluator's own code raised, or returned no number
@@ -33,7 +40,8 @@ class Outcome(NamedTuple):
 
     Attributes:
         value: a finite number, or None where there is none; then ``status`` and ``reason`` say why.
-        status: ``ok``, ``missing_field``, ``undefined``, ``timeout``, ``evaluator_error``, or a status of a judge.
+        status: ``ok``, ``missing_field``, ``invalid_field``, ``undefined``, ``timeout``, ``evaluator_error``, or a
+            status of a judge.
         reason: of a failure, or the judge's of its score.
         level: name of the level that the value lies in, for scales with levels.
         details: more of the row as JSON: further numbers, values per turn, counts of a corpus metric.
@@ -182,6 +190,12 @@ def score_portion(evaluators: Sequence[Evaluator], rows: Sequence[Row]) -> dict[
 
     Returns:
         Name of the evaluator to the outcomes of the rows.
+
+    Example:
+        >>> from valor_gpu.evaluation.evaluators.base import evaluator, score_portion
+        >>> rows = [{"answer": "a red cat", "ground_truth": "a cat"}]
+        >>> score_portion([evaluator("rouge1"), evaluator("rouge2")], rows)["rouge1"]
+        [Outcome(value=0.8, details={'precision': 0.6666666666666666, 'recall': 1.0})]
     """
     portion = Portion(rows)
     return {each.name: _guarded(each, portion) for each in evaluators}
@@ -221,6 +235,10 @@ def evaluator(name: str, **parameters: Any) -> Any:
 
     Raises:
         InputError: an unknown name or parameter, or one that cannot be.
+
+    Example:
+        >>> evaluator("exact_match", ignore_case=True)
+        ExactMatch('exact_match', ignore_case=True)
     """
     info = evaluator_info(name)
     unknown = sorted(set(parameters) - set(info.parameters))
