@@ -19,37 +19,23 @@ CASES = json.loads(gzip.decompress((Path(__file__).parents[1] / "data/azure/text
 ROWS = [{"answer": case["prediction"], "ground_truth": case["ground_truth"]} for case in CASES]
 IDS = [case["id"] for case in CASES]
 ROUGES = (*(f"rouge{n}" for n in range(1, 6)), "rougeL")
-SYNONYMS = (("automobile", "car"), ("quick", "fast"))
+SYNONYMS = {"noun": ("automobile", "car"), "adj": ("quick", "fast")}
 
 
-class Synonyms:
-    """WordNet as far as the recorded cases need it."""
-
-    def synsets(self, word: str) -> list[Any]:
-        """One synonym set for each word of a pair."""
-        return [Synset(pair) for pair in SYNONYMS if word in pair]
-
-
-class Synset:
-    """A synonym set: what METEOR reads of one."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
-
-    def lemmas(self) -> list[Any]:
-        """Its words."""
-        return [Lemma(name) for name in self.names]
-
-
-class Lemma:
-    """A word of a synonym set."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-    def name(self) -> str:
-        """The word."""
-        return self.word
+def small_wordnet(folder: Path) -> Path:
+    """A WordNet database as far as the recorded cases need it: one synonym set of nouns, one of adjectives."""
+    folder.mkdir()
+    (folder / "lexnames").write_text("00\tall\t3\n")
+    for part, letter in (("noun", "n"), ("verb", "v"), ("adj", "a"), ("adv", "r")):
+        words = SYNONYMS.get(part, ())
+        lemmas = " ".join(f"{word} 0" for word in words)
+        (folder / f"data.{part}").write_text(
+            f"00000000 00 {letter} {len(words):02x} {lemmas} 000 | .  \n" if words else ""
+        )
+        index = "".join(f"{word} {letter} 1 0 1 0 00000000  \n" for word in sorted(words))
+        (folder / f"index.{part}").write_text(index)
+        (folder / f"{part}.exc").write_text("")
+    return folder
 
 
 def expected(key: str) -> list[Any]:
@@ -111,11 +97,8 @@ def test_tokens(case: dict[str, Any]) -> None:
         assert split(case[field]) == case["expected"]["tokens_azure_ai_evaluation"][field]
 
 
-def test_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meteor(tmp_path: Path) -> None:
     """With the synonyms that the cases need; with a whole WordNet where VALOR_GPU_WORDNET names its folder."""
     pytest.importorskip("nltk")
-    folder = os.environ.get("VALOR_GPU_WORDNET")
-    if not folder:
-        home = "valor_gpu.evaluation.evaluators.overlap.wordnet_reader"
-        monkeypatch.setattr(home, lambda folder: Synonyms())
-    close(values(evaluator("meteor", wordnet=folder or "none").score_rows(ROWS)), expected("meteor"))
+    folder = os.environ.get("VALOR_GPU_WORDNET") or small_wordnet(tmp_path / "wordnet")
+    close(values(evaluator("meteor", wordnet=folder).score_rows(ROWS)), expected("meteor"))

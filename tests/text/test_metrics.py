@@ -148,6 +148,8 @@ def test_meteor_needs_a_wordnet_and_nltk(tmp_path: Any, monkeypatch: pytest.Monk
     for kind in ("data", "index"):
         for part in ("noun", "verb", "adj", "adv"):
             (tmp_path / f"{kind}.{part}").touch()
+    for part in ("noun", "verb", "adj", "adv"):
+        (tmp_path / f"{part}.exc").touch()
     (tmp_path / "lexnames").touch()
     monkeypatch.setitem(sys.modules, "nltk.corpus.reader", None)
     with pytest.raises(MissingExtraError, match=r"METEOR needs nltk: pip install 'valor_gpu\[text\]'"):

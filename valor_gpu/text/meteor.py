@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.text.tokens import Ints, texts_of
+
+PARTS = ("noun", "verb", "adj", "adv")
 
 
 def meteor_scores(
@@ -72,12 +75,25 @@ def meteor_of(
 
 def wordnet_reader(folder: Path) -> Any:
     """NLTK's reader of the WordNet database in a folder."""
-    needed = [f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")] + ["lexnames"]
+    needed = [f"{kind}.{part}" for kind in ("data", "index") for part in PARTS]
+    needed += [*(f"{part}.exc" for part in PARTS), "lexnames"]
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
         raise InputError(f"wordnet must be a folder with a WordNet database but {folder} lacks {missing[0]}")
     try:
+        import nltk.data
         from nltk.corpus.reader import WordNetCorpusReader
     except ImportError:
         raise MissingExtraError("nltk", "text", "METEOR") from None
-    return WordNetCorpusReader(str(folder), None)
+    if str(folder.resolve()) not in nltk.data.path:  # NLTK reads files below the folders of this list alone
+        nltk.data.path.append(str(folder.resolve()))
+
+    class Reader(WordNetCorpusReader):  # type: ignore[misc]
+        """WordNet without NLTK's map to another version, which it would look for among its own downloads."""
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """No map."""
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The multilingual functions", UserWarning)  # METEOR uses none of them
+        return Reader(str(folder), None)
