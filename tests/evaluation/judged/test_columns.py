@@ -129,3 +129,11 @@ def test_a_prompt_that_leaves_out_a_column_is_seen(name: str) -> None:
         metric.prompt = replace(metric.prompt, task=metric.prompt.task.replace("{{" + field + "}}", ""))
         found, _ = served([metric], ROW)
         assert found[name].value == len(QA_COLUMNS[name]) - 1
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "\x00 <script>alert(1)</script>", "\ud800 lone", "\U0001f44d"])
+def test_hostile_cells_reach_the_server_and_are_rated(text: str) -> None:
+    found, server = served([judged_metric("violence")], {**ROW, "answer": text})
+    assert found["violence"].value == 1 and found["violence"].reason == "question"
+    shown = text.replace("\x00", "\\u0000").replace("\ud800", "\\ud800")  # as visible characters
+    assert f"~~~~ answer\n{shown}\n~~~~" in server.requests[0].text

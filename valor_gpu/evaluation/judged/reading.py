@@ -104,7 +104,7 @@ def read_verdict(text: str, verdicts: Sequence[str]) -> Verdict:
     said = reason if isinstance(reason, str) else ""
     if verdict is None and str(found.get("status", "")).lower() == "skipped":
         raise NotApplicable(f"the judge did not decide: {said}")
-    stripped = verdict.strip(" \n\t.!*_`'\"").lower() if isinstance(verdict, str) else None
+    stripped = verdict.strip(" \n\t.!*_`'\"").lower() if isinstance(verdict, str) else ""
     if stripped not in verdicts:
         raise ParseError(f"verdict must be {', '.join(verdicts)} but is {str(verdict)[:80]!r}")
     return Verdict(stripped, said)
