@@ -15,6 +15,8 @@ from torchmetrics import MetricCollection
 
 from tests.contract_boxes import boxes_batch, drawn, turned
 from tests.reduce.overlap_scenes import Scene, overlaps_of
+from valor_gpu import detection
+from valor_gpu.detection import overlap_metric, ranked_metric
 from valor_gpu.detection.overlap_metric import OverlapMetric
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError, SyncError
@@ -211,6 +213,38 @@ def test_a_collection_updates_once_for_each_geometry(monkeypatch: pytest.MonkeyP
     for seed in range(3):
         alone.update(*plain_batch(seed))
     assert collection.compute()["pairs"] == alone.compute()["pairs"]
+
+
+def test_a_collection_ranks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    ranked = ranked_metric.rank_overlaps
+    monkeypatch.setattr(ranked_metric, "rank_overlaps", lambda *given: calls.append(1) or ranked(*given))
+    names = ("DetectionCounts", "AP", "DetectionF1", "AR", "mAP")
+    metrics = MetricCollection({name: getattr(detection, name)() for name in names})
+    alone = {name: getattr(detection, name)() for name in names}
+    for seed in range(3):
+        batch = plain_batch(seed)
+        metrics.update(*batch)
+        found = metrics.compute()
+        assert len(calls) == 1
+        found["DetectionCounts_tp"].fill_(-1)  # what one metric gives is nobody else's
+        for name, metric in alone.items():
+            metric.update(*batch)
+            for key, value in metric.compute().items():
+                if key != "tp":
+                    assert torch.equal(torch.nan_to_num(value, -1), torch.nan_to_num(found[f"{name}_{key}"], -1))
+        calls.clear()
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_what_was_derived_goes_with_the_data(batches: int) -> None:
+    metric = detection.AP()
+    for seed in range(batches):
+        metric.update(*plain_batch(seed))
+    metric.compute()
+    assert overlap_metric._last["state"].state.derived
+    metric.reset()
+    assert not overlap_metric._last
 
 
 def test_metrics_of_one_geometry_merge() -> None:

@@ -18,6 +18,7 @@ from valor_gpu.detection.ranked_metric import (
     by_label,
     grids,
     missing_labels,
+    once,
     read_iou_thresholds,
     threshold_names,
 )
@@ -41,7 +42,11 @@ class _AveragePrecision(RankedMetric):
     def _precision(self, ranking: Ranking) -> Tensor:
         """float64 ``[C, T]``, NaN for labels without ground truth."""
         thresholds = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
-        return average_precision(ranking.ranked, ranking.overlaps, ranking.classes, thresholds)[0]
+        found = once(
+            ranking.derived, ("precision", *self.iou_thresholds),
+            lambda: average_precision(ranking.ranked, ranking.overlaps, ranking.classes, thresholds)[0],
+        )  # fmt: skip
+        return found.clone()
 
     def _report(self, ranking: Ranking, values: dict[str, Any], reasons: dict[str, str], **choices: Any) -> Result:
         """The result of ``values`` with what its picture needs."""

@@ -17,6 +17,7 @@ from valor_gpu.detection.ranked_metric import (
     by_label,
     grids,
     missing_labels,
+    once,
     reached_by,
     read_iou_thresholds,
     read_thresholds,
@@ -55,7 +56,10 @@ class _AverageRecall(RankedMetric):
         """float64 ``[C]``, NaN for labels without ground truth."""
         thresholds = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
         scores = reached_by(ranking.overlaps.scores, self.score_thresholds)
-        recall = average_recall(ranking.ranked, ranking.overlaps, ranking.classes, thresholds, scores)
+        recall = once(
+            ranking.derived, ("recall", *self.iou_thresholds, None, *self.score_thresholds),
+            lambda: average_recall(ranking.ranked, ranking.overlaps, ranking.classes, thresholds, scores),
+        )  # fmt: skip
         return mean_of_thresholds(recall[0])
 
     def _choices(self) -> dict[str, Any]:

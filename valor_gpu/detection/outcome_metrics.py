@@ -14,6 +14,7 @@ from valor_gpu.detection.ranked_metric import (
     RankedMetric,
     Ranking,
     grids,
+    once,
     reached_by,
     read_iou_thresholds,
     read_thresholds,
@@ -71,8 +72,13 @@ class OutcomeMetric(RankedMetric):
         """Counts ``[C, T, S]``."""
         ious = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
         scores = reached_by(ranking.overlaps.scores, self.score_thresholds)
-        counts = count_outcomes(ranking.ranked, ranking.overlaps, ranking.classes, ious, scores, duplicates=duplicates)
-        return OutcomeCounts(*(part[0] for part in counts))
+        counts = once(
+            ranking.derived, ("outcomes", duplicates, *self.iou_thresholds, None, *self.score_thresholds),
+            lambda: count_outcomes(
+                ranking.ranked, ranking.overlaps, ranking.classes, ious, scores, duplicates=duplicates
+            ),
+        )  # fmt: skip
+        return OutcomeCounts(*(part[0].clone() for part in counts))
 
     def _report(self, state: OverlapRecords, plotter: Any) -> Result:
         ranking = self._ranking(state)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +20,26 @@ from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
 
 # Every pair of any labels whose IoU is above 0; subnormal numbers count as 0 where a thread flushes them.
 _RULE = MatchRule.make([sys.float_info.min], [(-math.inf, math.inf)], [MAX_ROWS], AGNOSTIC, GROUP_OF)
+
+
+_PLAIN = (list, Tensor, int, type(None))
+
+
+class _Shared(NamedTuple):
+    """A state, and the tensors it was put together from, as long as there are such."""
+
+    images: tuple[weakref.ref[Tensor], ...]
+    storage: torch.device
+    state: OverlapRecords
+
+    def is_of(self, images: Sequence[Tensor]) -> bool:
+        """Whether a metric with these tensors has this state."""
+        return len(images) == len(self.images) and all(
+            reference() is image for reference, image in zip(self.images, images)
+        )
+
+
+_last: dict[str, _Shared] = {}  # the state that was asked for last: metrics of a collection ask one after another
 
 
 class OverlapMetric(Metric[OverlapRecords]):
@@ -42,6 +63,7 @@ class OverlapMetric(Metric[OverlapRecords]):
 
     is_differentiable = False
     update_family = "overlaps"
+    images: Any  # of the state
 
     def __init__(
         self,
@@ -64,6 +86,27 @@ class OverlapMetric(Metric[OverlapRecords]):
         angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
         boxes = {} if self.iou_type in ("segm", "polygon") else {"box_format": self.box_format}
         return {"iou_type": self.iou_type, **boxes, **(angles if self.box_format == "cxcywha" else {})}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # MetricCollection sets every state of every metric after each batch, and torch looks whether each is a module.
+        if type(value) in _PLAIN and name in self.__dict__:
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def state(self) -> OverlapRecords:
+        """The state accumulated so far; metrics that share its tensors, as in a collection, get one object."""
+        parts = self.images if isinstance(self.images, list) else [self.images]
+        known, storage = _last.get("state"), self._storage()
+        if known is not None and known.storage == storage and known.is_of(parts):
+            return known.state
+        state = super().state()
+        if parts:
+            # The tensors of the metric must not live on here: with the last of them goes what was derived.
+            state = replace(state, images=state.images.clone())
+            images = (*map(weakref.ref, parts[:-1]), weakref.ref(parts[-1], _forget))
+            _last["state"] = _Shared(images, storage, state)
+        return state
 
     def update(
         self,
@@ -92,3 +135,9 @@ class OverlapMetric(Metric[OverlapRecords]):
         batch = batch.without_gaps(torch.from_numpy)
         stored, found = self._geometry.pairs(replace(batch, gt_flags=[]), shapes, _RULE)
         self._add(OverlapRecords.of(replace(stored, gt_flags=batch.gt_flags), found))
+
+
+def _forget(image: weakref.ref[Tensor]) -> None:
+    known = _last.get("state")
+    if known is not None and known.images[-1] is image:
+        _last.pop("state", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -91,6 +92,11 @@ class OverlapRecords(State):
         ids = _joined(batch.image_ids, device) if batch.image_ids else torch.zeros_like(sizes[0])
         named = torch.full_like(sizes[0], bool(batch.image_ids))
         return cls(**columns, **links, gt_labels=gt_labels, images=torch.stack((named, ids, *sizes), 1))
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What metrics with one state have computed from it, for the next of them."""
+        return {}
 
     def overlaps(self) -> Overlaps:
         """The columns as ranking takes them, ground truths by their place among all."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -37,11 +37,13 @@ class Evaluated(NamedTuple):
         names: int64 ``[I]``, how results call them: by their ids where all images have one, else by their place in
             order of arrival, from 0.
         repeated: how many images do not count.
+        derived: what was computed from them.
     """
 
     overlaps: Overlaps
     names: Tensor
     repeated: int
+    derived: dict[Any, Any]
 
 
 class Ranking(NamedTuple):
@@ -51,11 +53,13 @@ class Ranking(NamedTuple):
         images: the images.
         ranked: what each detection found.
         classes: int64 ``[C]`` ascending, all labels of detections and ground truths.
+        derived: what was computed from it.
     """
 
     images: Evaluated
     ranked: Ranked
     classes: Tensor
+    derived: dict[Any, Any]
 
     @property
     def overlaps(self) -> Overlaps:
@@ -122,15 +126,43 @@ class RankedMetric(DetectionMetric):
 
     def _ranking(self, state: OverlapRecords) -> Ranking:
         images = evaluated(state)
-        return Ranking(images, rank_overlaps(images.overlaps, self.matching), classes_of(images.overlaps))
+        overlaps = images.overlaps
+        ranked, classes, derived = once(
+            images.derived, ("ranking", self.matching),
+            lambda: (rank_overlaps(overlaps, self.matching), classes_of(overlaps), dict[Any, Any]()),
+        )  # fmt: skip
+        return Ranking(images, ranked, classes.clone(), derived)  # results hold the classes
+
+
+_T = TypeVar("_T")
+
+
+def once(derived: dict[Any, Any], key: Hashable, make: Callable[[], _T]) -> _T:
+    """What ``make`` gives, made once for a key.
+
+    Args:
+        derived: what was made of some data.
+        key: all that the result depends on beside these.
+        make: computes it; nobody may write into it.
+    """
+    if key not in derived:
+        derived[key] = make()
+    found: _T = derived[key]
+    return found
 
 
 def evaluated(state: OverlapRecords) -> Evaluated:
     """The images of a state that count; an image that comes again, as a distributed sampler pads, counts once."""
+    if "images" in state.derived:
+        known: Evaluated = state.derived["images"]
+        return known
     overlaps, (named, ids), kept = state.overlaps(), state.images[:, :2].unbind(1), images_that_count(state)
     repeated = len(kept) - int(kept.sum())
     names = ids if bool(named.all()) else torch.arange(len(ids), device=ids.device)
-    return Evaluated(overlaps.take(datums=kept) if repeated else overlaps, names[kept], repeated)
+    found = Evaluated(overlaps.take(datums=kept) if repeated else overlaps, names[kept], repeated, {})
+    if not repeated:  # each metric warns of copies
+        state.derived["images"] = found
+    return found
 
 
 def classes_of(overlaps: Overlaps) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -118,6 +118,13 @@ def is_missing(value: object) -> bool:
         return False  # a comparison would read every pixel
     differs = value != value
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
+
+
+def missing(listed: Sequence[Any]) -> NDArray[np.bool_]:
+    """Bool ``[N]``, :func:`is_missing` of each value; texts are told apart by their type alone."""
+    if set(map(type, listed)) <= {str}:
+        return np.zeros(len(listed), np.bool_)
+    return np.fromiter(map(is_missing, listed), np.bool_, len(listed))
 
 
 def text_of(value: Any) -> Any:

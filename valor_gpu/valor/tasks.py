@@ -142,18 +142,15 @@ def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], 
         if column in names:
             whole = frames.column(name, frame, column) if column in _PLACES else np.empty(0, object)
             numbers = whole.dtype.kind in "fiub"
-            values = whole if numbers else frames.values(name, frame, column)
-            if numbers:
-                found |= ~np.isnan(whole)
-            else:
-                found |= np.fromiter((not frames.is_missing(value) for value in values), np.bool_, rows)
+            missing = np.isnan(whole) if numbers else frames.missing(frames.values(name, frame, column))
+            found |= ~missing
     return found
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     if column.dtype.kind in "USiub":
         return np.zeros(len(column), np.bool_)
-    return np.fromiter(map(frames.is_missing, column.tolist()), np.bool_, len(column))
+    return frames.missing(column.tolist())
 
 
 def _objects(column: NDArray[Any]) -> list[Any]:

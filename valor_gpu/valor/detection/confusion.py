@@ -15,6 +15,8 @@ from valor_gpu.valor.detection.numbers import DetectionNumbers, Integers
 from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
 from valor_gpu.valor.metrics import ConfusionMatrixEntry
 
+_CELLS = 1 << 22  # counts of a block
+
 
 class Listed(NamedTuple):
     """Rows of one label key at a threshold of IoU and one of score, int64.
@@ -53,10 +55,13 @@ class Confusion:
             ious: thresholds among those of the request.
             scores: the score thresholds of the request.
         """
-        for iou in ious:
-            at = AtIou(self, self.numbers.request.ious.index(iou))
-            for place, score in enumerate(scores):
-                yield Cut(at, iou, score, place)
+        places = [self.numbers.request.ious.index(iou) for iou in ious]
+        step = max(_CELLS // ((len(scores) + 1) * (len(self.labels) + 1) ** 2), 1)
+        for first in range(0, len(ious), step):
+            block = Block(self, places[first : first + step])
+            for row, iou in enumerate(ious[first : first + step]):
+                for place, score in enumerate(scores):
+                    yield Cut(block, row, iou, score, place)
 
     @cached_property
     def names(self) -> list[str]:
@@ -79,33 +84,34 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class AtIou:
-    """The pairs of a key at one IoU threshold.
+class Block:
+    """The pairs of a key at some IoU thresholds, counted at once.
 
     Attributes:
         confusion: of the key.
-        place: of the threshold among those of the request.
+        places: of the thresholds among those of the request.
     """
 
     confusion: Confusion
-    place: int
+    places: list[int]
 
     @cached_property
     def counts(self) -> ConfusionCounts:
-        """Counts at the score thresholds of the request, on the host; the first axis is 1 long."""
+        """Counts at these thresholds and at the score thresholds of the request, on the host."""
         numbers = self.confusion.numbers
-        partners, labels = numbers.partners[self.place : self.place + 1], torch.tensor(self.confusion.labels)
+        partners, labels = numbers.partners[self.places], torch.tensor(self.confusion.labels)
         counts = confusion_counts(numbers.overlaps, partners, labels.to(partners.device), numbers.score_levels)
         return ConfusionCounts(*(part.cpu() for part in counts))
 
-    def listed(self, score_place: int) -> Listed:
+    def listed(self, row: int, score_place: int) -> Listed:
         """The rows behind the counts.
 
         Args:
+            row: which of the IoU thresholds of the block.
             score_place: of the score threshold among those of the request.
         """
         numbers, (gt_label, label) = self.confusion.numbers, self.confusion.row_places
-        taken = taken_pairs(numbers.overlaps, numbers.partners[self.place], numbers.score_levels[score_place])
+        taken = taken_pairs(numbers.overlaps, numbers.partners[self.places[row]], numbers.score_levels[score_place])
         rows, partners, alone, missed = (part.cpu().numpy() for part in taken)
         own = np.flatnonzero(label[rows] >= 0)
         own = own[np.argsort(partners[own], kind="stable")]
@@ -117,40 +123,47 @@ class Cut:
     """The pairs at one threshold of IoU and of score.
 
     Attributes:
-        at: the pairs at the IoU threshold.
+        block: the pairs at this and other IoU thresholds.
+        row: of this one in the block.
         iou: the threshold.
         score: threshold of the score.
         place: of the latter among those of the request.
     """
 
-    at: AtIou
+    block: Block
+    row: int
     iou: float
     score: float
     place: int
 
     @property
-    def _names(self) -> list[str]:
-        return self.at.confusion.names
+    def _confusion(self) -> Confusion:
+        return self.block.confusion
+
+    @property
+    def _listed(self) -> Listed:
+        return self.block.listed(self.row, self.place)
 
     def matrix(self) -> dict[str, Any]:
         """``{gt: {pd: n}}``, and the numbers without a partner by label."""
-        pairs, untrue, missed = (part[0, self.place].tolist() for part in self.at.counts)
+        names = self._confusion.names
+        pairs, untrue, missed = (part[self.row, self.place].tolist() for part in self.block.counts)
         return {
-            "confusion_matrix": {name: dict(zip(self._names, row)) for name, row in zip(self._names, pairs)},
-            "unmatched_predictions": dict(zip(self._names, untrue)),
-            "unmatched_ground_truths": dict(zip(self._names, missed)),
+            "confusion_matrix": {name: dict(zip(names, row)) for name, row in zip(names, pairs)},
+            "unmatched_predictions": dict(zip(names, untrue)),
+            "unmatched_ground_truths": dict(zip(names, missed)),
         }
 
     def entries(self) -> list[ConfusionMatrixEntry]:
         """The cells that are not zero, in the order of prediction, then ground truth."""
-        pairs, names = self.at.counts.matrix[0, self.place], self._names
+        pairs, names = self.block.counts.matrix[self.row, self.place], self._confusion.names
         found = [ConfusionMatrixEntry(names[b], names[a], int(pairs[a, b])) for a, b in pairs.nonzero().tolist()]
         return sorted(found, key=lambda entry: (entry.prediction, entry.groundtruth))
 
     def matrix_with_examples(self) -> dict[str, Any]:
         """The matrix, each cell with the pairs or rows in it."""
-        names, scene, listed = self._names, self.at.confusion.scene, self.at.listed(self.place)
-        gt_label, label = self._row_places
+        names, scene, listed = self._confusion.names, self._confusion.scene, self._listed
+        gt_label, label = self._confusion.row_places
         cells: dict[str, dict[str, list[Any]]] = {a: {b: [] for b in names} for a in names}
         untrue: dict[str, list[Any]] = {name: [] for name in names}
         missed: dict[str, list[Any]] = {name: [] for name in names}
@@ -169,7 +182,7 @@ class Cut:
         }
 
     def _prediction(self, row: int, shown: dict[str, Any]) -> dict[str, Any]:
-        scene = self.at.confusion.scene
+        scene = self._confusion.scene
         return {"datum_id": scene.uid(DETECTIONS, row), **shown, "prediction_id": scene.name(DETECTIONS, row)}
 
     def examples(self, page: tuple[int, int | None]) -> Iterator[dict[str, Any]]:
@@ -178,7 +191,7 @@ class Cut:
         Args:
             page: the first datum, by its place in the evaluation, and how many; None: all that follow.
         """
-        scene, listed, (gt_label, label) = self.at.confusion.scene, self.at.listed(self.place), self._row_places
+        scene, listed, (gt_label, label) = self._confusion.scene, self._listed, self._confusion.row_places
         same = gt_label[listed.ground_truths] == label[listed.detections]
         hits = listed.ground_truths[same]
         datums = [scene.rows(side).datum for side in (GROUND_TRUTHS, DETECTIONS)]
@@ -199,10 +212,6 @@ class Cut:
                 kinds = ("true_positives", "false_positives", "false_negatives")
                 listed_by_name = {name: found[datum].get(name, []) for name in kinds}
                 yield {"datum_id": scene.columns.datums[datum], **listed_by_name}
-
-    @property
-    def _row_places(self) -> tuple[Integers, Integers]:
-        return self.at.confusion.row_places
 
 
 def _cell(found: list[Any]) -> dict[str, Any]:
