@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.evaluation._frame_rows import PORTION
 from valor_gpu.evaluation.data import open_data
 
@@ -43,6 +43,12 @@ def test_pandas() -> None:
     ]
     many = pandas.DataFrame({"a": range(2 * PORTION + 1)})
     assert [row["a"] for row in values(many)] == list(range(2 * PORTION + 1))
+
+
+def test_a_column_is_no_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputTypeError, match="data must be a data frame that pyarrow can read but is a pandas Series"):
+        open_data(pandas.Series([1, 2]))
 
 
 def test_names_of_columns_of_frames() -> None:

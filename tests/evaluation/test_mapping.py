@@ -82,6 +82,10 @@ def test_the_sample_of_a_conversation_maps_y_pred_to_messages() -> None:
     assert resolve_mapping({"y_pred": "turns"}, ["turns"], None, needed, "chat").to_dict() == {
         "messages": "${data.turns}"
     }
+    assert resolve_mapping({"y_pred": "messages"}, ["messages"], task_type="qa").to_dict() == {
+        "answer": "${data.messages}",
+        "messages": "${data.messages}",
+    }
     target = resolve_mapping(None, ["question"], (), needed, "chat")
     assert target.to_dict() == {"messages": "${target.messages}", "question": "question"}
     with pytest.raises(
@@ -171,7 +175,11 @@ def test_answers_of_the_data_are_never_taken_for_those_of_a_target() -> None:
 def test_inputs_of_keys_are_what_columns_give_without_the_answer() -> None:
     mapping = resolve_mapping({"tone": "t"}, [*DATA, "t"], required={"mine": {"tone"}})
     assert mapping.key_values({**ROW, "t": 1}) == {"question": "q", "context": "c", "ground_truth": "g"}
-    assert resolve_mapping(None, DATA, ["answer", "context"]).key_values(ROW) == {"question": "q", "ground_truth": "g"}
+    for outputs in ((), ["answer", "context"]):
+        assert resolve_mapping({"tone": "t"}, [*DATA, "t"], outputs, ["tone"]).key_values(ROW) == mapping.key_values(
+            ROW
+        )
+    assert resolve_mapping(None, ["question"], ["answer", "context"]).key_values(ROW) == {"question": "q"}
 
 
 # ---------------------------------------------------------------------------------------- fields of the user's own

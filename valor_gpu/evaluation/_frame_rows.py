@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.evaluation._source_rows import SourceRow, plain_row
 from valor_gpu.inputs.files import InputFile
 
@@ -85,12 +85,12 @@ def _arrow_table(name: str, data: Any) -> Any:
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtraError("pyarrow", "arrow", f"reading a {name}")
     import pyarrow
-
-    if hasattr(data, "__arrow_c_stream__"):
-        return pyarrow.table(data)
     from pyarrow.interchange import from_dataframe
 
-    return from_dataframe(data)
+    try:
+        return pyarrow.table(data) if hasattr(data, "__arrow_c_stream__") else from_dataframe(data)
+    except (TypeError, ValueError, NotImplementedError) as error:  # pyarrow's own errors are these too
+        raise InputTypeError(f"data must be a data frame that pyarrow can read but is a {name}: {error}") from None
 
 
 def _unique(name: str, columns: Iterable[Any]) -> tuple[str, ...]:

@@ -40,10 +40,13 @@ class Mapping:
     Attributes:
         sources: field to its source. Fields are ``question``, ``answer``, ``context``, ``ground_truth``, ``messages``
             and the names that evaluators of the user's own require.
+        key_columns: field to the column that it has in the key of a row: whatever a target gives, rows of one data set
+            have the same keys. The answer is none of them.
         warnings: texts, each about a name that was accepted though another was probably meant.
     """
 
     sources: abc.Mapping[str, Source]
+    key_columns: abc.Mapping[str, str]
     warnings: tuple[str, ...] = ()
 
     def values(self, inputs: Row, outputs: Row | None = None) -> dict[str, Any]:
@@ -60,12 +63,8 @@ class Mapping:
         return {field: _value(source, inputs, returned) for field, source in self.sources.items()}
 
     def key_values(self, inputs: Row) -> dict[str, Any]:
-        """The fields that identify a row: those that its columns give, the answer left out."""
-        return {
-            field: inputs.get(source.name)
-            for field, source in self.sources.items()
-            if source.root != TARGET and field in FIELDS and field != ANSWER
-        }
+        """The fields that identify a row: those that its columns have, the answer left out."""
+        return {field: inputs.get(column) for field, column in self.key_columns.items()}
 
     def missing(self, required: Required) -> dict[str, list[str]]:
         """Fields that nothing gives, each with the evaluators that need it."""
@@ -109,8 +108,8 @@ def resolve_mapping(
         outputs: names of what the target returns; empty where that is known after its first row only (then call
             :meth:`Mapping.check_outputs`), None without a target.
         required: name of each evaluator to the fields that it needs, or these fields alone.
-        task_type: ``qa``, ``chat`` or None. In chats, ``y_pred`` is the whole conversation, ``messages``; it is so too
-            where it is mapped to a column of that name.
+        task_type: ``qa``, ``chat`` or None. In chats, ``y_pred`` is the whole conversation, ``messages``; so it
+            is with None where it is mapped to that name.
 
     Raises:
         InputError: names that lead nowhere, a field that is mapped twice, a required field that nothing gives. The
@@ -129,7 +128,7 @@ def resolve_mapping(
     resolver.check_required()
     if resolver.problems:
         _raise_all("data_mapping", resolver.problems)
-    return Mapping(resolver.sources, tuple(resolver.names.warnings))
+    return Mapping(resolver.sources, _key_columns(resolver.sources, columns), tuple(resolver.names.warnings))
 
 
 class _Resolver:
@@ -165,7 +164,7 @@ class _Resolver:
         if field not in FIELDS and field not in self.users:
             known = [*FIELDS, *(alias for aliases in FIELDS.values() for alias in aliases), *self.users]
             raise InputError(f"{key!r:.80} is no field{near_names(key, known)}; fields: {', '.join(FIELDS)}")
-        if key == "y_pred" and (self.task_type == "chat" or _last_name(reference) == MESSAGES):
+        if key == "y_pred" and (self.task_type or _task_of(reference)) == "chat":
             field = MESSAGES
         source_before = self.sources.get(field)
         self._mapped.add(field)
@@ -239,10 +238,22 @@ def _users(required: Required) -> dict[str, list[str]]:
     return users
 
 
-def _last_name(reference: Any) -> str | None:
-    """The field that the name in a reference means."""
+def _key_columns(sources: abc.Mapping[str, Source], columns: Collection[str]) -> dict[str, str]:
+    """The column of every field but the answer, also of those that a target gives instead."""
+    found = {}
+    for field in (each for each in FIELDS if each != ANSWER):
+        source, named = sources.get(field), names_of(field, columns)
+        if source is not None and source.root != TARGET:
+            found[field] = source.name
+        elif len(named) == 1:
+            found[field] = named[0]
+    return found
+
+
+def _task_of(reference: Any) -> str:
+    """The task in which ``y_pred`` is mapped to a reference."""
     name = str(reference).strip().removesuffix("}").replace("$", ".").rpartition(".")[2]
-    return field_of(name)
+    return "chat" if field_of(name) == MESSAGES else "qa"
 
 
 def _value(source: Source, inputs: Row, outputs: Row) -> Any:
