@@ -189,6 +189,24 @@ def test_everything_becomes_a_box(seed: int) -> None:
     check(sides, ious_of(sides, as_box))
 
 
+@pytest.mark.parametrize("turned", ["predictions", "groundtruths"])
+@pytest.mark.parametrize("others", [("polygon",), ("upright", "raster"), EVERY])
+def test_turned_boxes_meet_polygons_and_rasters_as_they_are(turned: str, others: tuple[str, ...]) -> None:
+    kinds = [others, ("upright", "turned")]
+    sides = mixed_objects(3, *(kinds if turned == "groundtruths" else kinds[::-1]))
+    assert common_type(read(*sides)) is AnnotationType.POLYGON
+    check(sides, ious_of(sides))
+    assert common_type(read(*sides), turned=False) is AnnotationType.BOX
+
+
+def test_a_turned_box_equals_the_polygon_of_its_corners() -> None:
+    corners = [[(0, 5), (5, 0), (10, 5), (5, 10), (0, 5)]]
+    truth, found = (annotated(**{name: kind(corners)}) for name, kind in (("polygon", Polygon), ("bounding_box", Box)))
+    sides = [GroundTruth(Datum("a"), [truth])], [Prediction(Datum("a"), [found])]
+    assert check(sides, {(0, 0): 1.0}) is None
+    assert find_overlaps(read(*sides), raster_to_polygon="hull").overlaps.ious.tolist() == [0.5]
+
+
 def test_rasters_are_compared_by_pixels() -> None:
     sides = mixed_objects(5, ("raster",), ("raster",))
     check(sides, ious_of(sides), convert=AnnotationType.RASTER)

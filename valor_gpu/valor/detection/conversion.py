@@ -22,14 +22,24 @@ _BOX, _POLYGON, _RASTER = 1, 2, 3
 _COLUMNS = {_BOX: "a bounding_box", _POLYGON: "a polygon", _RASTER: "a raster"}
 
 
-def common_type(columns: Columns) -> AnnotationType:
+def common_type(columns: Columns, turned: bool = True) -> AnnotationType:
     """The most detailed type that both sides have: the lesser of the most detailed ones of each.
 
     A raster has more detail than a polygon, a polygon more than a box. A side without rows has no say; NONE without any
     row.
+
+    Args:
+        columns: both sides.
+        turned: rotated boxes of one side have the detail of polygons where the other side has polygons or rasters:
+            the upright box around one of these would never be equal to them.
     """
     sides = [side for side in (columns.groundtruths, columns.predictions) if len(side)]
-    most = [int(_shapes(side).kinds[np.unique(side.annotation)].max()) for side in sides]
+    used = [np.unique(side.annotation) for side in sides]
+    most = [int(_shapes(side).kinds[rows].max()) for side, rows in zip(sides, used)]
+    if turned and len(set(most)) == 2 and min(most) == _BOX:
+        least = most.index(_BOX)
+        if np.isin(_shapes(sides[least]).turned, used[least]).any():
+            return DETAIL[_POLYGON]
     return DETAIL[min(most, default=0)]
 
 
@@ -47,7 +57,7 @@ def with_one_geometry(columns: Columns, convert: AnnotationType | None, raster_t
     Raises:
         InputError: naming an annotation with less detail than ``convert``, or whose raster has no pixels or no hull.
     """
-    common = common_type(columns)
+    common = common_type(columns, turned=raster_to_polygon == "outline")
     sides = {
         side: replace(getattr(columns, side), shapes=convert_side(columns, side, convert, common, raster_to_polygon))
         for side in ("groundtruths", "predictions")
