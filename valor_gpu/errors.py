@@ -5,6 +5,8 @@ ValorError
 │   └── InputTypeError (TypeError)   an argument of a wrong type
 ├── MissingExtraError (ImportError)  an optional dependency is absent: names the extra that installs it
 ├── NativeError (RuntimeError)       a native kernel reported a failure
+├── StoreError (RuntimeError)        the file of a store cannot be opened, read or written
+├── LeaseError (RuntimeError)        another process works on the run
 └── SyncError (RuntimeError)         ranks or saved states that do not belong together
 """
 
@@ -43,6 +45,14 @@ class MissingExtraError(ValorError, ImportError):
 
 class NativeError(ValorError, RuntimeError):
     """A native kernel reported a failure."""
+
+
+class StoreError(ValorError, RuntimeError):
+    """The file of a store cannot be opened, read or written: the disk, its permissions, or another format."""
+
+
+class LeaseError(ValorError, RuntimeError):
+    """Another process that still lives works on the run, or has taken it over."""
 
 
 class SyncError(ValorError, RuntimeError):

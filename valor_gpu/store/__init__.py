@@ -1,0 +1,56 @@
+"""Runs of an evaluation in one SQLite file: rows, scores, summaries, evaluators, data sets. Standard library alone.
+
+Any number of threads and processes of one machine may read and write a store at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from valor_gpu.errors import LeaseError, StoreError
+    from valor_gpu.store.datasets import StoredDataset
+    from valor_gpu.store.evaluators import EvaluatorVersion
+    from valor_gpu.store.leases import Lease
+    from valor_gpu.store.records import Feedback, StoredRow, StoredScore
+    from valor_gpu.store.runs import Run
+    from valor_gpu.store.search import FoundRows
+    from valor_gpu.store.stores import Store
+    from valor_gpu.store.summaries import EvaluatorSummary, Histogram
+
+__all__ = [
+    "EvaluatorSummary",
+    "EvaluatorVersion",
+    "Feedback",
+    "FoundRows",
+    "Histogram",
+    "Lease",
+    "LeaseError",
+    "Run",
+    "Store",
+    "StoreError",
+    "StoredDataset",
+    "StoredRow",
+    "StoredScore",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "EvaluatorSummary": "valor_gpu.store.summaries",
+        "EvaluatorVersion": "valor_gpu.store.evaluators",
+        "Feedback": "valor_gpu.store.records",
+        "FoundRows": "valor_gpu.store.search",
+        "Histogram": "valor_gpu.store.summaries",
+        "Lease": "valor_gpu.store.leases",
+        "LeaseError": "valor_gpu.errors",
+        "Run": "valor_gpu.store.runs",
+        "Store": "valor_gpu.store.stores",
+        "StoreError": "valor_gpu.errors",
+        "StoredDataset": "valor_gpu.store.datasets",
+        "StoredRow": "valor_gpu.store.records",
+        "StoredScore": "valor_gpu.store.records",
+    },
+)

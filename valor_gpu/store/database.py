@@ -1,0 +1,168 @@
+"""One connection a process to the file of a store, with transactions whose errors say what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from valor_gpu.errors import InputError, StoreError
+from valor_gpu.store.schema import migrate
+from valor_gpu.store.values import unpacked
+
+BUSY = 30.0  # seconds to wait for another process that writes
+_MAKING = threading.Lock()
+_ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
+
+
+def default_path() -> Path:
+    """Returns the file of the store that is used when none is named.
+
+    ``VALOR_GPU_STORE`` if it is set, else ``store.sqlite`` in the folder ``valor_gpu`` of the user's data.
+    """
+    if named := os.environ.get("VALOR_GPU_STORE"):
+        return Path(named)
+    return _data_folder() / "valor_gpu" / "store.sqlite"
+
+
+def _data_folder() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    given = Path(os.environ.get("XDG_DATA_HOME") or "")
+    return given if given.is_absolute() else Path.home() / ".local" / "share"  # a relative one counts as not set
+
+
+class Database:
+    """The file, opened when it is first used by a process; threads take turns.
+
+    Args:
+        path: the file, made for its owner alone when it does not exist, as are the folders that it lacks.
+        busy: seconds to wait for another process that writes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], busy: float = BUSY) -> None:
+        self.path = Path(path).absolute()
+        self._busy = busy
+        self._closed = False
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        with self.read():
+            pass
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the store, whatever others write meanwhile."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is kept as a whole, or not at all when an error leaves it."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._turn(), self._errors():
+            connection = self._open()
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _turn(self) -> threading.Lock:
+        """The lock of this process: one that was forked along may be held by a thread that is not here."""
+        if self._process != os.getpid():
+            if self._connection is not None:
+                _ABANDONED.append(self._connection)
+            self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
+        return self._lock
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DataError, OverflowError) as error:
+            raise InputError(f"the store cannot hold a value: {error}") from error
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(self._message(error)) from error
+
+    def _message(self, error: Exception) -> str:
+        text = str(error)
+        if "full" in text:
+            return f"store {self.path} cannot be written: {text}; what was being written is not kept, all else is"
+        if "readonly" in text:
+            return f"store {self.path} cannot be written: the file or its folder is read-only ({text})"
+        if "locked" in text or "busy" in text:
+            return f"store {self.path} cannot be used: another process has locked it for {self._busy:g} s ({text})"
+        if self.path.is_dir():
+            return f"store must be a file but {self.path} is a directory"
+        if "not a database" in text:
+            return f"store must be a file of valor_gpu but {self.path} is no database"
+        return f"store {self.path} is not usable: {text}"
+
+    def _open(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreError(f"store {self.path} is closed")
+        if self._connection is None:
+            self._make_file()
+            connection = sqlite3.connect(
+                self.path, timeout=self._busy, isolation_level=None, check_same_thread=False, cached_statements=256
+            )
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _make_file(self) -> None:
+        """Makes the file and its folders. One that exists is not opened here: closing it would drop SQLite's locks."""
+        with _MAKING:
+            lacking = [folder for folder in (self.path.parent, *self.path.parent.parents) if not folder.exists()]
+            for folder in reversed(lacking):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except FileExistsError:
+                if self.path.is_dir():
+                    raise
+            if self.path.stat().st_mode & 0o077:
+                with contextlib.suppress(PermissionError):  # the file of another user
+                    self.path.chmod(0o600)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Sets the connection up. SQLite itself does not wait when two processes make one file."""
+        connection.text_factory = unpacked  # surrogates of a BLOB that a function has turned into text
+        connection.execute("PRAGMA foreign_keys = ON")
+        deadline = time.monotonic() + self._busy
+        while True:
+            try:
+                migrate(connection, str(self.path))
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last commits, a kill none
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Closes the file for good."""
+        with self._turn():
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None

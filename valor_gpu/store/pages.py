@@ -1,0 +1,134 @@
+"""Scores of a run by pages, each continued behind the key of the last one, so that none costs more for lying deep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from valor_gpu.checks import check_type
+from valor_gpu.store.database import Database
+from valor_gpu.store.records import LARGEST, OK, SCORE_COLUMNS, StoredScore, check_count
+from valor_gpu.store.values import packed, unpacked
+
+PAGE = 1000
+_ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
+_UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
+
+
+def stream_scores(
+    database: Database, run: int, evaluator: str | None, first: int, last: int, repeat: int | None
+) -> Iterator[StoredScore]:
+    """Returns scores by row, evaluator and repeat; see :meth:`valor_gpu.store.Run.scores`."""
+    check_count("first", first, 1)
+    check_count("last", last)
+    filters: list[tuple[str, Any]] = []
+    if evaluator is not None:
+        check_type("evaluator", evaluator, str)
+        filters.append(("evaluator = ?", packed(evaluator)))
+    if repeat is not None:
+        check_count("repeat", repeat)
+        filters.append(("repeat = ?", repeat))
+    which = "".join(f" AND {test}" for test, _ in filters)
+    return _stream(database, run, (first, last), which, [value for _, value in filters])
+
+
+def _stream(
+    database: Database, run: int, between: tuple[int, int], which: str, values: list[Any]
+) -> Iterator[StoredScore]:
+    first, last = between
+    sql = f"""SELECT {SCORE_COLUMNS} FROM scores
+        WHERE run = ? AND (row, evaluator, repeat) > (?, ?, ?) AND row <= ?{which}
+        ORDER BY row, evaluator, repeat LIMIT ?"""
+    key: tuple[Any, ...] = (first - 1, _ANY_NAME, LARGEST)
+    while True:
+        with database.read() as connection:
+            page = [StoredScore.kept(row) for row in connection.execute(sql, (run, *key, last, *values, PAGE))]
+        yield from page
+        if len(page) < PAGE:
+            return
+        key = page[-1].row, packed(page[-1].evaluator), page[-1].repeat
+
+
+def score_page(
+    database: Database,
+    run: int,
+    evaluator: str,
+    after: StoredScore | None,
+    limit: int,
+    descending: bool,
+    repeat: int,
+) -> list[StoredScore]:
+    """Returns a page of scores by value; see :meth:`valor_gpu.store.Run.score_page`.
+
+    NULL compares with nothing, so scores with and without a value are read one after the other, by the same index.
+    """
+    check_type("evaluator", evaluator, str)
+    check_count("limit", limit, 1)
+    check_count("repeat", repeat)
+    parts = [_SCORED, _UNSCORED] if descending else [_UNSCORED, _SCORED]
+    if after is not None and (after.value is None) == (parts[1] == _UNSCORED):
+        parts = parts[1:]
+    found: list[StoredScore] = []
+    for part in parts:
+        if len(found) < limit:
+            begin = after if after is not None and (after.value is None) == (part == _UNSCORED) else None
+            found += _part(database, (run, packed(evaluator), repeat), part, begin, limit - len(found), descending)
+    return found
+
+
+def _part(
+    database: Database,
+    which: tuple[Any, ...],
+    part: str,
+    after: StoredScore | None,
+    limit: int,
+    descending: bool,
+) -> list[StoredScore]:
+    sign, direction = ("<", "DESC") if descending else (">", "ASC")
+    key = ""
+    values: list[Any] = []
+    if after is not None:
+        key = f"AND row {sign} ?" if after.value is None else f"AND (value, row) {sign} (?, ?)"
+        values = [after.row] if after.value is None else [after.value, after.row]
+    sql = f"""SELECT {SCORE_COLUMNS} FROM scores INDEXED BY scores_value
+        WHERE run = ? AND evaluator = ? AND repeat = ? AND {part} {key}
+        ORDER BY value {direction}, row {direction} LIMIT ?"""
+    with database.read() as connection:
+        return [StoredScore.kept(row) for row in connection.execute(sql, (*which, *values, limit))]
+
+
+def missing_scores(
+    database: Database, run: int, evaluators: Sequence[str], repeats: int, retry: Collection[str]
+) -> Iterator[tuple[int, str, int]]:
+    """Returns the scores that answered rows lack; see :meth:`valor_gpu.store.Run.missing`."""
+    check_count("repeats", repeats, 1)
+    for name, value in (("evaluators", evaluators), ("retry", retry)):
+        check_type(name, value, (list, tuple, set, frozenset))  # a text would be taken letter by letter
+    return _missing(database, run, evaluators, repeats, retry)
+
+
+def _missing(
+    database: Database, run: int, evaluators: Sequence[str], repeats: int, retry: Collection[str]
+) -> Iterator[tuple[int, str, int]]:
+    for page in _answered(database, run):
+        with database.read() as connection:
+            stored = connection.execute(
+                "SELECT row, evaluator, repeat, status FROM scores WHERE run = ? AND row BETWEEN ? AND ?",
+                (run, page[0], page[-1]),
+            ).fetchall()
+        there = {(row, unpacked(name), repeat) for row, name, repeat, status in stored if unpacked(status) not in retry}
+        wanted = ((row, name, repeat) for row in page for name in evaluators for repeat in range(repeats))
+        yield from (score for score in wanted if score not in there)
+
+
+def _answered(database: Database, run: int) -> Iterator[list[int]]:
+    """Pages of the numbers of rows with status "ok"."""
+    after = 0
+    sql = "SELECT number FROM rows WHERE run = ? AND number > ? AND status = ? ORDER BY number LIMIT ?"
+    while True:
+        with database.read() as connection:
+            page = [number for (number,) in connection.execute(sql, (run, after, OK, PAGE))]
+        if not page:
+            return
+        yield page
+        after = page[-1]

@@ -1,0 +1,198 @@
+"""What a store keeps of a run: rows, scores, and what people say about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.checks import check_int, check_number, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
+
+LARGEST = 2**63 - 1  # of SQLite's integers
+OK = "ok"
+
+
+def check_count(name: str, value: object, least: int = 0) -> None:
+    """Raises unless ``value`` is an int of at least ``least`` that SQLite can hold."""
+    check_int(name, value, least)
+    if isinstance(value, int) and value > LARGEST:
+        raise InputError(f"{name} must be at most {LARGEST} but got {value}")
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """A row of data with what the target answered.
+
+    Args:
+        number: of the row, from 1; where the row comes from a file, messages name it so.
+        key: by which runs are joined; one row of a run has it.
+        inputs: columns and their values, JSON.
+        outputs: what the target returned, JSON.
+        status: ``"ok"``, or why there is no answer. A row that is ``"ok"`` is final.
+        error: the message of what went wrong.
+
+    Example:
+        >>> StoredRow(1, "q-1", {"question": "2 + 2?"}, {"answer": "4"}).status
+        'ok'
+    """
+
+    number: int
+    key: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    status: str = OK
+    error: str = ""
+
+    def bound(self, run: int) -> tuple[Any, ...]:
+        """Returns the row as it is bound to a statement, checked."""
+        check_count("number", self.number, 1)
+        name = f"row {self.number}"
+        for attribute in ("key", "status", "error"):
+            check_type(f"{attribute} of {name}", getattr(self, attribute), str)
+        if not self.status:
+            raise InputError(f"status of {name} must not be empty")
+        for attribute in ("inputs", "outputs"):
+            check_type(f"{attribute} of {name}", getattr(self, attribute), Mapping)
+        inputs = packed_json(f"inputs of {name}", self.inputs)
+        outputs = packed_json(f"outputs of {name}", self.outputs)
+        return (run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error))
+
+    @classmethod
+    def kept(cls, values: tuple[Any, ...]) -> StoredRow:
+        """Returns the row of number, key, inputs, outputs, status and error as SQLite gives them."""
+        number, key, inputs, outputs, status, error = values
+        texts = (unpacked(status), unpacked(error))
+        return cls(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+
+
+ROW_COLUMNS = "number, key, inputs, outputs, status, error"
+
+
+@dataclass(frozen=True)
+class StoredScore:
+    """What one evaluator says about one row.
+
+    Args:
+        row: number of the row.
+        evaluator: name of the evaluator.
+        repeat: from 0; another one where the same row is judged again.
+        value: a finite number, or None where there is none.
+        status: ``"ok"`` exactly where there is a value; otherwise why there is none.
+        reason: in words, by the judge or by what failed.
+        level: a name for the value, such as ``"Low"``.
+        details: anything else, JSON: values per turn, the judge's reply.
+        usage: tokens, JSON.
+        seconds: that it took, at least 0.
+
+    Example:
+        >>> StoredScore(1, "gpt_fluency", 0, None, "parse_error", "no number in the reply").value is None
+        True
+    """
+
+    row: int
+    evaluator: str
+    repeat: int
+    value: float | None
+    status: str = OK
+    reason: str = ""
+    level: str = ""
+    details: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    seconds: float | None = None
+
+    def bound(self, run: int) -> tuple[Any, ...]:
+        """Returns the score as it is bound to a statement, checked."""
+        check_count("row", self.row, 1)
+        check_count(f"repeat of row {self.row}", self.repeat)
+        name = f"the score of row {self.row}"
+        for attribute in ("evaluator", "status", "reason", "level"):
+            check_type(f"{attribute} of {name}", getattr(self, attribute), str)
+        name = f"the score of row {self.row} by {self.evaluator!r}"
+        if self.seconds is not None:
+            check_number(f"seconds of {name}", self.seconds, 0)
+        texts = [packed(text) for text in (self.status, self.reason, self.level)]
+        jsons = [
+            None if value is None else packed_json(f"{attribute} of {name}", value)
+            for attribute, value in (("details", self.details), ("usage", self.usage))
+        ]
+        seconds = None if self.seconds is None else float(self.seconds)
+        return (run, self.row, packed(self.evaluator), self.repeat, self._number(name), *texts, *jsons, seconds)
+
+    def _number(self, name: str) -> float | None:
+        """The value; None for NaN, which SQLite has not."""
+        if self.value is not None:
+            check_number(f"value of {name}", 0.0 if self.value != self.value else self.value)
+        number = None if self.value is None or math.isnan(self.value) else float(self.value)
+        if not self.status or (number is None) == (self.status == OK) or (number is not None and math.isinf(number)):
+            needed = "a finite value with status 'ok', or None with another status"
+            raise InputError(f"{name} must have {needed}, but got {self.value!r} and {self.status!r}")
+        return number
+
+    @classmethod
+    def kept(cls, values: tuple[Any, ...]) -> StoredScore:
+        """Returns the score of the columns in :data:`SCORE_COLUMNS` as SQLite gives them."""
+        row, evaluator, repeat, value, status, reason, level, details, usage, seconds = values
+        texts = (unpacked(status), unpacked(reason), unpacked(level))
+        more, tokens = (None if kept is None else unpacked_json(kept) for kept in (details, usage))
+        return cls(row, unpacked(evaluator), repeat, value, *texts, more, tokens, seconds)
+
+
+SCORE_COLUMNS = "row, evaluator, repeat, value, status, reason, level, details, usage, seconds"
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What a person says about a row, or about an evaluator's score of it.
+
+    Args:
+        row: number of the row.
+        evaluator: whose score is meant; empty for the row as a whole.
+        author: who says it; each has one word on a score, the last.
+        value: the person's own score, finite, or None.
+        passed: the person's own verdict, or None.
+        note: in words.
+        created: seconds since 1970; set by the store.
+
+    Example:
+        >>> Feedback(1, "gpt_fluency", value=2, note="hard to read").passed is None
+        True
+    """
+
+    row: int
+    evaluator: str = ""
+    author: str = ""
+    value: float | None = None
+    passed: bool | None = None
+    note: str = ""
+    created: float = 0.0
+
+    def bound(self, run: int, created: float) -> tuple[Any, ...]:
+        """Returns the feedback as it is bound to a statement, checked."""
+        check_count("row", self.row, 1)
+        for attribute in ("evaluator", "author", "note"):
+            check_type(attribute, getattr(self, attribute), str)
+        if self.value is not None:
+            check_number("value", self.value, -1.7976931348623157e308, 1.7976931348623157e308)
+        if self.passed is not None:
+            check_type("passed", self.passed, bool)
+        value = None if self.value is None else float(self.value)
+        return (
+            run,
+            self.row,
+            packed(self.evaluator),
+            packed(self.author),
+            value,
+            self.passed,
+            packed(self.note),
+            created,
+        )
+
+    @classmethod
+    def kept(cls, values: tuple[Any, ...]) -> Feedback:
+        """Returns the feedback of row, evaluator, author, value, passed, note and created as SQLite gives them."""
+        row, evaluator, author, value, passed, note, created = values
+        verdict = None if passed is None else bool(passed)
+        return cls(row, unpacked(evaluator), unpacked(author), value, verdict, unpacked(note), created)

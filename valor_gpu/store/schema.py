@@ -1,0 +1,111 @@
+"""Tables of a store, and how a file of an older version becomes one of today."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from valor_gpu.errors import StoreError
+
+APPLICATION = 0x56475331  # "VGS1", in the header of the file
+
+# A score belongs to a row by its number, and a replaced row loses its scores: they judged another answer. ``value`` is
+# NULL exactly where ``status`` is not "ok". Versions of evaluators are only ever added.
+_FIRST = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, uid TEXT NOT NULL UNIQUE, name TEXT NOT NULL, state TEXT NOT NULL, config TEXT NOT NULL,
+    tags TEXT NOT NULL, dataset TEXT NOT NULL, summary TEXT, created REAL NOT NULL, finished REAL, deleted REAL,
+    indexed INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX runs_name ON runs (name, id);
+CREATE INDEX runs_dataset ON runs (dataset, id);
+CREATE TABLE leases (
+    run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, token TEXT NOT NULL, pid INTEGER NOT NULL,
+    started TEXT NOT NULL, machine TEXT NOT NULL, heartbeat REAL NOT NULL);
+CREATE TABLE rows (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE, number INTEGER NOT NULL,
+    key TEXT NOT NULL, inputs TEXT NOT NULL, outputs TEXT NOT NULL, status TEXT NOT NULL, error TEXT NOT NULL,
+    UNIQUE (run, number), UNIQUE (run, key));
+CREATE INDEX rows_failed ON rows (run, status, number) WHERE status <> 'ok';
+CREATE TABLE scores (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, row INTEGER NOT NULL, evaluator TEXT NOT NULL,
+    repeat INTEGER NOT NULL, value REAL, status TEXT NOT NULL, reason TEXT NOT NULL, level TEXT NOT NULL, details TEXT,
+    usage TEXT, seconds REAL, UNIQUE (run, row, evaluator, repeat),
+    FOREIGN KEY (run, row) REFERENCES rows (run, number) ON DELETE CASCADE);
+CREATE INDEX scores_value ON scores (run, evaluator, value, row, repeat);
+CREATE INDEX scores_failed ON scores (run, evaluator, status, row, repeat) WHERE value IS NULL;
+CREATE TRIGGER rows_replaced AFTER UPDATE OF outputs ON rows BEGIN
+    DELETE FROM scores WHERE run = NEW.run AND row = NEW.number; END;
+CREATE TABLE feedback (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, row INTEGER NOT NULL, evaluator TEXT NOT NULL, author TEXT NOT NULL,
+    value REAL, passed INTEGER, note TEXT NOT NULL, created REAL NOT NULL, UNIQUE (run, row, evaluator, author),
+    FOREIGN KEY (run, row) REFERENCES rows (run, number) ON DELETE CASCADE);
+CREATE TABLE evaluators (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, deleted REAL);
+CREATE TABLE evaluator_contents (hash TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE evaluator_versions (
+    evaluator INTEGER NOT NULL REFERENCES evaluators, number INTEGER NOT NULL,
+    hash TEXT NOT NULL REFERENCES evaluator_contents, note TEXT NOT NULL, created REAL NOT NULL,
+    PRIMARY KEY (evaluator, number)) WITHOUT ROWID;
+CREATE TRIGGER evaluator_contents_fixed BEFORE UPDATE ON evaluator_contents BEGIN
+    SELECT RAISE(ABORT, 'versions of evaluators are immutable'); END;
+CREATE TRIGGER evaluator_contents_kept BEFORE DELETE ON evaluator_contents BEGIN
+    SELECT RAISE(ABORT, 'versions of evaluators are immutable'); END;
+CREATE TRIGGER evaluator_versions_fixed BEFORE UPDATE ON evaluator_versions BEGIN
+    SELECT RAISE(ABORT, 'versions of evaluators are immutable'); END;
+CREATE TRIGGER evaluator_versions_kept BEFORE DELETE ON evaluator_versions BEGIN
+    SELECT RAISE(ABORT, 'versions of evaluators are immutable'); END;
+CREATE TABLE datasets (
+    hash TEXT PRIMARY KEY, name TEXT NOT NULL, columns TEXT NOT NULL, rows INTEGER NOT NULL, source TEXT NOT NULL,
+    created REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE views (
+    kind TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL, changed REAL NOT NULL, PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""Statements that lead from version i to i + 1; never changed once published."""
+
+
+def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Brings a file to the version of ``migrations``, all of it or nothing.
+
+    Raises:
+        StoreError: the file belongs to another program, or to a newer version of this one.
+    """
+    if _version(connection, path, len(migrations)) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number in range(_version(connection, path, len(migrations)), len(migrations)):
+            for statement in _statements(migrations[number]):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection, path: str, newest: int) -> int:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION and (application or tables or version):
+        raise StoreError(f"store must be a file of valor_gpu but {path} is another program's database")
+    if version > newest:
+        raise StoreError(
+            f"store {path} has version {version}, and this valor_gpu knows versions up to {newest}: install a newer one"
+        )
+    return version
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script; ``executescript`` would commit before it begins."""
+    statements, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements

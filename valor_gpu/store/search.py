@@ -1,0 +1,116 @@
+"""Words in the rows of a run: by an index that is built when the run ends, before that by reading the rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.store.records import ROW_COLUMNS, StoredRow
+from valor_gpu.store.values import packed, unpacked
+
+LONGEST = 1000  # characters of a text that is looked for
+# Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
+_TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
+_WORDS = "SELECT id, 'run' || run, row_words_of(key, inputs, outputs) FROM rows WHERE run = ?"
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """A page of rows that hold a text.
+
+    Args:
+        rows: in the order of their numbers.
+        how: ``"words"`` where the index of an ended run was asked: the words of the text in their order, letters and
+            digits alone, in any case and without accents. ``"substring"`` where the rows were read (the run goes on,
+            this SQLite has no FTS5, or the text has no word): the text as it is, in any case.
+    """
+
+    rows: list[StoredRow]
+    how: str
+
+
+def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
+    """Returns all texts and numbers of a row, one a line, without names of columns: an SQL function."""
+    texts = [unpacked(key), *_leaves(json.loads(unpacked(inputs))), *_leaves(json.loads(unpacked(outputs)))]
+    return "\n".join(texts).encode(errors="replace").decode().replace("\0", " ")  # FTS5 would end at a NUL
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield str(value)
+
+
+def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:
+    """Whether a row holds a text in lower case: an SQL function."""
+    return text in row_words(key, inputs, outputs).lower()
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.create_function("row_words_of", 3, row_words, deterministic=True)
+    connection.create_function("row_holds", 4, _holds, deterministic=True)
+
+
+def build(connection: sqlite3.Connection, run: int) -> bool:
+    """Builds the index of a run's words; False where this SQLite has no FTS5."""
+    if _indexed(connection, run):
+        return True
+    _prepare(connection)
+    try:
+        connection.execute(_TABLE)
+    except sqlite3.OperationalError as error:
+        if "fts5" in str(error):
+            return False
+        raise
+    connection.execute(f"INSERT INTO row_words (rowid, run, words) {_WORDS}", (run,))
+    connection.execute("UPDATE runs SET indexed = 1 WHERE id = ?", (run,))
+    return True
+
+
+def forget(connection: sqlite3.Connection, run: int) -> None:
+    """Takes a run out of the index, before its rows change or go."""
+    if not _indexed(connection, run):
+        return
+    _prepare(connection)
+    kept = _WORDS.replace("SELECT", "SELECT 'delete',")
+    connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {kept}", (run,))
+    connection.execute("UPDATE runs SET indexed = 0 WHERE id = ?", (run,))
+
+
+def _indexed(connection: sqlite3.Connection, run: int) -> bool:
+    row = connection.execute("SELECT indexed FROM runs WHERE id = ?", (run,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> FoundRows:
+    """Finds a page of rows; ``page`` is run, number behind which it begins, and limit."""
+    if not text.strip() or len(text) > LONGEST:
+        raise InputError(f"text must have 1 to {LONGEST} characters but has {len(text.strip())}")
+    run, after, limit = page
+    if _indexed(connection, run) and (words := _quoted(text)):
+        sql = f"""SELECT {ROW_COLUMNS} FROM rows WHERE id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)
+            AND run = ? AND number > ? ORDER BY number LIMIT ?"""
+        found = connection.execute(sql, (f"run : run{run} AND words : {words}", run, after, limit))
+        return FoundRows([StoredRow.kept(row) for row in found], "words")
+    _prepare(connection)
+    sql = f"""SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? AND row_holds(key, inputs, outputs, ?)
+        ORDER BY number LIMIT ?"""
+    sought = text.encode(errors="replace").decode().replace("\0", " ").lower()
+    found = connection.execute(sql, (run, after, packed(sought), limit))
+    return FoundRows([StoredRow.kept(row) for row in found], "substring")
+
+
+def _quoted(text: str) -> str:
+    """A text as one phrase of FTS5; empty where it has no letter or digit, of which there is no word."""
+    if not any(sign.isalnum() for sign in text):
+        return ""
+    return '"' + text.encode(errors="replace").decode().replace("\0", " ").replace('"', '""') + '"'

@@ -1,0 +1,159 @@
+"""The store: one SQLite file with runs, evaluators, data sets and views."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.errors import InputError
+from valor_gpu.store import search
+from valor_gpu.store.database import BUSY, Database, default_path
+from valor_gpu.store.datasets import DatasetLibrary, ViewLibrary
+from valor_gpu.store.evaluators import EvaluatorLibrary
+from valor_gpu.store.leases import owner
+from valor_gpu.store.records import LARGEST, check_count
+from valor_gpu.store.runs import RUN_STATES, Run
+from valor_gpu.store.values import packed, packed_json
+
+_RUN = "id, uid, name, config, tags, dataset, created"
+
+
+class Store:
+    """A file of runs, for any number of threads and processes of one machine at a time.
+
+    The file holds what was asked, answered and judged: it is made readable for its owner alone, as are the folders
+    that it lacks. It must lie on a local disk, since SQLite's write-ahead log does not work across machines. What a
+    method has written is safe from a kill when it returns; a power cut may lose the last moments.
+
+    Args:
+        path: the file, made when it does not exist. By default the environment variable ``VALOR_GPU_STORE``, else
+            ``valor_gpu/store.sqlite`` in the folder of the user's data (on Linux ``~/.local/share``).
+        busy: seconds to wait for another process that writes.
+
+    Raises:
+        StoreError: the file is something else, of a newer version, or cannot be opened.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+        ...     run = store.create_run("capitals", {"metrics": ["f1_score"]}, tags={"model": "small"})
+        ...     store.run("capitals").tags, store.run(run.id).state
+        ({'model': 'small'}, 'draft')
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, busy: float = BUSY) -> None:
+        self._database = Database(default_path() if path is None else path, busy)
+        self.path = self._database.path
+        self.evaluators = EvaluatorLibrary(self._database)
+        self.datasets = DatasetLibrary(self._database)
+        self.views = ViewLibrary(self._database)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def create_run(
+        self, name: str, config: Mapping[str, Any], tags: Mapping[str, Any] | None = None, dataset: str = ""
+    ) -> Run:
+        """Makes a run in the state "draft".
+
+        Args:
+            name: for people; other runs may have it.
+            config: JSON, without secrets.
+            tags: JSON, for people.
+            dataset: hash of the data set.
+        """
+        for argument, value in (("name", name), ("dataset", dataset)):
+            check_type(argument, value, str)
+        check_type("config", config, Mapping)
+        uid = secrets.token_hex(6)
+        texts = (packed(name), packed_json("config", config), packed_json("tags", tags or {}), packed(dataset))
+        with self._database.write() as connection:
+            connection.execute(
+                """INSERT INTO runs (uid, name, state, config, tags, dataset, created)
+                VALUES (?, ?, 'draft', ?, ?, ?, ?)""",
+                (uid, *texts, time.time()),
+            )
+        return self.run(uid)
+
+    def run(self, id_or_name: str) -> Run:
+        """Returns the run of an id, else the newest run of a name that is not deleted.
+
+        Raises:
+            InputError: there is none.
+        """
+        check_type("id_or_name", id_or_name, str)
+        with self._database.read() as connection:
+            sql = f"SELECT {_RUN} FROM runs WHERE uid = ?"
+            row = connection.execute(sql, (packed(id_or_name),)).fetchone()
+            if row is None:
+                sql = f"SELECT {_RUN} FROM runs WHERE name = ? AND deleted IS NULL ORDER BY id DESC LIMIT 1"
+                row = connection.execute(sql, (packed(id_or_name),)).fetchone()
+        if row is None:
+            raise InputError(f"no run with the id or name {id_or_name!r} in the store {self.path}")
+        return Run(self._database, row[0], row[1:])
+
+    def runs(
+        self,
+        limit: int = 100,
+        before: Run | None = None,
+        *,
+        state: str | None = None,
+        dataset: str | None = None,
+        deleted: bool = False,
+    ) -> list[Run]:
+        """Returns a page of runs, the newest first.
+
+        Args:
+            limit: at most so many runs.
+            before: the last run of the page before.
+            state: only runs in this state.
+            dataset: only runs of the data set of this hash.
+            deleted: only runs that are marked as deleted, instead of all others.
+        """
+        check_count("limit", limit, 1)
+        which = ""
+        values: list[Any] = [LARGEST if before is None else before._number]
+        if state is not None:
+            check_choice("state", state, RUN_STATES)
+            which, values = which + " AND state = ?", [*values, state]
+        if dataset is not None:
+            which, values = which + " AND dataset = ?", [*values, packed(dataset)]
+        sql = f"""SELECT {_RUN} FROM runs WHERE id < ? {which} AND (deleted IS NOT NULL) = ?
+            ORDER BY id DESC LIMIT ?"""
+        with self._database.read() as connection:
+            rows = connection.execute(sql, (*values, deleted, limit)).fetchall()
+        return [Run(self._database, row[0], row[1:]) for row in rows]
+
+    def purge(self, seconds: float = 60) -> int:
+        """Takes away runs that were marked as deleted at least ``seconds`` ago, with rows, scores, feedback and words.
+
+        A run on which a process still works stays until a later call.
+
+        Returns:
+            How many runs were taken away.
+        """
+        with self._database.write() as connection:
+            sql = "SELECT id FROM runs WHERE deleted <= ?"
+            marked = connection.execute(sql, (time.time() - seconds,)).fetchall()
+            free = [number for (number,) in marked if owner(connection, number) is None]
+            for number in free:
+                search.forget(connection, number)
+                connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+        return len(free)
+
+    def close(self) -> None:
+        """Closes the file for good."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,139 @@
+"""What scores amount to, by SQL over the table of scores."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.checks import check_number
+from valor_gpu.errors import InputError
+from valor_gpu.store.values import packed, unpacked
+
+# Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
+# SQLite from merging it into the join, where it would be read for every score. Repeats of a row are averaged first.
+_SUMMARY = """
+    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*) FROM (
+        SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
+            count(value) AS n
+        FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
+        CROSS JOIN scores ON scores.run = :run AND scores.row = cells.number
+        GROUP BY cells.number, evaluator)
+    GROUP BY cell, evaluator"""
+_FAILED = """
+    SELECT {cell} AS cell, evaluator, scores.status, count(*)
+    FROM scores {join} WHERE scores.run = :run AND scores.value IS NULL
+    GROUP BY cell, evaluator, scores.status"""
+_JOIN = "CROSS JOIN rows ON rows.run = scores.run AND rows.number = scores.row"
+
+
+@dataclass(frozen=True)
+class EvaluatorSummary:
+    """What the scores of one evaluator amount to.
+
+    Args:
+        n: rows with a value.
+        mean: over these rows, of the mean over the repeats of a row; None where there is none.
+        low: the lowest value, or None.
+        high: the highest value, or None.
+        n_scores: scores with a value; more than ``n`` where rows were judged repeatedly.
+        n_failed: how many scores have no value, by status.
+        n_unscored: rows that were judged and have no value in any repeat.
+    """
+
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    n_scores: int
+    n_failed: dict[str, int] = field(default_factory=dict)
+    n_unscored: int = 0
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many scores lie between edges.
+
+    Args:
+        edges: increasing, one more than there are bins.
+        counts: scores in each bin, its lower edge within it; the last bin has its upper edge, too.
+        below: scores below the first edge.
+        above: scores above the last edge.
+        failed: scores without a value.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    below: int
+    above: int
+    failed: int
+
+
+def json_cell(inputs: str | bytes | None, column: str | bytes) -> str:
+    """Returns a column of JSON inputs as ASCII JSON, ``"null"`` where it is missing: an SQL function.
+
+    SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
+    """
+    cell = None if inputs is None else json.loads(unpacked(inputs)).get(unpacked(column))
+    return json.dumps(cell, sort_keys=True)
+
+
+def summarise(connection: sqlite3.Connection, run: int) -> dict[str, EvaluatorSummary]:
+    """Returns the summary of every evaluator of a run."""
+    return next((summaries for _, summaries in _summaries(connection, {"run": run}, "''", "''", "")), {})
+
+
+def summarise_slices(
+    connection: sqlite3.Connection, run: int, column: str, most: int
+) -> list[tuple[Any, dict[str, EvaluatorSummary]]]:
+    """Returns value and summaries for every value of an input column, in the order of their JSON."""
+    connection.create_function("json_cell", 2, json_cell, deterministic=True)
+    values = {"run": run, "column": packed(column)}
+    count = "SELECT count(DISTINCT json_cell(inputs, :column)) FROM rows WHERE run = :run"
+    n = connection.execute(count, values).fetchone()[0]
+    if n > most:
+        raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
+    slices = _summaries(connection, values, "json_cell(inputs, :column)", "json_cell(rows.inputs, :column)", _JOIN)
+    return [(json.loads(cell), summaries) for cell, summaries in slices]
+
+
+def _summaries(
+    connection: sqlite3.Connection, values: dict[str, Any], cell: str, failed_cell: str, join: str
+) -> list[tuple[str, dict[str, EvaluatorSummary]]]:
+    failed: dict[tuple[str, str], dict[str, int]] = {}
+    for where, name, status, n in connection.execute(_FAILED.format(cell=failed_cell, join=join), values):
+        failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
+    found: dict[str, dict[str, EvaluatorSummary]] = {}
+    for where, kept, n, mean, low, high, n_scores, n_rows in connection.execute(_SUMMARY.format(cell=cell), values):
+        name = unpacked(kept)
+        causes = failed.get((where, name), {})
+        found.setdefault(where, {})[name] = EvaluatorSummary(n, mean, low, high, n_scores, causes, n_rows - n)
+    return list(found.items())
+
+
+def histogram(connection: sqlite3.Connection, run: int, evaluator: str, edges: Sequence[float]) -> Histogram:
+    """Counts scores between edges, each bin by a range of the index of values."""
+    for edge in edges:
+        check_number("edges", edge, -1.7976931348623157e308, 1.7976931348623157e308)
+    bounds = [float(edge) for edge in edges]
+    if len(bounds) < 2 or any(left >= right for left, right in itertools.pairwise(bounds)):
+        raise InputError(f"edges must be at least two increasing numbers but got {list(edges)}")
+    sql = "SELECT count(*) FROM scores WHERE run = ? AND evaluator = ? AND value >= ? AND value < ?"
+
+    def count(low: float, high: float) -> int:
+        return int(connection.execute(sql, (run, packed(evaluator), low, high)).fetchone()[0])
+
+    beyond = math.nextafter(bounds[-1], math.inf)
+    counts = [count(low, high) for low, high in zip(bounds, [*bounds[1:-1], beyond])]
+    failed = "SELECT count(*) FROM scores WHERE run = ? AND evaluator = ? AND value IS NULL"
+    return Histogram(
+        tuple(bounds),
+        tuple(counts),
+        count(-math.inf, bounds[0]),
+        count(beyond, math.inf),
+        int(connection.execute(failed, (run, packed(evaluator))).fetchone()[0]),
+    )

@@ -1,0 +1,96 @@
+"""Texts and JSON values as SQLite keeps them: every Python text comes back as it was, and JSON is strict.
+
+SQLite's text is UTF-8, which has no lone surrogates. A text that holds one is kept as a BLOB of the same encoding with
+``surrogatepass``; all others are kept as text, so that they can be searched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.errors import InputError
+
+_ERRORS = "surrogatepass"
+
+
+def packed(text: str) -> str | bytes:
+    r"""Returns a text as it is bound to a statement.
+
+    Example:
+        >>> packed("plain"), packed("lone \ud800")
+        ('plain', b'lone \xed\xa0\x80')
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors=_ERRORS)
+    return text
+
+
+def unpacked(kept: str | bytes) -> str:
+    r"""Returns the text that :func:`packed` was given.
+
+    Example:
+        >>> unpacked(packed("lone \ud800")) == "lone \ud800"
+        True
+    """
+    return kept if isinstance(kept, str) else kept.decode(errors=_ERRORS)
+
+
+def json_text(name: str, value: object) -> str:
+    """Returns strict JSON of a value.
+
+    Args:
+        name: of the value, for messages.
+        value: mappings with text keys, lists, tuples, texts, finite numbers, booleans and None.
+
+    Raises:
+        InputError: something that JSON cannot express, such as NaN.
+
+    Example:
+        >>> json_text("config", {"metrics": ("f1_score",), "name": "é"})
+        '{"metrics": ["f1_score"], "name": "é"}'
+    """
+    try:
+        _check_keys(name, value)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+    except InputError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{name} must hold JSON values: {error}") from error
+
+
+def packed_json(name: str, value: object) -> str | bytes:
+    """Returns strict JSON of a value as it is bound to a statement."""
+    return packed(json_text(name, value))
+
+
+def unpacked_json(kept: str | bytes) -> Any:
+    r"""Returns the value that :func:`packed_json` was given; tuples are lists.
+
+    Example:
+        >>> unpacked_json(packed_json("inputs", {"a": (1, "\x00")}))
+        {'a': [1, '\x00']}
+    """
+    return json.loads(unpacked(kept))
+
+
+def _check_keys(name: str, value: object) -> None:
+    """Raises for keys that are no texts: ``json`` would turn 1 into "1", perhaps beside another "1"."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InputError(f"{name} must have texts as keys but has the {type(key).__name__} {key!r}")
+            if not isinstance(item, str):
+                _check_keys(name, item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_keys(name, item)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
