@@ -15,7 +15,8 @@ from valor_gpu.evaluation.evaluators.base import Outcome, evaluator
 def one(name: str, row: dict[str, Any] | str, **parameters: Any) -> Outcome:
     """The outcome of a row, or of an answer."""
     rows = [{"answer": row} if isinstance(row, str) else row]
-    return evaluator(name, **parameters).score_rows(rows)[0]
+    found: list[Outcome] = evaluator(name, **parameters).score_rows(rows)
+    return found[0]
 
 
 def test_contains() -> None:

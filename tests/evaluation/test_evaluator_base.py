@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ class Answered(Evaluator):
 
 
 def test_rows_without_a_field_do_not_reach_the_code_and_leave_the_others_alone() -> None:
-    rows = [{"answer": "a b"}, {"answer": None}, {}, {"answer": ""}]
+    rows: list[dict[str, Any]] = [{"answer": "a b"}, {"answer": None}, {}, {"answer": ""}]
     assert Answered().score_rows(rows) == [
         Outcome(2.0),
         Outcome(None, "missing_field", "missing answer"),

@@ -24,6 +24,27 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 
+__all__ = [
+    "EVALUATORS",
+    "EVALUATOR_ERROR",
+    "INVALID_FIELD",
+    "MISSING_FIELD",
+    "OK",
+    "TIMEOUT",
+    "UNDEFINED",
+    "Evaluator",
+    "EvaluatorInfo",
+    "Outcome",
+    "Portion",
+    "Row",
+    "content_hash",
+    "evaluator",
+    "evaluator_info",
+    "missing_fields",
+    "number_outcome",
+    "score_portion",
+]
+
 T = TypeVar("T")
 Row = Mapping[str, Any]
 

@@ -194,11 +194,11 @@ class JsonSchema(_AnswerCheck):
             return Outcome(0.0, reason=_cut(f"the answer is no JSON: {error}"))
         if self._validator is None:
             return Outcome(1.0)
-        error = next(self._validator.iter_errors(value), None)
-        if error is None:
+        wrong = next(self._validator.iter_errors(value), None)
+        if wrong is None:
             return Outcome(1.0)
-        path = "".join(f"[{part!r}]" for part in error.instance_path) or "the answer"
-        return Outcome(0.0, reason=_cut(f"{path}: {error.message}"))
+        path = "".join(f"[{part!r}]" for part in wrong.instance_path) or "the answer"
+        return Outcome(0.0, reason=_cut(f"{path}: {wrong.message}"))
 
 
 def _no_constant(name: str) -> Any:

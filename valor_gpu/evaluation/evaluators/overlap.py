@@ -36,6 +36,7 @@ from valor_gpu.text.tokens import TokenizedRows, drop_articles, word_rows
 
 Path_ = str | os.PathLike[str]
 _WEIGHTS = (0.25, 0.25, 0.25, 0.25)
+_NO_SIGNS, _NO_DIGITS = str.maketrans("", "", string.punctuation), str.maketrans("", "", string.digits)
 _CHANGES: dict[str, Callable[[str], str]] = {
     "ignore_case": str.lower,
     "ignore_punctuation": lambda text: text.translate(_NO_SIGNS),
@@ -43,7 +44,6 @@ _CHANGES: dict[str, Callable[[str], str]] = {
     "ignore_articles": drop_articles,
     "ignore_white_space": lambda text: " ".join(text.split()),
 }
-_NO_SIGNS, _NO_DIGITS = str.maketrans("", "", string.punctuation), str.maketrans("", "", string.digits)
 
 
 class F1Score(TextEvaluator):

@@ -1,0 +1,207 @@
+"""Evaluators of the user's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.evaluators.base import Outcome, score_portion
+from valor_gpu.evaluation.evaluators.custom import custom_evaluator
+
+ROWS: list[dict[str, Any]] = [{"answer": "a b", "question": "q"}, {"answer": ""}, {"question": "q"}]
+
+
+def share(answer: str, question: str = "none") -> float:
+    """Inverse number of words."""
+    return len(question) / len(answer.split())
+
+
+def test_an_exception_of_a_row_is_of_that_row_alone() -> None:
+    made = custom_evaluator(share)
+    assert (made.name, made.requires, made.info.summary) == ("share", {"answer"}, "Inverse number of words")
+    assert made.score_rows(ROWS) == [
+        Outcome(0.5),
+        Outcome(None, "evaluator_error", "ZeroDivisionError: division by zero"),
+        Outcome(None, "missing_field", "missing answer"),
+    ]
+
+
+def test_parameters_get_fields_by_alias_and_defaults_stay() -> None:
+    def words(response: str, query: str = "xyz") -> float:
+        return len(response) * 100 + len(query)
+
+    made = custom_evaluator(words)
+    assert made.requires == {"answer"}
+    found = made.score_rows([*ROWS[:2], {"answer": "a", "question": None}])
+    assert [outcome.value for outcome in found] == [301, 3, 103]
+
+
+def test_double_star_gets_every_field_whatever_its_name() -> None:
+    def count(answer: str, **row: Any) -> int:
+        return len(row)
+
+    assert custom_evaluator(count).score_rows([{"answer": "a", "price": 1, "none": None}]) == [Outcome(1.0)]
+
+
+class Exact:
+    """Whether the answer is a text."""
+
+    def __init__(self, text: str = "a") -> None:
+        self.text = text
+
+    def __call__(self, answer: str) -> bool:
+        """Compares."""
+        return answer == self.text
+
+
+class Later:
+    """A coroutine as a method."""
+
+    async def __call__(self, answer: str) -> float:
+        """Waits once."""
+        await asyncio.sleep(0)
+        return 1 / len(answer)
+
+
+def test_classes_and_objects() -> None:
+    row = [{"answer": "b"}]
+    assert custom_evaluator(Exact).score_rows(row) == [Outcome(0.0)]
+    assert custom_evaluator(Exact("b"), parameters={"text": "b"}).score_rows(row) == [Outcome(1.0)]
+    assert custom_evaluator(Exact).name == "Exact"
+    one, two = (custom_evaluator(Exact(text), parameters={"text": text}).version for text in "ab")
+    assert one != two
+
+
+def test_coroutines_run_side_by_side_and_fail_alone() -> None:
+    running = most = 0
+
+    async def wait(answer: str) -> float:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        return 1 / len(answer)
+
+    rows = [{"answer": "a" * (n % 3)} for n in range(60)]
+    found = custom_evaluator(wait).score_rows(rows)
+    assert [outcome.value for outcome in found] == [None, 1.0, 0.5] * 20
+    assert found[0].reason == "ZeroDivisionError: division by zero"
+    assert most == 32
+
+
+def test_coroutines_run_where_a_loop_runs_already() -> None:
+    async def notebook() -> list[Outcome]:
+        return custom_evaluator(Later()).score_rows([{"answer": "ab"}])
+
+    assert asyncio.run(notebook()) == [Outcome(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        (True, Outcome(1.0)),
+        (np.float32(0.5), Outcome(0.5)),
+        (np.bool_(True), Outcome(1.0)),
+        (np.array(2), Outcome(2.0)),
+        ({"score": 1, "reason": "why", "parts": [1]}, Outcome(1.0, reason="why", details={"parts": [1]})),
+        ({"value": None, "reason": "why"}, Outcome(None, "undefined", "why")),
+        (Outcome(3.0, level="high"), Outcome(3.0, level="high")),
+        (None, Outcome(None, "undefined", "the evaluator returned None")),
+        (float("nan"), Outcome(None, "undefined", "the evaluator's value is nan")),
+        ("5", Outcome(None, "evaluator_error", "InputTypeError: it must return a number or None but returned str")),
+        (11, Outcome(None, "evaluator_error", "InputError: its value must be in [0, 10] but is 11")),
+        (
+            {"a": 1},
+            Outcome(
+                None, "evaluator_error", "InputError: a mapping must have the key 'value' or 'score' but has ['a']"
+            ),
+        ),
+    ],
+)
+def test_what_may_be_returned(returned: Any, outcome: Outcome) -> None:
+    def give(answer: str) -> Any:
+        return returned
+
+    assert custom_evaluator(give, low=0, high=10).score_rows([{"answer": "a"}]) == [outcome]
+
+
+def test_details_that_are_no_json_are_errors_of_the_row() -> None:
+    def give(answer: str) -> Any:
+        return {"value": 1, "part": float(answer)}
+
+    bad, good = custom_evaluator(give).score_rows([{"answer": "nan"}, {"answer": "2"}])
+    assert bad.status == "evaluator_error" and "not JSON compliant" in bad.reason
+    assert good == Outcome(1.0, details={"part": 2.0})
+
+
+def test_lambdas_need_a_name_and_say_what_they_are() -> None:
+    made = custom_evaluator(lambda answer: len(answer), name="size")
+    assert made.is_lambda and made.hashes_code
+    assert made.score_rows([{"answer": "abc"}]) == [Outcome(3.0)]
+    assert not custom_evaluator(share).is_lambda
+    with pytest.raises(InputError, match="is '<lambda>': give the evaluator a name"):
+        custom_evaluator(lambda answer: 1)
+
+
+def test_a_lambda_that_gives_a_coroutine_says_so() -> None:
+    made = custom_evaluator(lambda answer: Later()(answer), name="later")
+    assert made.score_rows([{"answer": "a"}])[0].reason == (
+        "InputTypeError: it returned something to await: make it an async function"
+    )
+
+
+def test_own_evaluators_stand_beside_those_of_the_table() -> None:
+    assert score_portion([custom_evaluator(share)], ROWS)["share"][0] == Outcome(0.5)
+
+
+def test_versions_are_hashes_of_the_code() -> None:
+    def first() -> Callable[..., Any]:
+        def same(answer: str) -> int:
+            return 1
+
+        return same
+
+    def second() -> Callable[..., Any]:
+        def same(answer: str) -> int:
+            return 2
+
+        return same
+
+    assert custom_evaluator(first()).version == custom_evaluator(first()).version
+    assert custom_evaluator(first()).version != custom_evaluator(second()).version
+
+
+class Needy:
+    """It cannot be made without an argument."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (3, {}, "evaluator must be a function, a class or an object but got int"),
+        (Needy, {}, "evaluator Needy must be made without arguments, or given as an object"),
+        (share, {"name": "f1_score"}, "name must differ from those of the table of evaluators but is 'f1_score'"),
+        (share, {"name": "a b"}, "name must be letters, digits, '_', '.' and '-' but is 'a b'"),
+        (share, {"low": 2, "high": 1}, r"high must be in \[2, inf\] but got 1"),
+        (lambda: 1, {"name": "none"}, "evaluator must have a parameter, named as a field, but has none"),
+        (lambda a, /: 1, {"name": "one"}, "evaluator must take its parameters by name, but not so 'a'"),
+        (lambda response, **row: 1, {"name": "one"}, r"evaluator with \*\* must name fields as they are but has"),
+    ],
+)
+def test_what_cannot_be_an_evaluator(function: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        custom_evaluator(function, **options)
+
+
+def test_an_object_without_call_is_a_type_error() -> None:
+    with pytest.raises(InputTypeError, match="objects of evaluator object must have a method __call__"):
+        custom_evaluator(object)

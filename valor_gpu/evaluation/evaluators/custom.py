@@ -1,0 +1,241 @@
+"""Evaluators of the user's own: functions, coroutine functions, and objects of classes with ``__call__``. No torch.
+
+A function gets the fields that its parameters name and returns a number, True or False, a mapping with ``value`` or
+``score`` among its keys, or None for no number. What it raises on a row is the outcome of that row alone.
+
+Example:
+    >>> from valor_gpu.evaluation.evaluators.custom import custom_evaluator
+    >>> def brevity(answer, question=""):
+    ...     return 1 / len(answer.split())
+    >>> custom_evaluator(brevity).score_rows([{"answer": "two words"}, {"answer": ""}])[1]
+    Outcome(value=None, status='evaluator_error', reason='ZeroDivisionError: division by zero')
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import math
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
+from typing import Any
+
+from valor_gpu.checks import check_number
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.evaluators.base import (
+    EVALUATOR_ERROR,
+    UNDEFINED,
+    Evaluator,
+    Outcome,
+    Portion,
+    Row,
+    content_hash,
+    number_outcome,
+)
+from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
+from valor_gpu.evaluation.fields import field_of
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_CONCURRENT = 32  # coroutines of a portion that run at once
+
+
+class CustomEvaluator(Evaluator):
+    """An evaluator of the user's own; :func:`custom_evaluator` makes it.
+
+    Attributes:
+        is_lambda: no other process can import the function, so that a run with it is resumed by this process alone and
+            the library of evaluators does not save it.
+        hashes_code: the version covers the code; False where the source cannot be read (compiled code, a function typed
+            into ``python -c``): such a version is a hash of name and parameters alone.
+
+    Args:
+        info: name, fields and scale.
+        call: takes keyword arguments.
+        fields: parameter to the field that fills it; None where it takes every field.
+        source: of the code, or an empty text where it cannot be read.
+        parameters: what the code depends on beside the row; JSON.
+    """
+
+    def __init__(
+        self,
+        info: EvaluatorInfo,
+        call: Callable[..., Any],
+        fields: Mapping[str, str] | None,
+        source: str,
+        parameters: Mapping[str, Any],
+    ) -> None:
+        super().__init__(info, {**parameters, "code": content_hash(source)})
+        self._call, self._fields = call, fields
+        self.is_lambda = getattr(call, "__name__", "") == "<lambda>"
+        self.hashes_code = bool(source)
+
+    def score_complete(self, portion: Portion, complete: Sequence[int]) -> list[Outcome]:
+        """Calls the function for each row; coroutines of a portion run side by side, 32 at once."""
+        rows = [self._arguments(portion.rows[i]) for i in complete]
+        return _run(self._score_together(rows)) if _is_async(self._call) else [self._score(row) for row in rows]
+
+    def _arguments(self, row: Row) -> dict[str, Any]:
+        fields = self._fields if self._fields is not None else {str(name): name for name in row}
+        return {name: row[field] for name, field in fields.items() if row.get(field) is not None}
+
+    def _score(self, arguments: Mapping[str, Any]) -> Outcome:
+        try:
+            return self._outcome(self._call(**arguments))
+        except Exception as error:
+            return _failed(error)
+
+    async def _score_together(self, rows: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        limit = asyncio.Semaphore(_CONCURRENT)
+
+        async def score(arguments: Mapping[str, Any]) -> Outcome:
+            async with limit:
+                try:
+                    return self._outcome(await self._call(**arguments))
+                except Exception as error:
+                    return _failed(error)
+
+        return list(await asyncio.gather(*map(score, rows)))
+
+    def _outcome(self, returned: Any) -> Outcome:
+        """The outcome that a returned object means."""
+        if isinstance(returned, Outcome):
+            return returned
+        more: dict[str, Any] = {}
+        if isinstance(returned, Mapping):
+            key = "value" if "value" in returned else "score"
+            if key not in returned:
+                raise InputError(f"a mapping must have the key 'value' or 'score' but has {list(map(str, returned))}")
+            rest = {str(name): value for name, value in returned.items() if name != key}
+            more = {name: str(rest.pop(name)) for name in ("reason", "level") if rest.get(name) is not None}
+            json.dumps(rest, allow_nan=False)  # details are stored as strict JSON
+            returned, more["details"] = returned[key], rest or None
+        if getattr(returned, "ndim", None) == 0 and hasattr(returned, "item"):
+            returned = returned.item()  # a number of numpy or torch
+        if returned is None:
+            return Outcome(None, UNDEFINED, more.pop("reason", "") or "the evaluator returned None", **more)
+        if inspect.isawaitable(returned):
+            getattr(returned, "close", lambda: None)()
+            raise InputTypeError("it returned something to await: make it an async function")
+        if not isinstance(returned, Real):
+            raise InputTypeError(f"it must return a number or None but returned {type(returned).__name__}")
+        value = float(returned)
+        if value < self.low or value > (math.inf if self.high is None else self.high):
+            raise InputError(f"its value must be in [{self.low:g}, {self.high}] but is {value:g}")
+        return number_outcome(value, **more) if math.isfinite(value) else number_outcome(value)
+
+
+def _failed(error: Exception) -> Outcome:
+    return Outcome(None, EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
+
+
+def custom_evaluator(
+    function: Callable[..., Any],
+    name: str | None = None,
+    low: float = -math.inf,
+    high: float = math.inf,
+    higher_is_better: bool | None = True,
+    parameters: Mapping[str, Any] | None = None,
+) -> CustomEvaluator:
+    """Makes an evaluator of a function, a coroutine function, an object with ``__call__`` or a class of such objects.
+
+    A parameter is filled with the field of its name or of an alias (``response`` gets ``answer``). Those without a
+    default are required: a row without one is not given to the function. Those with a default are given where the row
+    has them; a parameter ``**fields``, whatever its name, gets every field of the row.
+
+    A lambda needs ``name``, since it has none, and stays in its process: see ``is_lambda``.
+
+    Args:
+        function: what scores a row. A class is called without arguments, once.
+        name: of the metric; None for that of the function. It must not be one of ``EVALUATORS``.
+        low: least value; a value outside the scale is an error of its row.
+        high: largest value.
+        higher_is_better: None where neither is.
+        parameters: what the function depends on beside the row, such as what an object was made with; JSON. They go
+            into the version with the code.
+
+    Raises:
+        InputTypeError: ``function`` cannot be called.
+        InputError: a name that is none, or that is taken; parameters that fields cannot fill.
+    """
+    if not callable(function):
+        raise InputTypeError(f"evaluator must be a function, a class or an object but got {type(function).__name__}")
+    title = _own_name(function) if name is None else name
+    if not isinstance(title, str) or not _NAME.fullmatch(title):
+        raise InputError(f"name must be letters, digits, '_', '.' and '-' but is {title!r}: give the evaluator a name")
+    if title in EVALUATORS:
+        raise InputError(f"name must differ from those of the table of evaluators but is {title!r}")
+    check_number("low", low)
+    check_number("high", high, low)
+    call = _instance(function) if inspect.isclass(function) else function
+    required, fields = _fields_of(call)
+    top = None if high == math.inf else high
+    summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
+    info = EvaluatorInfo(title, "custom", "", required, low, top, summary, higher_is_better)
+    return CustomEvaluator(info, call, fields, _source(function), parameters or {})
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "") or type(function).__name__
+
+
+def _instance(kind: type) -> Callable[..., Any]:
+    try:
+        made = kind()
+    except TypeError as error:
+        raise InputError(
+            f"evaluator {kind.__name__} must be made without arguments, or given as an object: {error}"
+        ) from error
+    if not callable(made):
+        raise InputTypeError(f"objects of evaluator {kind.__name__} must have a method __call__")
+    made_call: Callable[..., Any] = made
+    return made_call
+
+
+def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str] | None]:
+    """Required fields, and the field of each parameter; None in its place where every field is taken."""
+    try:
+        signature = inspect.signature(call)
+    except ValueError as error:
+        raise InputError(f"evaluator must have parameters with names: {error}") from None
+    fields, required, every = {}, set(), False
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise InputError(f"evaluator must take its parameters by name, but not so {name!r}")
+        every |= parameter.kind is parameter.VAR_KEYWORD
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            fields[name] = field_of(name) or name
+            if parameter.default is parameter.empty:
+                required.add(fields[name])
+    if every:  # names by alias, and all the rest under their own
+        every_field = {field: name for name, field in fields.items() if name != field}
+        if every_field:
+            raise InputError(f"evaluator with ** must name fields as they are but has {sorted(every_field.values())}")
+    if not fields and not every:
+        raise InputError("evaluator must have a parameter, named as a field, but has none")
+    return frozenset(required), (None if every else fields)
+
+
+def _source(function: Callable[..., Any]) -> str:
+    """The code, for its hash; of an object that of its class."""
+    named = inspect.isclass(function) or inspect.isroutine(function)
+    try:
+        return inspect.getsource(function if named else type(function))
+    except (OSError, TypeError):
+        return ""
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def _run(coroutine: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
+    """Runs a coroutine to its end; in a thread of its own where this one has a loop, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
