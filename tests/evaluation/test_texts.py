@@ -36,7 +36,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def test_values_lie_in_the_scale_and_the_best_ground_truth_counts(name: str) -> None:
     each = evaluator(name)
     several, alone = each.score_rows(ROWS[:2]), each.score_rows([{"answer": "dog", "ground_truth": "the dog"}])
-    if name != "corpus_bleu":
+    if name not in ("bleu", "corpus_bleu", "word_error_rate"):  # these compare with the nearest, or with all at once
         assert several[1] == alone[0]
     assert all(each.low <= outcome.value <= (each.high or 9) for outcome in several if outcome.value is not None)
 
@@ -110,9 +110,7 @@ def test_ada_similarity_is_the_cosine_and_a_text_without_direction_has_none() ->
     found = evaluator("ada_similarity", embed=letters).score_rows([*rows, {"answer": "", "ground_truth": "a"}])
     assert [outcome.value for outcome in found] == [pytest.approx(1.0), 0.0, None]
     assert (found[2].status, found[2].reason) == ("undefined", "the evaluator's value is nan")
-    with pytest.raises(
-        InputTypeError, match="embed must be a function from texts to vectors for ada_similarity but got"
-    ):
+    with pytest.raises(InputTypeError, match="embed must be a function from texts to vectors for ada"):
         evaluator("ada_similarity")
 
 
@@ -120,9 +118,7 @@ def test_folders_that_are_none() -> None:
     with pytest.raises(InputError, match="wordnet must be the folder of a WordNet 3 database for meteor but got None"):
         evaluator("meteor")
     pytest.importorskip("nltk")
-    with pytest.raises(
-        InputError, match=r"punkt must be a folder with NLTK's Punkt model but nowhere lacks abbrev_types"
-    ):
+    with pytest.raises(InputError, match=r"punkt must be a folder with NLTK's Punkt model but nowhere lacks abbrev"):
         evaluator("bleu", punkt="nowhere")
 
 
