@@ -323,3 +323,44 @@ def test_rows_without_an_input_and_nested_json(tmp_path: Path) -> None:
     deep = "[" * 100_000
     run = run_judge(["", "b"], [question_metric("q", needs, 1, 5)], lambda messages: deep, limits=NO_REPAIR)
     assert run.summaries["q"].n_failed == {"not_applicable": 1, "parse_error": 1}
+
+
+class Reasoned:
+    """A number with its reason."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class WithReason(LLMMetric):
+    name, low, high = "m", 1, 5
+
+    async def score(self, row: Any, ask: Any) -> Any:
+        if row is None:
+            error = NotApplicable("nothing")
+            error.details = "why"  # type: ignore[attr-defined]
+            raise error
+        return Reasoned(row) if row > 2 else row
+
+
+def test_a_judgement_keeps_the_object_that_a_metric_gives_as_its_number() -> None:
+    plain, reasoned, outside, missing = (
+        rows[0] for rows in run_judge([2, 4.0, 6.0, None], [WithReason()], lambda messages: "").judgements["m"]
+    )
+    assert (plain.value, plain.details) == (2.0, None)
+    assert reasoned.value == 4.0 and isinstance(reasoned.details, Reasoned)
+    assert outside.status is Status.METRIC_ERROR and outside.details is None
+    assert missing.status is Status.NOT_APPLICABLE and missing.details == "why"
+
+
+def test_a_question_may_read_the_whole_reply() -> None:
+    def ask_for(row: str) -> Question:
+        messages = [{"role": "user", "content": row}]
+        return Question(messages, lambda reply: reply.logprobs[0]["yes"], whole_reply=True)
+
+    metric = question_metric("m", ask_for, -1, 0)
+    run = run_judge(["a"], [metric], lambda messages: Reply("yes", logprobs=({"yes": -0.5},)))
+    assert run.scores("m") == [-0.5]
