@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.judged.replies import Script, assistant, outcome, outcomes, rating, user
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.judged import judged_metric, read_conversation
-from valor_gpu.judge import Status
+from valor_gpu.judge import JudgeError, Status
 
 CITED = {"id": "tents.md", "content": "The Firn tent is waterproof."}
 THREE = [
@@ -65,6 +65,21 @@ def test_a_turn_that_the_judge_fails_costs_that_turn(status: Status) -> None:
 def test_what_ends_the_run_leaves_the_row_to_be_asked_again(status: Status) -> None:
     found = outcome(chat(), {"messages": THREE}, rating(4), status)
     assert found.value is None and found.status == str(status)
+
+
+def test_a_turn_that_was_never_asked_leaves_the_row_to_be_asked_again() -> None:
+    asked = 0
+
+    async def judge(messages: Any) -> str:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise JudgeError(Status.CONNECTION_ERROR, "down", max_retries=0, shared_cause="the address")
+        return rating(4)
+
+    turns = [one for n in range(8) for one in (user(f"q{n}"), assistant(f"a{n}", CITED))]
+    (found,) = outcomes(chat(), [{"messages": turns}], judge)
+    assert (found.value, found.status, asked) == (None, "connection_error", 6)
 
 
 def test_a_row_of_which_no_turn_has_a_score_has_the_judges_status_and_all_turns() -> None:

@@ -37,7 +37,7 @@ class RowMetric(LLMMetric):
 
     With ``task="chat"`` a row has ``messages``: every turn is scored, and the row has the mean of the turns that have a
     score. Turns without one are counted and say why; what ends the run (a rejected key, a used-up account, a
-    cancellation) leaves the row without a score.
+    cancellation, a stop) leaves the row without a score, so that a resumed run asks it again.
 
     Attributes:
         name: key of the metric in results.
@@ -137,7 +137,8 @@ class RowMetric(LLMMetric):
         try:
             return await self.score_texts(turn, ask), None
         except FailedJudgement as failed:
-            if failed.judgement.status in _ENDS_ROW:
+            never_asked = failed.judgement.attempts == 0 and failed.judgement.reply is None  # the run has stopped
+            if failed.judgement.status in _ENDS_ROW or never_asked:
                 raise
             return failed_score(failed.judgement), failed.judgement
 
