@@ -1,4 +1,4 @@
-"""Rows of data frames and Parquet files, a portion at a time. Whatever library a frame is of, it is not imported here.
+"""Rows of data frames and Parquet files, converted as they are asked for. No library of frames is imported here.
 
 Frames of pandas and polars are read by their own methods; pyarrow's tables, Parquet files and every other frame that
 gives Arrow or the dataframe interchange protocol are read by pyarrow, the extra ``arrow``.
@@ -16,7 +16,7 @@ from valor_gpu.evaluation._source_rows import SourceRow, plain_row
 from valor_gpu.inputs.files import InputFile
 
 PORTION = 1000
-"""Rows that are converted at a time."""
+"""Rows of Arrow that are converted at a time."""
 
 Rows = Callable[[], Iterator[SourceRow]]
 
@@ -32,9 +32,9 @@ def frame_source(data: Any) -> tuple[str, tuple[str, ...], Rows] | None:
     name = f"{kind.__module__.partition('.')[0]} {kind.__name__}"
     if hasattr(data, "read_next_batch"):
         raise InputError(f"data must be readable more than once but is a {name}: give data.read_all()")
-    if hasattr(data, "itertuples") and hasattr(data, "iloc"):
+    if hasattr(data, "itertuples") and hasattr(data, "columns"):
         columns = _unique(name, data.columns)
-        return name, columns, lambda: _numbered(name, columns, _pandas_rows(data))
+        return name, columns, lambda: _numbered(name, columns, data.itertuples(index=False, name=None))
     if hasattr(data, "iter_rows") and hasattr(data, "columns"):
         columns = _unique(name, data.columns)
         return name, columns, lambda: _numbered(name, columns, data.iter_rows())
@@ -112,15 +112,6 @@ def _numbered(name: str, columns: tuple[str, ...], rows: Iterable[Iterable[Any]]
             yield SourceRow(number, plain_row(place, pairs))
         except InputError as error:
             yield SourceRow(number, {}, str(error))
-
-
-def _pandas_rows(frame: Any) -> Iterator[list[Any]]:
-    """The frame itself says which cells are missing: NaN, NaT and pandas.NA."""
-    for begin in range(0, len(frame), PORTION):
-        part = frame.iloc[begin : begin + PORTION]
-        tuples = part.itertuples(index=False, name=None)
-        for cells, gaps in zip(tuples, part.isna().itertuples(index=False, name=None)):
-            yield [None if gap else cell for cell, gap in zip(cells, gaps)]
 
 
 def _arrow_rows(batches: Iterable[Any]) -> Iterator[Iterable[Any]]:
