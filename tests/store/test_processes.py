@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import LeaseError
-from valor_gpu.store import Store, StoredRow, StoreError, leases
+from valor_gpu.store import Store, StoredRow, StoredScore, StoreError, leases
 
 HEAD = """
 import os, sys, time
@@ -100,6 +101,36 @@ def test_processes_make_one_file_and_write_to_it_at_once(tmp_path: Path) -> None
             run = store.run(f"run {n}")
             assert (run.state, run.counts(), run.summary()["m"].mean) == ("finished", {"ok": 300}, 150.5)
     assert integrity(path) == [("ok",)]
+
+
+def test_a_killed_run_resumes_with_no_row_lost_or_doubled(store: Store) -> None:
+    run = store.create_run("r", {})
+    for kill in range(3):
+        process = start(RESUMED, store.path)
+        assert said(process) == ("resumed" if kill else "began")
+        deadline = time.monotonic() + 60
+        seen = len(run.rows(limit=10_000))
+        while len(run.rows(limit=10_000)) < seen + 100 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        os.waitid(
+            os.P_PID, process.pid, os.WEXITED | os.WNOWAIT
+        )  # ended, and still in the table: a zombie is gone, too
+        assert integrity(store.path) == [("ok",)]
+        with run.lease() as lease:
+            assert lease.taken_over
+            kept = run.rows(limit=10_000)
+            assert [row.number for row in kept] == list(range(1, len(kept) + 1)) and len(kept) < 2000
+            assert len(list(run.missing(["free", "paid"]))) in (0, 2)
+        process.communicate()
+        with store._database.write() as connection:  # as the killed one left it
+            started = "0"
+            values = (run._number, "old", process.pid, started, leases.machine(), time.time())
+            connection.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?)", values)
+    assert end(start(RESUMED, store.path)) == 0
+    assert [row.outputs for row in run.stream_rows()] == [{"answer": f"answer {n}"} for n in range(1, 2001)]
+    assert [(score.row, score.value) for score in run.scores("paid")] == [(n, float(n)) for n in range(1, 2001)]
+    assert run.state == "finished"
 
 
 def test_a_run_has_one_owner_that_lives(store: Store) -> None:
@@ -254,3 +285,18 @@ def test_a_file_that_may_grow_no_further_keeps_what_it_has(tmp_path: Path) -> No
     assert end(process) == 0
     assert message.startswith(f"store {tmp_path / 's.sqlite'} ")
     assert integrity(tmp_path / "s.sqlite") == [("ok",)]
+
+
+def test_a_hundred_thousand_rows_and_three_hundred_thousand_scores(store: Store) -> None:
+    """Complete and paged; how long it takes is in the documentation, not asserted."""
+    run = store.create_run("large", {})
+    with run.lease():
+        for first in range(1, 100_001, 1000):
+            numbers = range(first, first + 1000)
+            run.add_rows(StoredRow(n, f"k{n}", {"q": f"question {n}"}, {"a": f"answer {n}"}) for n in numbers)
+            run.add_scores(StoredScore(n, name, 0, n % 5 + 1.0) for n in numbers for name in ("a", "b", "c"))
+    assert {name: (one.n, one.mean) for name, one in run.summary().items()} == dict.fromkeys("abc", (100_000, 3.0))
+    assert [row.number for row in run.rows(after=99_900)] == list(range(99_901, 100_001))
+    lowest = run.score_page("b", limit=100)
+    assert [score.row for score in lowest] == list(range(5, 505, 5))
+    assert list(run.missing(["a", "b", "c"])) == []

@@ -15,18 +15,20 @@ from valor_gpu.errors import InputError
 from valor_gpu.store.values import packed, unpacked
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
-# SQLite from merging it into the join, where it would be read for every score. Repeats of a row are averaged first.
+# SQLite from merging it into the join, where it would be read for every score. The index is named, since SQLite would
+# take the one that has all columns, and read all scores for every row. Repeats of a row are averaged first.
 _SUMMARY = """
     SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*) FROM (
         SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
             count(value) AS n
         FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
-        CROSS JOIN scores ON scores.run = :run AND scores.row = cells.number
+        CROSS JOIN scores INDEXED BY sqlite_autoindex_scores_1
+            ON scores.run = :run AND scores.row = cells.number
         GROUP BY cells.number, evaluator)
     GROUP BY cell, evaluator"""
 _FAILED = """
     SELECT {cell} AS cell, evaluator, scores.status, count(*)
-    FROM scores {join} WHERE scores.run = :run AND scores.value IS NULL
+    FROM scores INDEXED BY scores_failed {join} WHERE scores.run = :run AND scores.value IS NULL
     GROUP BY cell, evaluator, scores.status"""
 _JOIN = "CROSS JOIN rows ON rows.run = scores.run AND rows.number = scores.row"
 
