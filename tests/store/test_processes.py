@@ -243,11 +243,14 @@ def test_a_reader_sees_one_state_while_others_write(store: Store) -> None:
 
 
 FORKED = """
+import signal
 run = store.create_run("r", {})
-child = os.fork()
-if not child:
-    run.add_rows([row(1)])
-    os._exit(0)
+with store._database.read():  # the child gets a lock that is taken and a connection in a transaction
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        run.add_rows([row(1)])
+        os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 run.add_rows([row(2)])
 assert len(run.rows()) == 2
