@@ -13,7 +13,7 @@ import pytest
 from valor_gpu import text
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators import texts
-from valor_gpu.evaluation.evaluators.azure_tokens import azure_tokenizer
+from valor_gpu.evaluation.evaluators.azure_tokens import azure_tokenizer, international_tokens
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Outcome, evaluator, score_portion
 
 PLAIN = [name for name, info in EVALUATORS.items() if info.kind in ("text", "corpus") and not info.needs]
@@ -130,6 +130,22 @@ def test_a_named_model_of_punkt_says_where_sentences_end(tmp_path: Path) -> None
     sentence = "Ask zzq. Jones. Ask Dr. Jones."
     assert azure_tokenizer(tmp_path)(sentence) == ["Ask", "zzq.", "Jones", ".", "Ask", "Dr", ".", "Jones", "."]
     assert azure_tokenizer()(sentence) == ["Ask", "zzq", ".", "Jones", ".", "Ask", "Dr.", "Jones", "."]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "tokens"),
+    [
+        ("北京。东京", "北京。东京"),
+        ("です。はい", "です 。 はい"),
+        ("한국어.“네”", "한국어 . “네”"),
+        ("a-9é 9-a €5.50", "a - 9 é 9 - a € 5.50"),
+        ("👍%é👍%", "👍 % é👍 %"),
+        ("<skipped>é&amp;è", "é & è"),
+    ],
+)
+def test_international_tokens_are_those_of_nltk_with_its_lists(sentence: str, tokens: str) -> None:
+    """Recorded from NLTK 3.10.4 with the character lists of sacremoses 0.1.1."""
+    assert international_tokens(sentence) == tokens.split()
 
 
 def test_options_must_be_true_or_false() -> None:

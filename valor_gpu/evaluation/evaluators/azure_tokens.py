@@ -92,14 +92,16 @@ class _Kinds(dict[int, str]):
     """Code points to kinds of characters: p a punctuation mark, s a symbol, n another that is no digit, o the others.
 
     Written characters with names by range (Chinese characters, Korean syllables), which the lists that NLTK reads leave
-    out, are of the others; so are white space and control characters. A line break is each of p, s and n there.
+    out, are of the others; so are white space, control characters, and all beyond 16 bits, such as most emoji. A line
+    break is each of p, s and n there. Characters that came to Unicode after those lists may be cut otherwise.
     """
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
         group = unicodedata.category(character)[0]
         kind = {"P": "p", "S": "s", "L": "n", "M": "n"}.get(group, "o")
-        if kind == "n" and unicodedata.name(character, "").startswith(("CJK UNIFIED", "HANGUL SYLLABLE")):
+        by_range = unicodedata.name(character, "").startswith(("CJK UNIFIED", "HANGUL SYLLABLE"))
+        if code > 0xFFFF or by_range:
             kind = "o"
         self[code] = "\n" if character == "\n" else kind
         return self[code]
