@@ -70,6 +70,7 @@ def rotated_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> M
         NativeError: the C++ library is not there; ask :func:`valor_gpu.native.usable` first.
 
     Example:
+        >>> import numpy as np
         >>> batch = MatchBatch(np.array([[1], [1]]), [np.array([[5.0, 5, 8, 4, 30]])], [np.ones(1)], [np.zeros(1, int)],
         ...                    gt_boxes=[np.array([[5.0, 5, 8, 4, 30]])], gt_labels=[np.zeros(1, int)],
         ...                    box_format=DEGREES, gt_box_format=DEGREES)

@@ -24,6 +24,7 @@ EXTRAS = {
     "local": ("transformers",),
     "pandas": ("pandas",),
     "images": ("pillow",),
+    "eval": ("regex", "jsonschema-rs"),
 }
 """Extra to the packages that it installs."""
 
