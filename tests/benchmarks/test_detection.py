@@ -319,7 +319,7 @@ def test_page_and_readme_are_those_of_the_stored_results() -> None:
     assert (ROOT / "docs/benchmarks.md").read_text() == report.page(results), "run python -m benchmarks.report"
     readme = (ROOT / "README.md").read_text()
     assert report.put(readme, report.summary(results)) == readme, "run python -m benchmarks.report"
-    assert len(report.summary(results).splitlines()) == 23
+    assert report.summary(results).startswith("| | valor_gpu |")
 
 
 def test_report_shows_the_newest_full_run(tmp_path: Path) -> None:
