@@ -1,0 +1,217 @@
+"""The configuration of a run, as the store keeps it, and configuration files of commands. No torch.
+
+A stored configuration is strict JSON without secrets: everything that a run depends on, by names, hashes and versions.
+
+Example:
+    >>> config = RunConfig(evaluation_name="capitals", data={"source": "rows.csv", "hash": "0c", "columns": ["id"]})
+    >>> RunConfig.from_dict(config.to_dict()) == config
+    True
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from valor_gpu._version import __version__
+from valor_gpu.checks import check_type, near_names
+from valor_gpu.errors import InputError, MissingExtraError
+
+__all__ = ["ARGUMENTS", "RunConfig", "load_config"]
+
+VERSION = 1
+
+ARGUMENTS = (
+    "evaluation_name", "target", "data", "task_type", "metrics_list", "model_config", "data_mapping", "output_path",
+    "tracking_uri", "evaluators", "judge", "embedding_config", "max_concurrency", "rpm", "tpm", "timeout", "cache",
+    "resume", "repeats", "epochs", "thresholds", "metric_params", "params_grid", "baseline", "slice_by", "key", "limit",
+    "prices", "max_cost", "store", "on_error", "seed", "tags", "progress",
+)  # fmt: skip
+"""Keyword arguments of :func:`valor_gpu.evaluate`, which are the keys of a configuration file."""
+
+_NOT_IN_FILES = ("judge", "progress")  # objects of Python
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a run was made of.
+
+    Attributes:
+        evaluation_name: of the run, for people.
+        data: ``source`` (name of the file or kind of data), ``hash``, ``columns``, ``rows`` (their number, or None where
+            that was not known at the start).
+        task_type: ``qa`` or ``chat``.
+        data_mapping: field to reference.
+        target: how the target can be made again; None without one.
+        evaluators: one mapping for each, with ``name``, ``summary_name``, ``kind``, ``version``, ``parameters``,
+            ``requires``, ``low``, ``high`` (None: no bound), ``higher_is_better``, ``pooled``, ``needs_judge``, ``source``
+            (``builtin``, ``custom``, ``prompt``, ``library``) and ``origin`` (where it can be loaded from, or None).
+        judge: identity of the judge, without its key; None without one.
+        embedding: the model of embeddings; None without one.
+        limits: ``max_concurrency``, ``rpm``, ``tpm``, ``timeout``.
+        cache: file of the judge's replies.
+        repeats: times that the judge is asked each question.
+        epochs: times that the target answers each row.
+        thresholds: evaluator to the least (for severities: the first bad) value, a number or the name of a level.
+        metric_params: parameters of evaluators as they were given.
+        slice_by: columns by whose values every number is given, too.
+        key: column of the row keys; None for ``key``, ``id`` or a hash.
+        limit: number of rows that are read; None for all.
+        max_cost: the run stops when it has cost so much.
+        prices: of a million tokens: ``prompt``, ``completion``, ``cached``.
+        on_error: ``record`` or ``raise``.
+        seed: of everything random.
+        group: id that the runs of one grid share.
+        parameters: of this run within its grid, given to the target with each row.
+        baseline: id of the run that this one is compared with.
+        output_path: folder of the files.
+        notes: what the user was told: warnings, and metrics that were left out with why.
+        valor_gpu: version of the package.
+        version: of this format.
+    """
+
+    evaluation_name: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    task_type: str = "qa"
+    data_mapping: Mapping[str, str] = field(default_factory=dict)
+    target: Mapping[str, Any] | None = None
+    evaluators: tuple[Mapping[str, Any], ...] = ()
+    judge: Mapping[str, Any] | None = None
+    embedding: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    cache: str | None = None
+    repeats: int = 1
+    epochs: int = 1
+    thresholds: Mapping[str, float | str] = field(default_factory=dict)
+    metric_params: Mapping[str, Any] = field(default_factory=dict)
+    slice_by: tuple[str, ...] = ()
+    key: str | None = None
+    limit: int | None = None
+    max_cost: float | None = None
+    prices: Mapping[str, Any] | None = None
+    on_error: str = "record"
+    seed: int = 0
+    group: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str | None = None
+    output_path: str | None = None
+    notes: tuple[str, ...] = ()
+    valor_gpu: str = __version__
+    version: int = VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as strict JSON values, ``version`` and ``valor_gpu`` first.
+
+        Raises:
+            InputError: something that JSON cannot express.
+        """
+        found = asdict(self)
+        first = {"version": found.pop("version"), "valor_gpu": found.pop("valor_gpu")}
+        try:
+            kept: dict[str, Any] = json.loads(json.dumps({**first, **found}, allow_nan=False, default=_plain))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the configuration of a run must hold JSON values: {error}") from error
+        return kept
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> RunConfig:
+        """The configuration that :meth:`to_dict` gave.
+
+        Raises:
+            InputError: it is of a later version, or has keys that none has.
+        """
+        check_type("configuration", found, Mapping)
+        version = found.get("version")
+        if version != VERSION:
+            raise InputError(f"configuration must be of version {VERSION} but is of version {version!r}")
+        names = [each.name for each in fields(cls)]
+        check_keys("configuration of a run", found, names)
+        lists = {name: tuple(found[name]) for name in ("evaluators", "slice_by", "notes") if name in found}
+        return cls(**{**found, **lists})
+
+    def evaluator(self, name: str) -> Mapping[str, Any]:
+        """What the configuration says of an evaluator.
+
+        Raises:
+            InputError: the run has no such evaluator.
+        """
+        names = [each["name"] for each in self.evaluators]
+        if name not in names:
+            raise InputError(
+                f"evaluator must be one of the run's, {', '.join(names) or 'none'}, but is {name!r}"
+                f"{near_names(name, names)}"
+            )
+        return self.evaluators[names.index(name)]
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def check_keys(name: str, found: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raises :class:`InputError` with all keys that are not known, and names that look alike."""
+    unknown = [str(key) for key in found if key not in known]
+    if unknown:
+        shown = ", ".join(f"{key!r}{near_names(key, known)}" for key in unknown)
+        raise InputError(f"{name} must have the keys {', '.join(known)}, but has {shown}")
+
+
+def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a configuration file: the keyword arguments of :func:`valor_gpu.evaluate`.
+
+    Args:
+        path: a file in YAML (``.yaml``, ``.yml``; extra ``eval``) or JSON (any other name). Paths in it are relative to
+            the current folder. Keys of services are named, ``api_key_env: OPENAI_API_KEY``, and not written into it.
+
+    Returns:
+        Keyword arguments; objects of Python, such as functions, are named as ``module:function``.
+
+    Raises:
+        InputError: there is no such file, it is no mapping, or it has keys that are no argument.
+        MissingExtraError: YAML without the package pyyaml.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "capitals.json"
+        ...     _ = file.write_text('{"data": "rows.csv", "metrics_list": ["f1_score"]}')
+        ...     load_config(file)
+        {'data': 'rows.csv', 'metrics_list': ['f1_score']}
+    """
+    name = os.fspath(path)
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"configuration must be a file of UTF-8 that can be read but {name}: {error}") from None
+    found = _yaml(name, text) if Path(name).suffix.lower() in _YAML else _json(name, text)
+    if not isinstance(found, Mapping):
+        raise InputError(f"{name} must hold a mapping of arguments but holds {type(found).__name__}")
+    check_keys(name, found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])
+    return dict(found)
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{name} must be JSON (YAML has the ending .yaml): {error}") from None
+
+
+def _yaml(name: str, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("pyyaml", "eval", "configuration in YAML") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{name} must be YAML: {error}") from None
