@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,14 @@ class RunConfig:
 
     Attributes:
         evaluation_name: of the run, for people.
-        data: ``source`` (name of the file or kind of data), ``hash``, ``columns``, ``rows`` (their number, or None where
-            that was not known at the start).
+        data: ``source`` (name of the file or kind of data), ``hash``, ``columns``, ``rows`` (their number, or
+            None where that was not known at the start).
         task_type: ``qa`` or ``chat``.
         data_mapping: field to reference.
         target: how the target can be made again; None without one.
         evaluators: one mapping for each, with ``name``, ``summary_name``, ``kind``, ``version``, ``parameters``,
-            ``requires``, ``low``, ``high`` (None: no bound), ``higher_is_better``, ``pooled``, ``needs_judge``, ``source``
-            (``builtin``, ``custom``, ``prompt``, ``library``) and ``origin`` (where it can be loaded from, or None).
+            ``requires``, ``low``, ``high`` (None: no bound), ``higher_is_better``, ``pooled``, ``needs_judge``,
+            ``source`` (``builtin``, ``custom``, ``prompt``, ``library``) and ``origin`` (where it can be loaded from, or None).
         judge: identity of the judge, without its key; None without one.
         embedding: the model of embeddings; None without one.
         limits: ``max_concurrency``, ``rpm``, ``tpm``, ``timeout``.
@@ -110,7 +110,7 @@ class RunConfig:
         Raises:
             InputError: something that JSON cannot express.
         """
-        found = asdict(self)
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
         first = {"version": found.pop("version"), "valor_gpu": found.pop("valor_gpu")}
         try:
             kept: dict[str, Any] = json.loads(json.dumps({**first, **found}, allow_nan=False, default=_plain))
