@@ -50,7 +50,8 @@ class RunConfig:
         target: how the target can be made again; None without one.
         evaluators: one mapping for each, with ``name``, ``summary_name``, ``kind``, ``version``, ``parameters``,
             ``requires``, ``low``, ``high`` (None: no bound), ``higher_is_better``, ``pooled``, ``needs_judge``,
-            ``source`` (``builtin``, ``custom``, ``prompt``, ``library``) and ``origin`` (where it can be loaded from, or None).
+            ``source`` (``builtin``, ``custom``, ``prompt``, ``library``) and ``origin`` (where it can be loaded from,
+            or None).
         judge: identity of the judge, without its key; None without one.
         embedding: the model of embeddings; None without one.
         limits: ``max_concurrency``, ``rpm``, ``tpm``, ``timeout``.
