@@ -266,7 +266,7 @@ def test_ctrl_c_gives_back_what_was_judged(where: str) -> None:
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_gets_past_a_parser_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valor_gpu.judge.stream.PATIENCE", 0.1)
+    monkeypatch.setattr("valor_gpu.judge.threads.PATIENCE", 0.1)
     entered, leave = threading.Event(), threading.Event()
 
     def parse(text: str) -> float:

@@ -13,8 +13,7 @@ from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_m
 from valor_gpu.judge.parse import NotApplicable, ParseError
 from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage, describe, text_of
 from valor_gpu.judge.scheduler import Scheduler
-
-PATIENCE = 5.0  # seconds that cancelled requests get to end
+from valor_gpu.judge.threads import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,47 @@ class _Asker:
         )
 
 
+async def judge_one(scheduler: Scheduler, row: Any, metric: LLMMetric, repeat: int = 0) -> Judgement:
+    """One judgement of a row by one metric: the number, or why there is none.
+
+    Within ``async with scheduler``, in its event loop. A task that is cancelled gets the status ``cancelled``.
+
+    Args:
+        scheduler: asks the judge.
+        row: what the metric takes.
+        metric: gives the number.
+        repeat: 0, 1, ... of a row that is judged several times.
+
+    Raises:
+        MissingExtraError: the judge's package is not installed.
+    """
+    asker = _Asker(scheduler, repeat)
+    try:
+        scored = await metric.score(row, asker)
+        details = None if isinstance(scored, (int, float)) else scored
+        end = Judgement(check_value(scored, metric), Status.OK, asker.reply(), details=details)
+    except FailedJudgement as failure:
+        end = failure.judgement
+    except NotApplicable as error:
+        details = getattr(error, "details", None)
+        end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=text_of(error), details=details)
+    except ParseError as error:  # of check_value
+        asker.reject()
+        end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
+    except asyncio.CancelledError:
+        end = Judgement(None, Status.CANCELLED, asker.reply(), error="the run was cancelled")
+    except InputError as error:
+        end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever the metric's own code does with this row, exits and panics included
+        if isinstance(error, MissingExtraError) and not asker.steps:  # the judge's package: no row can be judged
+            raise
+        message = f"the metric raised {describe(error)}"
+        end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=message)
+    return asker.whole(end)
+
+
 class RowsUnderWay:
     """Rows under way in an event loop; ``done`` gets each row that is judged, or what ended the run."""
 
@@ -105,34 +145,11 @@ class RowsUnderWay:
     async def _judge_one(
         self, index: int, row: Any, metric: LLMMetric, repeat: int, found: dict[str, dict[int, Judgement]]
     ) -> None:
-        """One judgement of a row by one metric: the number, or why there is none."""
-        asker = _Asker(self._scheduler, repeat)
         try:
-            scored = await metric.score(row, asker)
-            details = None if isinstance(scored, (int, float)) else scored
-            end = Judgement(check_value(scored, metric), Status.OK, asker.reply(), details=details)
-        except FailedJudgement as failure:
-            end = failure.judgement
-        except NotApplicable as error:
-            details = getattr(error, "details", None)
-            end = Judgement(None, Status.NOT_APPLICABLE, asker.reply(), error=text_of(error), details=details)
-        except ParseError as error:  # of check_value
-            asker.reject()
-            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
-        except asyncio.CancelledError:
-            end = Judgement(None, Status.CANCELLED, asker.reply(), error="the run was cancelled")
-        except InputError as error:
-            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=text_of(error))
-        except (KeyboardInterrupt, GeneratorExit) as error:  # raised again where the run was called
+            found[metric.name][repeat] = await judge_one(self._scheduler, row, metric, repeat)
+        except (KeyboardInterrupt, GeneratorExit, MissingExtraError) as error:  # raised again where the run was called
             self._done(error)
             return
-        except BaseException as error:  # whatever the metric's own code does with this row, exits and panics included
-            if isinstance(error, MissingExtraError) and not asker.steps:  # the judge's package: no row can be judged
-                self._done(error)
-                return
-            message = f"the metric raised {describe(error)}"
-            end = Judgement(None, Status.METRIC_ERROR, asker.reply(), error=message)
-        found[metric.name][repeat] = asker.whole(end)
         if sum(map(len, found.values())) == len(self._metrics) * self._repeats:
             judgements = {
                 name: tuple(by_repeat[at] for at in range(self._repeats)) for name, by_repeat in found.items()

@@ -3,124 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import itertools
 import os
 import queue
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
-    Coroutine,
     Generator,
     Iterable,
     Iterator,
     Sequence,
 )
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
-from valor_gpu.judge.rows import PATIENCE, JudgedRow, RowsUnderWay, check_metrics, check_repeats
+from valor_gpu.judge.rows import JudgedRow, RowsUnderWay, check_metrics, check_repeats
 from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.judge.threads import LoopThread, cancellations, interrupts_here
 
-T = TypeVar("T")
 _END: Any = object()
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, in which a scheduler serves one run.
-
-    The caller's thread pulls the rows and hands on results, and requests go on meanwhile, also where the caller's
-    thread runs an event loop already, as in notebooks.
-    """
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._work, daemon=True, name="valor_gpu judge run")
-        self._is_blocked = False
-
-    def _work(self) -> None:
-        while True:
-            with contextlib.suppress(KeyboardInterrupt, SystemExit):  # the task that raised it has reported it
-                self.loop.run_forever()
-                break
-        if left := asyncio.all_tasks(self.loop):  # of a parser or a judge that kept the loop from ending them in time
-            for task in left:
-                task.cancel()
-            self.loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE))
-        self.loop.close()
-
-    def __enter__(self) -> _LoopThread:
-        self._thread.start()
-        try:
-            self.wait(self._scheduler.__aenter__())
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if sys.is_finalizing():  # the interpreter has stopped the thread: nothing in it ends any more
-            return
-        try:
-            self.end(self._scheduler.__aexit__(None, None, None))
-            self.end(self.loop.shutdown_asyncgens())
-        finally:
-            self._end()
-
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Result of ``work`` in the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    def end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs ``work`` in the loop, unless a parser or a judge that does not return keeps the loop from it."""
-        if self._is_blocked:
-            work.close()
-            return
-        try:
-            asyncio.run_coroutine_threadsafe(work, self.loop).result(6 * PATIENCE)
-        except concurrent.futures.TimeoutError:
-            self._is_blocked = True
-
-    def _end(self) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE)
-
-
-@contextmanager
-def _interrupts_here() -> Iterator[None]:
-    """Lets Ctrl-C break into a wait of the main thread although an event loop of this thread has taken it over."""
-    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(handler) or handler is signal.default_int_handler or asyncio._get_running_loop() is None:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _cancellations() -> tuple[Any, int]:
-    """The task that runs in this thread, if any, and how often it has been cancelled.
-
-    While the caller works nothing else runs in the thread's event loop, so that only Ctrl-C can have cancelled it:
-    ``asyncio.run`` makes a cancellation of it, which would wait for the end of the run.
-    """
-    task = None if asyncio._get_running_loop() is None else asyncio.current_task()
-    return task, task.cancelling() if task is not None and sys.version_info >= (3, 11) else 0
 
 
 class _Source:
@@ -240,14 +148,14 @@ def _stream(
 ) -> Generator[JudgedRow, None, None]:
     finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
     under_way, pulled, source, notices = 0, 0, _Source(rows), _Notices(scheduler)
-    before = _cancellations()
-    with cleanup, _LoopThread(scheduler) as thread:
+    before = cancellations()
+    with cleanup, LoopThread(scheduler) as thread:
         started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
         more = True
         try:
             while more or under_way:
-                with _interrupts_here():
-                    if (now := _cancellations()) != before and now[0] is before[0]:
+                with interrupts_here():
+                    if (now := cancellations()) != before and now[0] is before[0]:
                         raise KeyboardInterrupt
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
                     if more and under_way < started.window and (finished.empty() or pulled < 2):
@@ -261,11 +169,11 @@ def _stream(
                     judged = finished.get()
                 under_way, pulled = under_way - 1, 0
                 notices.show()
-                before = _cancellations()
+                before = cancellations()
                 yield _row_of(judged)
             source.check()
         except KeyboardInterrupt:
-            with _interrupts_here():
+            with interrupts_here():
                 thread.end(started.cancel())
             while under_way and not finished.empty():
                 under_way -= 1
