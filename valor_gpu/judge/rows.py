@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from valor_gpu.errors import InputError, MissingExtraError
@@ -121,7 +122,7 @@ class RowsUnderWay:
     ) -> None:
         self._scheduler, self._metrics, self._repeats, self._done = scheduler, metrics, repeats, done
         self.count = 0  # rows started
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Judgement]] = set()
         # Twice the requests in flight: one that ends finds the next one ready.
         self.window = max(2, math.ceil(2 * scheduler.concurrency / max(1, len(metrics) * repeats)))
 
@@ -133,26 +134,29 @@ class RowsUnderWay:
             self._done(JudgedRow(index, row, {}))
         for metric in self._metrics:
             for repeat in range(self._repeats):
-                task = asyncio.ensure_future(self._judge_one(index, row, metric, repeat, found))
+                task = asyncio.ensure_future(judge_one(self._scheduler, row, metric, repeat))
                 self._tasks.add(task)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(partial(self._ended, index, row, found, metric.name, repeat))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:  # a bug here must not leave a run waiting
-            self._done(error)
-
-    async def _judge_one(
-        self, index: int, row: Any, metric: LLMMetric, repeat: int, found: dict[str, dict[int, Judgement]]
+    def _ended(
+        self,
+        index: int,
+        row: Any,
+        found: dict[str, dict[int, Judgement]],
+        name: str,
+        repeat: int,
+        task: asyncio.Task[Judgement],
     ) -> None:
-        try:
-            found[metric.name][repeat] = await judge_one(self._scheduler, row, metric, repeat)
-        except (KeyboardInterrupt, GeneratorExit, MissingExtraError) as error:  # raised again where the run was called
+        self._tasks.discard(task)
+        if task.cancelled():  # before its first step
+            return
+        if (error := task.exception()) is not None:  # raised again where the run was called
             self._done(error)
             return
+        found[name][repeat] = task.result()
         if sum(map(len, found.values())) == len(self._metrics) * self._repeats:
             judgements = {
-                name: tuple(by_repeat[at] for at in range(self._repeats)) for name, by_repeat in found.items()
+                each: tuple(by_repeat[at] for at in range(self._repeats)) for each, by_repeat in found.items()
             }
             self._done(JudgedRow(index, row, judgements))
 
