@@ -203,15 +203,19 @@ def test_class_names_are_never_the_same() -> None:
     assert category_names(named) == ["dog (3) (3)", "dog (4)", "dog (3) (5)", "4"]
 
 
-def keys_of(value: Any, path: str = "") -> set[str]:
-    """Dotted keys of nested objects; names of classes are ``*``."""
+STARS = {"categories", "reasons", "evaluators", "failed"}
+"""Keys whose own keys are names from the data or the command line."""
+
+
+def keys_of(value: Any, stars: set[str], path: str = "") -> set[str]:
+    """Dotted keys of nested objects; names of classes and the keys of ``stars`` are ``*``."""
     if not isinstance(value, dict):
         return set()
     found = set()
     for key, part in value.items():
-        name = "*" if path.endswith("_per_class") or path in ("categories", "reasons") else key
+        name = "*" if path.endswith("_per_class") or path in stars else key
         whole = f"{path}.{name}".lstrip(".")
-        found |= {whole} | keys_of(part, whole)
+        found |= {whole} | keys_of(part, stars, whole)
     return found
 
 
@@ -220,6 +224,9 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
 ) -> None:
     table = tmp_path / "a.csv"
     table.write_text("t,p\nx,x\ny,x\n")
+    texts = [tmp_path / f"{number}.txt" for number in range(3)]
+    for path in texts:
+        path.write_text("a\nb\n")
     page = (ROOT / "docs/json.md").read_text()
     maps = tmp_path / "maps"
     maps.mkdir()
@@ -238,11 +245,13 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
         "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "3", "--gt-suffix", "_gt",
                      "--pred-suffix", "_pred"]],
         "panoptic": [PANOPTIC],
+        "text": [["text", "--prediction", "a", "--reference", "", "--metrics", "word_error_rate"],
+                 ["text", "--predictions", str(texts[0]), "--references", *map(str, texts[1:]), "--metrics", "rouge1"]],
     }.items():  # fmt: skip
         written: set[str] = set()
         for command in commands:
             assert main([*command, "--json", "-"]) == OK
-            written |= keys_of(strict(capsys.readouterr().out))
+            written |= keys_of(strict(capsys.readouterr().out), STARS | ({"values"} if heading == "text" else set()))
         parts = {part.split("\n", 1)[0]: part for part in page.split("\n## ")}
         explained = set()
         for title in ("Every command", f"`{heading}`"):

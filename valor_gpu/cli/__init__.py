@@ -26,6 +26,7 @@ _COMMANDS = {
     "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
     "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
+    "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }
 """Modules of this package, and what they are for."""

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from valor_gpu.checks import check_device
 from valor_gpu.cli.options import (
-    JSON_HELP,
-    QUIET_HELP,
+    TABLES,
+    add_report_options,
     check_paths,
     device,
     input_files,
     input_path,
     names,
-    output_path,
     output_paths,
     reports,
     thresholds,
@@ -37,7 +36,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = classify.add_argument
     add("--data", type=input_path, required=True, metavar="FILE",
-        help="table with one row per sample: .csv, .tsv, .jsonl (or .gz of these), .parquet, .npz; or -")  # fmt: skip
+        help=f"table with one row per sample: {TABLES}, .npz; or -")  # fmt: skip
     add("--target", required=True, metavar="COLUMN", help="true class, by name")
     source = classify.add_mutually_exclusive_group(required=True)
     source.add_argument("--scores", type=names, metavar="COLUMN[,COLUMN...]",
@@ -59,8 +58,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
         help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
     add("--normalize", choices=("true", "pred", "all"),
         help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
-    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
-    add("--quiet", action="store_true", help=QUIET_HELP)
+    add_report_options(classify)
     classify.set_defaults(run=run)
 
 

@@ -10,8 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.options import (
-    JSON_HELP,
-    QUIET_HELP,
+    add_report_options,
     check_paths,
     count,
     device,
@@ -82,8 +81,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--images", type=input_path, metavar="DIR",
         help="folder of the photos to draw on, by the file_name of the images in --gt; an image whose photo is not"
         " there is drawn on a plain canvas, with a warning")  # fmt: skip
-    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
-    add("--quiet", action="store_true", help=QUIET_HELP)
+    add_report_options(detect)
     detect.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError
 
@@ -20,6 +20,43 @@ JSON_HELP = (
     " standard output in place of the report"
 )
 QUIET_HELP = "print no report; errors and warnings still go to standard error"
+TABLES = ".csv, .tsv, .jsonl (or .gz of these), .parquet"
+
+
+def add_report_options(command: argparse.ArgumentParser) -> None:
+    """Adds ``--json`` and ``--quiet``."""
+    command.add_argument("--json", type=output_path, metavar="FILE", help=JSON_HELP)
+    command.add_argument("--quiet", action="store_true", help=QUIET_HELP)
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A name and its value: ``name=value``, where the value is JSON or else a text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE but got {text!r}")
+    import json
+
+    try:
+        return name.strip(), json.loads(value, parse_constant=_no_constant)
+    except ValueError:
+        return name.strip(), value
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(text)  # NaN and Infinity are no JSON: they stay texts
+
+
+def metric_parameters(given: Sequence[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Settings ``metric.name=value`` by metric."""
+    found: dict[str, dict[str, Any]] = {}
+    for whole, value in given:
+        metric, dot, name = whole.rpartition(".")
+        if not dot or not metric or not name:
+            raise InputError(f"--param must be METRIC.NAME=VALUE but got {whole!r} as METRIC.NAME")
+        if name in found.setdefault(metric, {}):
+            raise InputError(f"--param must set {whole} once but sets it twice")
+        found[metric][name] = value
+    return found
 
 
 def device(text: str) -> str:

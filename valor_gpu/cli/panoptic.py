@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.options import (
-    JSON_HELP,
-    QUIET_HELP,
+    add_report_options,
     check_paths,
     count,
     input_files,
@@ -58,8 +57,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add("--per-class", action="store_true", help="also print one line per class with a segment that counts")
     add("--per-image", type=output_path, metavar="FILE", help="write a table (CSV) with one line per image")
     add("--threads", type=count, metavar="N", help="how many images are read at the same time; default: one per CPU")
-    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
-    add("--quiet", action="store_true", help=QUIET_HELP)
+    add_report_options(panoptic)
     panoptic.set_defaults(run=run)
 
 

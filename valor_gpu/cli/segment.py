@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import JSON_HELP, QUIET_HELP, check_outputs, count, input_path, integer, output_path, reports
+from valor_gpu.cli.options import add_report_options, check_outputs, count, input_path, integer, output_path, reports
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, worst_images
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
@@ -64,8 +64,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
         " not there, damaged or of another size is drawn on a plain canvas, with a warning")  # fmt: skip
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
-    add("--json", type=output_path, metavar="FILE", help=JSON_HELP)
-    add("--quiet", action="store_true", help=QUIET_HELP)
+    add_report_options(segment)
     segment.set_defaults(run=run)
 
 

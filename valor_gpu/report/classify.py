@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.inputs.predictions import IGNORED, Predictions
-from valor_gpu.report.text import plural, table
+from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
@@ -148,13 +148,8 @@ def summary(evaluated: Evaluated) -> str:
             text += f" of {evaluated.names[1]}"
         elif result.signature["task"] != "binary" and name in _AVERAGED:
             text += f", {result.signature['average']}"
-        rows.append([text, _number(result.values[name]), result.reason(name) or ""])
-    wide = max(len(row[0]) for row in rows)
-    return "\n".join(f"{text:<{wide}}  {number:>7}  {reason}".rstrip() for text, number, reason in rows)
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
+        rows.append((text, result.values[name], result.reason(name) or ""))
+    return number_lines(rows)
 
 
 def class_table(evaluated: Evaluated) -> str:
@@ -165,7 +160,7 @@ def class_table(evaluated: Evaluated) -> str:
         [
             name,
             f"{values['samples_per_class'][name]:,.10g}",
-            *(_number(values[f"{key}_per_class"][name]) for key in keys),
+            *(shown_number(values[f"{key}_per_class"][name]) for key in keys),
         ]
         for name in evaluated.names
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -34,6 +35,23 @@ def _printable(cell: str) -> str:
 def _line(cells: Sequence[str], gaps: Sequence[str], left: int) -> str:
     parts = [cell + gap if c < left else gap + cell for c, (cell, gap) in enumerate(zip(cells, gaps))]
     return "  ".join(parts).rstrip()
+
+
+def number_lines(rows: Sequence[tuple[str, float, str]]) -> str:
+    """One line per number: its name, four digits or ``-`` for what does not exist, and a note.
+
+    Example:
+        >>> print(number_lines([("accuracy", 0.25, ""), ("F1", float("nan"), "no sample")]))
+        accuracy   0.2500
+        F1              -  no sample
+    """
+    wide = max(len(name) for name, _, _ in rows)
+    return "\n".join(f"{name:<{wide}}  {shown_number(value):>7}  {note}".rstrip() for name, value, note in rows)
+
+
+def shown_number(value: float | None) -> str:
+    """Four digits, or ``-`` for what does not exist."""
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def plural(count: int, noun: str) -> str:

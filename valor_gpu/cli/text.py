@@ -1,0 +1,167 @@
+"""``valor-gpu text``: from predicted and reference texts to F1, ROUGE, BLEU and others."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.cli.options import (
+    TABLES,
+    add_report_options,
+    check_outputs,
+    input_files,
+    input_path,
+    metric_parameters,
+    names,
+    output_path,
+    reports,
+    setting,
+)
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from valor_gpu.evaluation._source_rows import SourceRow
+    from valor_gpu.evaluation.evaluators.base import Evaluator
+    from valor_gpu.report.texts import TextScores
+
+_LISTED = 10
+"""How many rows that cannot be read standard error lists."""
+
+
+def add_options(text: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    add = text.add_argument
+    source = text.add_mutually_exclusive_group(required=True)
+    source.add_argument("--predictions", type=input_path, metavar="FILE",
+        help=f"predicted texts: one per line, or a table ({TABLES}); or -")  # fmt: skip
+    source.add_argument("--prediction", metavar="TEXT", help="in place of --predictions: one text itself")
+    truth = text.add_mutually_exclusive_group()
+    truth.add_argument("--references", type=input_path, nargs="+", metavar="FILE",
+        help="reference texts, in the same order: several files give several references of each row; default: the"
+        " table of --predictions")  # fmt: skip
+    truth.add_argument("--reference", action="append", metavar="TEXT",
+        help="with --prediction: a reference text itself; again for several")  # fmt: skip
+    add("--prediction-column", metavar="COLUMN",
+        help="column of the predicted texts; default: the one named answer, prediction or response, or the only"
+        " one")  # fmt: skip
+    add("--reference-column", type=names, metavar="COLUMN[,COLUMN...]",
+        help="columns of the reference texts; default: the one named ground_truth or reference, or the only"
+        " one")  # fmt: skip
+    add("--metrics", type=names, required=True, metavar="NAME[,NAME...]",
+        help="f1_score, exact_match, rouge (rouge1, rouge2 and rougeL), rouge1 to rouge5, rougeL, bleu (mean of"
+        " sentences and number of the corpus), corpus_bleu, gleu, meteor, word_error_rate, valor_bleu, valor_rougeL"
+        " ...: docs/evaluation/evaluators.md")  # fmt: skip
+    add("--param", type=setting, action="append", default=[], metavar="METRIC.NAME=VALUE",
+        help="parameter of a metric, for example exact_match.ignore_case=true; again for several")  # fmt: skip
+    add("--per-row", type=output_path, metavar="FILE",
+        help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
+    add_report_options(text)
+    text.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from valor_gpu.report.progress import Progress
+    from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
+
+    check_outputs([("--json", options.json), ("--per-row", options.per_row)])
+    scores = TextScores(text_evaluators(options.metrics, metric_parameters(options.param)))
+    files = _files(options)
+    rows = _rows(options)
+    inputs = input_files(options, **files)
+    with Progress(2, sys.stderr, enabled=not options.quiet) as progress, _lines(options, scores.evaluators) as add_line:
+        progress.step("scoring")
+        for row, outcomes in scores.add_all(rows):
+            add_line(row, outcomes)
+            if row.number % 1000 == 0:
+                progress.rename(f"scored {row.number:,} rows")
+        progress.step("writing")
+        result = scores.result()
+    if inputs is not None:
+        from valor_gpu.report.document import document
+        from valor_gpu.report.files import write_json
+
+        write_json(options.json, document("text", result, inputs, "cpu", **_more(scores)))
+    _warn(options, scores.unreadable)
+    if reports(options):
+        wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
+        print(summary(result), "\n".join([count_line(scores), str(result.signature), *wrote]), sep="\n\n")
+
+
+def _files(options: argparse.Namespace) -> dict[str, str]:
+    """What each input is, and its path; raises where options do not go together."""
+    columns = (("--prediction-column", options.prediction_column), ("--reference-column", options.reference_column))
+    if options.prediction is not None:
+        for option, value in (("--references", options.references), *columns):
+            if value is not None:
+                raise InputError(f"{option} must go with --predictions but --prediction is given: use --reference TEXT")
+        if not options.reference:
+            raise InputError("--prediction must have a --reference beside it but has none")
+        return {}
+    if options.reference is not None:
+        raise InputError("--reference must go with --prediction but --predictions is given: use --references FILE")
+    paths = options.references or [options.predictions]
+    others = {f"references_{number}": path for number, path in enumerate(paths[1:], 2)}
+    return {"predictions": options.predictions, "references": paths[0], **others}
+
+
+def _rows(options: argparse.Namespace) -> Iterable[SourceRow]:
+    from valor_gpu.evaluation._source_rows import SourceRow
+    from valor_gpu.evaluation.fields import ANSWER, GROUND_TRUTH
+    from valor_gpu.evaluation.text_files import is_table, open_column, text_rows
+    from valor_gpu.report.texts import direct_row
+
+    if options.prediction is not None:
+        return [SourceRow(1, direct_row(options.prediction, options.reference))]
+    path, column, others = options.predictions, options.prediction_column, options.reference_column
+    if options.references is None and not is_table(path) and others is None:
+        raise InputError("--references must be given for --predictions of one text per line but is not")
+    predictions = open_column("--predictions", path, column, ANSWER)
+    columns = [(file, name) for file in options.references or [path] for name in others or (None,)]
+    twice = next((pair for pair in columns if columns.count(pair) > 1), None)
+    if twice is not None:
+        raise InputError(f"--references must be different but {' '.join(filter(None, twice))} is given twice")
+    references = [open_column("--references", file, name, GROUND_TRUTH) for file, name in columns]
+    for reference in references:
+        if (reference.path, reference.column) == (path, predictions.column):
+            raise InputError(f"--references must be other texts than --predictions but both are {path}")
+    return text_rows(predictions, references)
+
+
+@contextlib.contextmanager
+def _lines(options: argparse.Namespace, evaluators: list[Evaluator]) -> Iterator[Callable[[SourceRow, Any], None]]:
+    """What takes each row and its outcomes."""
+    if options.per_row is None:
+        yield lambda row, outcomes: None
+        return
+    from valor_gpu.report.files import text_output
+    from valor_gpu.report.texts import RowTable
+
+    with text_output(options.per_row) as stream:
+        yield RowTable(stream, evaluators).add
+
+
+def _more(scores: TextScores) -> dict[str, Any]:
+    """Keys of this command alone."""
+    return {
+        "evaluators": {
+            each.name: {"version": each.version, "parameters": each.parameters} for each in scores.evaluators
+        },
+        "failed": {name: dict(failed) for name, failed in scores.failed.items() if failed},
+        "unreadable": scores.unreadable,
+    }
+
+
+def _warn(options: argparse.Namespace, unreadable: list[str]) -> None:
+    from valor_gpu.report.text import plural
+
+    for reason in unreadable[:_LISTED]:
+        print(f"valor-gpu {options.command}: unreadable: {reason}", file=sys.stderr)
+    if len(unreadable) > _LISTED:
+        more = plural(len(unreadable) - _LISTED, "more row")
+        print(f"valor-gpu {options.command}: {more} cannot be read: --per-row and --json list all", file=sys.stderr)

@@ -1,0 +1,184 @@
+"""Numbers and report of ``valor-gpu text``. Imports no torch."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO
+
+from valor_gpu.checks import near_names
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
+from valor_gpu.evaluation.fields import ANSWER, GROUND_TRUTH
+from valor_gpu.report.text import number_lines, plural
+from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation._source_rows import SourceRow
+    from valor_gpu.evaluation.evaluators.base import Outcome
+
+GROUPS = {"rouge": ("rouge1", "rouge2", "rougeL"), "bleu": ("bleu", "corpus_bleu")}
+"""Names for several metrics; ``bleu`` is the mean of sentences and the number of the corpus, each by its name."""
+METRICS = tuple(
+    name for name, info in EVALUATORS.items() if info.kind in ("text", "corpus") and "embed" not in info.needs
+)
+"""Metrics that compare texts without a model."""
+
+_PORTION = 1000
+_NO_ROW = "no row has a score"
+
+
+def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, Any]]) -> list[Evaluator]:
+    """The evaluators of metrics by name, groups spelled out, each once.
+
+    Args:
+        names: of :data:`METRICS` or :data:`GROUPS`.
+        parameters: of metrics, by name.
+
+    Raises:
+        InputError: an unknown name or parameter, parameters of a metric that is not asked for, or one that cannot be.
+    """
+    wanted = dict.fromkeys(each for name in names for each in GROUPS.get(name, (name,)))
+    known = (*GROUPS, *METRICS)
+    for name in wanted:
+        if name not in known:
+            elsewhere = " is for valor-gpu eval run" if name in EVALUATORS else near_names(name, known)
+            raise InputError(f"--metrics must be of {', '.join(known)} but got {name!r}{elsewhere}")
+    for name in parameters:
+        if name not in wanted:
+            raise InputError(f"--param must be of a metric of --metrics but {name} is none of {', '.join(wanted)}")
+    return [evaluator(name, **parameters.get(name, {})) for name in wanted]
+
+
+class TextScores:
+    """Scores of rows as they come, and what they amount to.
+
+    Args:
+        evaluators: of different names.
+    """
+
+    def __init__(self, evaluators: Sequence[Evaluator]) -> None:
+        self.evaluators = evaluators
+        self.rows = 0
+        self.several = 0  # rows with a list of references
+        self.unreadable: list[str] = []
+        self.failed: dict[str, Counter[str]] = {each.name: Counter() for each in evaluators}
+        self.reasons: dict[str, str] = {}  # of the first row without a score
+        self._values = {each.name: array("d") for each in evaluators}
+        self._counts: dict[str, list[int]] = {}
+
+    def add_all(self, rows: Iterable[SourceRow]) -> Iterator[tuple[SourceRow, dict[str, Outcome]]]:
+        """Scores all rows, in portions; yields each with the outcome of every evaluator, none for an unreadable row."""
+        stream = iter(rows)
+        while portion := list(islice(stream, _PORTION)):
+            readable = [row.values for row in portion if not row.error]
+            scored = score_portion(self.evaluators, readable)
+            columns = {name: iter(outcomes) for name, outcomes in scored.items()}
+            for row in portion:
+                outcomes = {} if row.error else {name: next(column) for name, column in columns.items()}
+                self._add(row, outcomes)
+                yield row, outcomes
+
+    def _add(self, row: SourceRow, outcomes: Mapping[str, Outcome]) -> None:
+        self.rows += 1
+        if row.error:
+            self.unreadable.append(row.error)
+            return
+        self.several += isinstance(row.values[GROUND_TRUTH], list)
+        for name, outcome in outcomes.items():
+            if outcome.value is None:
+                self.failed[name][outcome.status] += 1
+                self.reasons.setdefault(name, f"row {row.number}: {outcome.reason}")
+            else:
+                self._values[name].append(outcome.value)
+            counts = (outcome.details or {}).get("counts")
+            if counts is not None:
+                kept = self._counts.setdefault(name, [0] * len(counts))
+                self._counts[name] = [a + b for a, b in zip(kept, counts)]
+
+    def result(self) -> Result:
+        """The numbers under their names in a summary, with counts and reasons.
+
+        Raises:
+            InputError: there was no row.
+        """
+        if not self.rows:
+            raise InputError("predictions must have at least one row but have none")
+        values: dict[str, float] = {}
+        reasons: dict[str, str] = {}
+        for each in self.evaluators:
+            value, reason = self._number(each)
+            values[each.summary_name] = math.nan if value is None else value
+            if value is None:
+                reasons[each.summary_name] = reason
+        counts = {"rows": self.rows, "rows_with_several_references": self.several}
+        counts["unreadable_rows"] = len(self.unreadable)
+        return Result(values, Signature(self._choices()), counts, reasons)
+
+    def _number(self, each: Evaluator) -> tuple[float | None, str]:
+        if each.pooled:
+            if each.name not in self._counts:
+                return None, self.reasons.get(each.name, _NO_ROW)
+            pooled = each.pool(self._counts[each.name])
+            return pooled.value, pooled.reason
+        values = self._values[each.name]
+        return (math.fsum(values) / len(values), "") if values else (None, self.reasons.get(each.name, _NO_ROW))
+
+    def _choices(self) -> dict[str, Any]:
+        given = [
+            f"{each.name}.{key}={json.dumps(value)}"
+            for each in self.evaluators
+            for key, value in each.parameters.items()
+        ]
+        names = [each.name for each in self.evaluators]
+        return {"metric": "text", "evaluators": names, "parameters": given or "none", "average": "rows"}
+
+
+def summary(result: Result) -> str:
+    """One line per number, or why it does not exist."""
+    return number_lines([(name, value, result.reason(name) or "") for name, value in result.values.items()])
+
+
+def count_line(scores: TextScores) -> str:
+    """How many rows the numbers come from, and how many have no score."""
+    text = plural(scores.rows, "row")
+    text += f" ({scores.several:,} of them with several references)" if scores.several else ""
+    text += f", {plural(len(scores.unreadable), 'unreadable row')}" if scores.unreadable else ""
+    for name, failed in scores.failed.items():
+        text += "".join(f", {plural(n, 'row')} without {name}: {status}" for status, n in failed.items())
+    return text
+
+
+class RowTable:
+    """Writes a line of CSV for each row as it comes.
+
+    Args:
+        stream: where to.
+        evaluators: the columns.
+    """
+
+    def __init__(self, stream: TextIO, evaluators: Sequence[Evaluator]) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+        self._names = [each.name for each in evaluators]
+        self._writer.writerow(["row", *self._names, "error"])
+
+    def add(self, row: SourceRow, outcomes: Mapping[str, Outcome]) -> None:
+        """Writes the line of a row; cells of what does not exist are empty, and ``error`` says why."""
+        found = [(name, outcomes[name]) for name in self._names if name in outcomes]
+        cells = ["" if name not in outcomes else _cell(outcomes[name]) for name in self._names]
+        reasons = [f"{name}: {outcome.reason}" for name, outcome in found if outcome.value is None]
+        self._writer.writerow([row.number, *cells, row.error or "; ".join(reasons)])
+
+
+def _cell(outcome: Outcome) -> Any:
+    return "" if outcome.value is None else outcome.value
+
+
+def direct_row(prediction: str, references: Sequence[str]) -> dict[str, Any]:
+    """The fields of a row whose texts are given themselves."""
+    return {ANSWER: prediction, GROUND_TRUTH: references[0] if len(references) == 1 else list(references)}
