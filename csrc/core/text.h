@@ -21,27 +21,49 @@ enum Tokenizer : int64_t {
   kPlain = 5
 };
 
+// What Python's re and string say of each byte of ASCII, as bits.
+enum CharacterKind : uint8_t { kSpace = 1, kDigit = 2, kLetter = 4, kSign = 8, kUnderscore = 16 };
+
+struct CharacterKinds {
+  uint8_t of[256];
+  constexpr CharacterKinds() : of{} {
+    for (int c = 0; c < 128; ++c) {
+      const bool digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'z';
+      const bool space = c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
+      const bool sign = c > ' ' && c < 127 && !digit && !letter;
+      of[c] = static_cast<uint8_t>(space * kSpace | digit * kDigit | letter * kLetter | sign * kSign |
+                                   (c == '_') * kUnderscore);
+    }
+  }
+};
+inline constexpr CharacterKinds kKinds;
+
 // Python's str.isspace on ASCII.
-inline bool is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31); }
-inline bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-inline bool is_alnum(uint8_t c) { return is_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
-inline bool is_word(uint8_t c) { return is_alnum(c) || c == '_'; }
-inline bool is_punctuation(uint8_t c) { return c > ' ' && c < 127 && !is_alnum(c); }
+inline bool is_space(uint8_t c) { return kKinds.of[c] & kSpace; }
+inline bool is_digit(uint8_t c) { return kKinds.of[c] & kDigit; }
+inline bool is_alnum(uint8_t c) { return kKinds.of[c] & (kDigit | kLetter); }
+inline bool is_word(uint8_t c) { return kKinds.of[c] & (kDigit | kLetter | kUnderscore); }
+inline bool is_punctuation(uint8_t c) { return kKinds.of[c] & kSign; }
 inline uint8_t lower_case(uint8_t c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; }
+
+// Blanks text[begin, end) where it is one of the words a, an, the.
+inline void blank_article(uint8_t* text, int64_t begin, int64_t end) {
+  if (end == begin || end - begin > 3) return;
+  const std::string_view word(reinterpret_cast<const char*>(text + begin), static_cast<size_t>(end - begin));
+  if (word == "a" || word == "an" || word == "the") std::fill(text + begin, text + end, ' ');
+}
 
 // Puts text[0, size) in lower case, drops its punctuation and blanks the words a, an, the; returns what is
 // left.
 inline int64_t plain_text(uint8_t* text, int64_t size) {
-  int64_t kept = 0;
-  for (int64_t i = 0; i < size; ++i)
-    if (!is_punctuation(text[i])) text[kept++] = lower_case(text[i]);
-  for (int64_t at = 0; at < kept;) {
-    int64_t end = at;
-    while (end < kept && is_alnum(text[end])) ++end;
-    const std::string_view word(reinterpret_cast<const char*>(text + at), static_cast<size_t>(end - at));
-    if (word == "a" || word == "an" || word == "the") std::fill(text + at, text + end, ' ');
-    at = std::max(end, at + 1);
+  int64_t kept = 0, word = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const uint8_t c = text[i];
+    if (is_punctuation(c)) continue;
+    if (!is_alnum(c)) blank_article(text, word, kept), word = kept + 1;
+    text[kept++] = lower_case(c);
   }
+  blank_article(text, word, kept);
   return kept;
 }
 

@@ -134,6 +134,18 @@ def texts_of(
     if len(predictions) != len(references):
         raise InputError(f"references must have an entry for each of the {len(predictions)} predictions"
                          f" but has {len(references)}")  # fmt: skip
+    if {*map(type, predictions), *map(type, references)} <= {str}:  # most data: one text a side, checked at once
+        flat: Iterable[str] = chain.from_iterable(zip(predictions, references))  # type: ignore[arg-type]
+        rows = np.arange(0, 2 * len(predictions) + 1, 2)
+    else:
+        lists = _reference_lists(predictions, references)
+        flat = chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))
+        rows = np.cumsum([0, *(len(row) + 1 for row in lists)], dtype=np.int64)
+    return list(map(str.lower, flat) if lowercase else flat), rows
+
+
+def _reference_lists(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Sequence[str]]:
+    """The references of every row, after a look at every value."""
     lists = [(text,) if isinstance(text, str) else text for text in references]
     for i, (prediction, row) in enumerate(zip(predictions, lists)):
         check_type(f"predictions[{i}]", prediction, str)
@@ -141,9 +153,7 @@ def texts_of(
             raise InputError(f"references[{i}] must be a text or a sequence of at least one text but got {row!r}")
         for k, text in enumerate(row):
             check_type(f"references[{i}][{k}]", text, str)
-    rows = np.cumsum([0, *(len(row) + 1 for row in lists)], dtype=np.int64)
-    texts = chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))
-    return list(map(str.lower, texts) if lowercase else texts), rows
+    return lists
 
 
 def check_size(name: str, value: int) -> None:

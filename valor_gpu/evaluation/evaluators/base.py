@@ -179,7 +179,8 @@ class Evaluator(ABC):
 
 def missing_fields(row: Row, required: Iterable[str]) -> list[str]:
     """Required fields that a row lacks, sorted; a value of None is none."""
-    return sorted(field for field in required if row.get(field) is None)
+    lacking = [field for field in required if row.get(field) is None]
+    return sorted(lacking) if lacking else lacking
 
 
 def number_outcome(value: float, **more: Any) -> Outcome:
