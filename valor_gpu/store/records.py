@@ -48,17 +48,23 @@ class StoredRow:
 
     def bound(self, run: int) -> tuple[Any, ...]:
         """Returns the row as it is bound to a statement, checked."""
-        check_count("number", self.number, 1)
         name = f"row {self.number}"
+        plain = type(self.number) is int and 1 <= self.number <= LARGEST and self.status != ""
+        plain &= type(self.key) is type(self.status) is type(self.error) is str
+        if not (plain and type(self.inputs) is type(self.outputs) is dict):  # most rows are spared the checks by name
+            self._check(name)
+        inputs = packed_json(f"inputs of {name}", self.inputs)
+        outputs = packed_json(f"outputs of {name}", self.outputs)
+        return (run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error))
+
+    def _check(self, name: str) -> None:
+        check_count("number", self.number, 1)
         for attribute in ("key", "status", "error"):
             check_type(f"{attribute} of {name}", getattr(self, attribute), str)
         if not self.status:
             raise InputError(f"status of {name} must not be empty")
         for attribute in ("inputs", "outputs"):
             check_type(f"{attribute} of {name}", getattr(self, attribute), Mapping)
-        inputs = packed_json(f"inputs of {name}", self.inputs)
-        outputs = packed_json(f"outputs of {name}", self.outputs)
-        return (run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error))
 
     @classmethod
     def kept(cls, values: tuple[Any, ...]) -> StoredRow:
@@ -105,31 +111,43 @@ class StoredScore:
 
     def bound(self, run: int) -> tuple[Any, ...]:
         """Returns the score as it is bound to a statement, checked."""
+        name = f"the score of row {self.row} by {self.evaluator!r}"
+        if not self._is_plain():  # most scores are spared the checks by name
+            self._check(name)
+        value = None if self.value is None or math.isnan(self.value) else float(self.value)  # SQLite has no NaN
+        texts = (packed(self.status), packed(self.reason), packed(self.level))
+        details = None if self.details is None else packed_json(f"details of {name}", self.details)
+        usage = None if self.usage is None else packed_json(f"usage of {name}", self.usage)
+        seconds = None if self.seconds is None else float(self.seconds)
+        return (run, self.row, packed(self.evaluator), self.repeat, value, *texts, details, usage, seconds)
+
+    def _is_plain(self) -> bool:
+        """Whether it is a score with a value, of exactly the types that are stored."""
+        return (
+            type(self.row) is type(self.repeat) is int
+            and 1 <= self.row <= LARGEST
+            and 0 <= self.repeat <= LARGEST
+            and type(self.value) is float
+            and math.isfinite(self.value)
+            and type(self.evaluator) is type(self.status) is type(self.reason) is type(self.level) is str
+            and self.status == OK
+            and self.seconds is None
+        )
+
+    def _check(self, name: str) -> None:
         check_count("row", self.row, 1)
         check_count(f"repeat of row {self.row}", self.repeat)
-        name = f"the score of row {self.row}"
         for attribute in ("evaluator", "status", "reason", "level"):
-            check_type(f"{attribute} of {name}", getattr(self, attribute), str)
-        name = f"the score of row {self.row} by {self.evaluator!r}"
+            check_type(f"{attribute} of the score of row {self.row}", getattr(self, attribute), str)
         if self.seconds is not None:
             check_number(f"seconds of {name}", self.seconds, 0)
-        texts = [packed(text) for text in (self.status, self.reason, self.level)]
-        jsons = [
-            None if value is None else packed_json(f"{attribute} of {name}", value)
-            for attribute, value in (("details", self.details), ("usage", self.usage))
-        ]
-        seconds = None if self.seconds is None else float(self.seconds)
-        return (run, self.row, packed(self.evaluator), self.repeat, self._number(name), *texts, *jsons, seconds)
-
-    def _number(self, name: str) -> float | None:
-        """The value; None for NaN, which SQLite has not."""
         if self.value is not None:
             check_number(f"value of {name}", 0.0 if self.value != self.value else self.value)
-        number = None if self.value is None or math.isnan(self.value) else float(self.value)
-        if not self.status or (number is None) == (self.status == OK) or (number is not None and math.isinf(number)):
+        lacking = self.value is None or math.isnan(self.value)
+        infinite = self.value is not None and math.isinf(self.value)
+        if not self.status or lacking == (self.status == OK) or infinite:
             needed = "a finite value with status 'ok', or None with another status"
             raise InputError(f"{name} must have {needed}, but got {self.value!r} and {self.status!r}")
-        return number
 
     @classmethod
     def kept(cls, values: tuple[Any, ...]) -> StoredScore:

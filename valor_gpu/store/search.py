@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,19 +35,26 @@ class FoundRows:
 
 def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
     """Returns all texts and numbers of a row, one a line, without names of columns: an SQL function."""
-    texts = [unpacked(key), *_leaves(json.loads(unpacked(inputs))), *_leaves(json.loads(unpacked(outputs)))]
-    return "\n".join(texts).encode(errors="replace").decode().replace("\0", " ")  # FTS5 would end at a NUL
+    texts = [unpacked(key)]
+    for kept in (inputs, outputs):
+        if kept != "{}":
+            _add_leaves(json.loads(unpacked(kept)), texts)
+    text = "\n".join(texts)
+    whole = text if text.isascii() else text.encode(errors="replace").decode()
+    return whole.replace("\0", " ")  # FTS5 would end at a NUL
 
 
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
+def _add_leaves(value: Any, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
         for item in value.values():
-            yield from _leaves(item)
+            _add_leaves(item, texts)
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(item)
+            _add_leaves(item, texts)
     elif value is not None:
-        yield str(value)
+        texts.append(str(value))
 
 
 def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from valor_gpu.errors import InputError
 
 _ERRORS = "surrogatepass"
+_FLAT = frozenset((str, float, int, bool, type(None)))  # values without keys of their own
 
 
 def packed(text: str) -> str | bytes:
@@ -22,6 +23,8 @@ def packed(text: str) -> str | bytes:
         >>> packed("plain"), packed("lone \ud800")
         ('plain', b'lone \xed\xa0\x80')
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -53,9 +56,11 @@ def json_text(name: str, value: object) -> str:
         >>> json_text("config", {"metrics": ("f1_score",), "name": "é"})
         '{"metrics": ["f1_score"], "name": "é"}'
     """
+    if value == {} and type(value) is dict:  # outputs without a target
+        return "{}"
     try:
         _check_keys(name, value)
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+        return _encode(value)
     except InputError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
@@ -79,18 +84,22 @@ def unpacked_json(kept: str | bytes) -> Any:
 
 def _check_keys(name: str, value: object) -> None:
     """Raises for keys that are no texts: ``json`` would turn 1 into "1", perhaps beside another "1"."""
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InputError(f"{name} must have texts as keys but has the {type(key).__name__} {key!r}")
-            if not isinstance(item, str):
+            if type(item) not in _FLAT:
                 _check_keys(name, item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            _check_keys(name, item)
+            if type(item) not in _FLAT:
+                _check_keys(name, item)
 
 
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
