@@ -25,8 +25,8 @@ enum Tokenizer : int64_t {
 enum CharacterKind : uint8_t { kSpace = 1, kDigit = 2, kLetter = 4, kSign = 8, kUnderscore = 16 };
 
 struct CharacterKinds {
-  uint8_t of[256];
-  constexpr CharacterKinds() : of{} {
+  uint8_t of[256] = {};
+  constexpr CharacterKinds() {
     for (int c = 0; c < 128; ++c) {
       const bool digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'z';
       const bool space = c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
