@@ -1,0 +1,210 @@
+"""Charts as inline SVG: each is an image whose label says its numbers in words.
+
+Colours come from the classes of ``charts.css``; texts have 12 px, so the width of a chart is that of its place. Charts
+that stand side by side are given one scale by their caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from valor_gpu.pages.numbers import count
+from valor_gpu.pages.texts import Html, escape
+
+ICONS = {
+    "finished": "M2 6.5 5 9.5 10 3",
+    "failed": "M3 3l6 6M9 3l-6 6",
+    "running": "M6 1a5 5 0 1 1-5 5",
+    "stopped": "M4 2.5v7M8 2.5v7",
+    "draft": "M2 10l.5-2.5L8.5 1.5l2 2-6 6z",
+    "warn": "M6 1.5 11 10.5H1zM6 5v2.5M6 9v.1",
+    "info": "M6 1a5 5 0 1 0 .01 0M6 5.5V9M6 3.2v.1",
+}
+LEVELS = ("Very low", "Low", "Medium", "High")
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; an end that is None is not drawn."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def icon(name: str) -> Html:
+    """A small picture beside a word; screen readers pass over it."""
+    return Html(f'<svg class="icon" viewBox="0 0 12 12" aria-hidden="true"><path d="{ICONS[name]}"/></svg>')
+
+
+def pips(value: float, low: float = 1.0, high: float = 5.0) -> Html:
+    """Up to five small squares beside a score that is printed: how far it lies on its scale."""
+    full = 5 * min(max((value - low + 1) / (high - low + 1), 0), 1)
+    marks = "".join(
+        f'<rect class="{kind}" x="{6 * i}" y="0" width="{width:g}" height="6"/>'
+        for i in range(5)
+        for kind, width in (("off", 5.0), ("on", 5 * min(max(full - i, 0), 1)))
+        if width
+    )
+    return Html(f'<svg class="pips" viewBox="0 0 30 6" aria-hidden="true">{marks}</svg>')
+
+
+def bars(
+    names: Sequence[str], counts: Sequence[int], label: str, mean: Estimate | None = None, width: int = 340
+) -> Html:
+    """Counts of whole scores, one bar for each; under the axis their mean with its interval, on the same scale.
+
+    Args:
+        names: of the bars, from left to right.
+        counts: of the bars.
+        label: what the chart says, in words.
+        mean: in positions of bars: 0 is the first one, 1 the second.
+        width: in px.
+
+    Example:
+        >>> chart = bars("12345", [44, 77, 138, 336, 596], "mean 4.14", Estimate(3.14, 3.08, 3.21))
+        >>> chart.startswith('<svg class="chart"'), chart.count("<rect")
+        (True, 5)
+    """
+    base, top, slot = 104.0, 18.0, width / len(counts)
+    tallest, parts = max(*counts, 1), [_line(0, base, width, base, "axis")]
+    for i, (name, n) in enumerate(zip(names, counts)):
+        height, middle = (base - top) * n / tallest, i * slot + slot / 2
+        parts.append(_rect(i * slot + slot * 0.14, base - height, slot * 0.72, height, "bar-mark"))
+        parts += [_text(middle, base - height - 5, count(n)), _text(middle, base + 34, name, kind="strong")]
+    return _svg(width, 142, label, *parts, *_mean(mean, lambda at: slot / 2 + at * slot, base + 12))
+
+
+def severity_bars(counts: Sequence[int], threshold: int, scale: int, label: str, width: int = 262) -> Html:
+    """Counts of the four levels of severity; right of the dashed line are defects.
+
+    Args:
+        counts: of very low, low, medium and high.
+        threshold: index of the first level that is a defect.
+        scale: count of the tallest bar. Taken above very low, over all charts of a row, it keeps rare levels visible;
+            a bar that is taller is broken, and every count is printed.
+        label: what the chart says, in words.
+        width: in px.
+    """
+    base, top, slot = 104.0, 24.0, width / 4
+    parts = [_line(0, base, width, base, "axis")]
+    for i, n in enumerate(counts):
+        left, height = i * slot, max((base - top) * min(n / max(scale, 1), 1), 2 if n else 0)
+        parts.append(_rect(left + slot * 0.14, base - height, slot * 0.72, height, f"sev-fill-{i} edge"))
+        if n > max(scale, 1):
+            y = base - height + 27
+            x, wide = left + slot * 0.1, slot * 0.8
+            parts.append(f'<path class="gap" d="M{x:.1f} {y:.1f}l{wide:.1f} -7v6l-{wide:.1f} 7z"/>')
+        middle = left + slot / 2
+        kind = "strong" if i >= threshold else ""
+        parts += [_text(middle, base - height - 5, count(n)), _text(middle, base + 18, LEVELS[i], kind=kind)]
+    x = threshold * slot
+    parts += [_line(x, 6, x, base + 24, "limit"), _text(x + 6, 13, "defect", "start", "strong")]
+    return _svg(width, 130, label, *parts)
+
+
+def histogram(
+    counts: Sequence[int],
+    ticks: Sequence[tuple[float, str]],
+    label: str,
+    mean: Estimate | None = None,
+    width: int = 340,
+) -> Html:
+    """Counts of equally wide bins; under the axis the mean with its interval, on the same scale.
+
+    Args:
+        counts: of the bins.
+        ticks: names at places of the axis, from 0 (its left end) to 1.
+        label: what the chart says, in words.
+        mean: in places of the axis.
+        width: in px.
+    """
+    base, slot, tallest = 104.0, width / len(counts), max(*counts, 1)
+    parts = [_line(0, base, width, base, "axis")]
+    for i, n in enumerate(counts):
+        height = 84 * n / tallest
+        parts.append(_rect(i * slot + 0.75, base - height, slot - 1.5, height, "bar-mark"))
+    if any(counts):
+        at = list(counts).index(max(counts)) * slot + slot / 2
+        parts.append(_text(min(max(at, 16), width - 16), 15, count(max(counts))))
+    for place, name in ticks:
+        anchor = "start" if place <= 0.02 else "end" if place >= 0.98 else "middle"
+        parts.append(_text(place * width, base + 34, name, anchor, "strong"))
+    return _svg(width, 142, label, *parts, *_mean(mean, lambda at: at * width, base + 12))
+
+
+def rate_bar(rate: Estimate, label: str, width: int = 340) -> Html:
+    """A rate from 0 to 1 as the filled part of a bar, with its interval."""
+    parts = [_rect(0, 5, width, 10, "track"), _rect(0, 5, width * rate.value, 10, "bar-mark")]
+    if rate.low is not None and rate.high is not None:
+        parts.append(_whisker(rate.low * width, rate.value * width, rate.high * width, 10, radius=0))
+    return _svg(width, 20, label, *parts)
+
+
+def interval(
+    estimate: Estimate,
+    scale: tuple[float, float],
+    label: str,
+    kind: str = "",
+    zero: float | None = 0.0,
+    width: int = 140,
+) -> Html:
+    """An interval for one cell of a table: dot, line and end ticks on the scale of its column.
+
+    Args:
+        estimate: the number and its ends.
+        scale: left and right end of the axis, which is never turned round.
+        label: what the chart says, in words.
+        kind: ``better``, ``worse`` or ``unclear``; their colours, beside which the word stands.
+        zero: where the line of no difference is; None for none.
+        width: in px.
+    """
+    start, stop = scale
+
+    def at(value: float) -> float:
+        return 6 + (width - 12) * (min(max(value, start), stop) - start) / ((stop - start) or 1)
+
+    parts = [_line(6, 10, width - 6, 10, "grid")]
+    if zero is not None:
+        parts.append(_line(at(zero), 0, at(zero), 20, "axis"))
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    parts.append(_whisker(at(low), at(estimate.value), at(high), 10, kind or "whisk", kind or "dot"))
+    return _svg(width, 20, label, *parts)
+
+
+def _mean(mean: Estimate | None, at: Callable[[float], float], y: float) -> list[str]:
+    if mean is None:
+        return []
+    low = mean.value if mean.low is None else mean.low
+    high = mean.value if mean.high is None else mean.high
+    return [_whisker(at(low), at(mean.value), at(high), y)]
+
+
+def _whisker(
+    left: float, x: float, right: float, y: float, line: str = "whisk", dot: str = "dot", radius: float | None = None
+) -> str:
+    """The one way to draw an interval; the dot of a narrow one is smaller, so that its ticks are seen."""
+    size = min(3.5, max(1.8, (right - left) / 5)) if radius is None else radius
+    ticks = _line(left, y - 4, left, y + 4, line) + _line(right, y - 4, right, y + 4, line)
+    circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" class="{dot}"/>' if size else ""
+    return _line(left, y, right, y, line) + ticks + circle
+
+
+def _svg(width: int, height: int, label: str, *parts: str) -> Html:
+    box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return Html(f'<svg class="chart" {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>')
+
+
+def _text(x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> str:
+    cls = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{cls}>{escape(words)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def _rect(x: float, y: float, width: float, height: float, kind: str) -> str:
+    sizes = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
+    return f'<rect {sizes} class="{kind}"/>'
