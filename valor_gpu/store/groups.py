@@ -1,0 +1,131 @@
+"""What failed in a run, grouped by cause, and which of its rows are the worst: by SQL, whatever the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.checks import check_choice, check_number
+from valor_gpu.errors import InputError
+from valor_gpu.store.records import check_count
+from valor_gpu.store.runs import Run
+from valor_gpu.store.values import packed, unpacked
+
+LONGEST = 200
+"""Characters of a reason by which failures are grouped: longer ones often end in what is of one row alone."""
+
+_ROWS = """SELECT '', status, substr(error, 1, :longest) AS why, count(*), min(number) FROM rows
+    WHERE run = :run AND status <> 'ok' GROUP BY status, why ORDER BY 4 DESC, 5 LIMIT :limit"""
+_SCORES = """SELECT evaluator, status, substr(reason, 1, :longest) AS why, count(*), min(row)
+    FROM scores INDEXED BY scores_failed WHERE run = :run AND value IS NULL
+    GROUP BY evaluator, status, why ORDER BY 4 DESC, 5, 1 LIMIT :limit"""
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Failures of one cause.
+
+    Args:
+        evaluator: whose scores failed; empty where the rows themselves have no answer.
+        status: of the rows or scores.
+        reason: its first :data:`LONGEST` characters.
+        n: how many rows or scores.
+        first_row: number of the first row.
+    """
+
+    evaluator: str
+    status: str
+    reason: str
+    n: int
+    first_row: int
+
+
+def failed_rows(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
+    """Groups the rows without an answer by status and message.
+
+    Args:
+        run: the run.
+        limit: at most so many groups, the largest.
+
+    Returns:
+        Groups, and how many rows are in none of them because of ``limit``.
+    """
+    total = sum(n for status, n in run.counts().items() if status != "ok")
+    return _groups(run, _ROWS, limit, total)
+
+
+def failed_scores(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
+    """Groups the scores without a value by evaluator, status and reason; arguments as of :func:`failed_rows`.
+
+    Example:
+        >>> import tempfile
+        >>> from valor_gpu.store import Store, StoredRow, StoredScore
+        >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+        ...     run = store.create_run("capitals", {})
+        ...     _ = run.add_rows([StoredRow(1, "a", {}), StoredRow(2, "b", {})])
+        ...     failed = (0, None, "missing_field", "no answer")
+        ...     _ = run.add_scores([StoredScore(row, "f1_score", *failed) for row in (1, 2)])
+        ...     failed_scores(run)
+        ([FailureGroup(evaluator='f1_score', status='missing_field', reason='no answer', n=2, first_row=1)], 0)
+    """
+    with run._database.read() as connection:
+        sql = "SELECT count(*) FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL"
+        total = connection.execute(sql, (run._number,)).fetchone()[0]
+    return _groups(run, _SCORES, limit, total)
+
+
+def _groups(run: Run, sql: str, limit: int, total: int) -> tuple[list[FailureGroup], int]:
+    check_count("limit", limit, 1)
+    values: dict[str, Any] = {"run": run._number, "limit": limit, "longest": LONGEST}
+    with run._database.read() as connection:
+        found = [
+            FailureGroup(unpacked(evaluator), unpacked(status), _text(reason), n, first)
+            for evaluator, status, reason, n, first in connection.execute(sql, values)
+        ]
+    return found, total - sum(group.n for group in found)
+
+
+def _text(kept: str | bytes) -> str:
+    """A text that was cut; SQLite cuts one with a lone surrogate between bytes."""
+    return kept if isinstance(kept, str) else kept.decode(errors="replace")
+
+
+def worst_rows(
+    run: Run, scales: Mapping[str, tuple[float, float]], limit: int = 100, which: str = "worst"
+) -> list[tuple[int, float]]:
+    """The rows whose scores are lowest on average, each score counted on the scale of its evaluator.
+
+    Args:
+        run: the run.
+        scales: evaluator to the value that counts as 0 and the one that counts as 1; where less is better, the first
+            one is the larger. Scores of other evaluators are not counted, and values beyond a scale count as its end.
+        limit: at most so many rows.
+        which: "worst" first or "best" first.
+
+    Returns:
+        Number of the row and its average from 0 (worst) to 1 (best); equal ones by their numbers. Rows without any
+        counted score are left out.
+
+    Raises:
+        InputError: both ends of a scale are equal.
+    """
+    check_count("limit", limit, 1)
+    check_choice("which", which, ("worst", "best"))
+    parts, values = [], []
+    for name, (zero, one) in scales.items():
+        for end in (zero, one):
+            check_number(f"scales[{name!r}]", end)
+        if zero == one:
+            raise InputError(f"scales[{name!r}] must have two ends that differ but both are {zero}")
+        parts.append(
+            """SELECT row, min(max((avg(value) - ?) / (? - ?), 0.0), 1.0) AS mark
+            FROM scores INDEXED BY scores_value WHERE run = ? AND evaluator = ? AND value IS NOT NULL GROUP BY row"""
+        )
+        values += [float(zero), float(one), float(zero), run._number, packed(name)]
+    if not parts:
+        return []
+    sql = f"""SELECT row, avg(mark) AS mean FROM ({" UNION ALL ".join(parts)}) GROUP BY row
+        ORDER BY mean {"ASC" if which == "worst" else "DESC"}, row LIMIT ?"""
+    with run._database.read() as connection:
+        return [(number, mean) for number, mean in connection.execute(sql, (*values, limit))]
