@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from valor_gpu.judge.endpoint import CUT
+from valor_gpu.judge.endpoint import CUT, Key, key_value
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
 from valor_gpu.judge.requests import escaped
 
@@ -51,7 +50,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return wait if 0.0 < wait <= _LONGEST_WISH else None
 
 
-def failure_of(error: Exception, key_variable: str | None) -> JudgeError:
+def failure_of(error: Exception, key: Key) -> JudgeError:
     """Translates an exception of the client into a failure, without the key that some servers quote.
 
     Raise it outside of the ``except`` block: as its context the original would come along, and with it the request
@@ -63,10 +62,10 @@ def failure_of(error: Exception, key_variable: str | None) -> JudgeError:
     if isinstance(error, package.APIConnectionError):
         return JudgeError(Status.CONNECTION_ERROR, f"no connection: {type(error.__cause__ or error).__name__}")
     if isinstance(error, package.APIStatusError):
-        return _status_failure(error.status_code, error, os.environ.get(key_variable or ""))
+        return _status_failure(error.status_code, error, key_value(key))
     # All else is raised before a request leaves: by an argument, a header, the client itself.
     cause = f"the request cannot be made: {type(error).__name__}"
-    message = _masked(f"{cause}: {error}", os.environ.get(key_variable or ""))
+    message = _masked(f"{cause}: {error}", key_value(key))
     return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=cause)
 
 

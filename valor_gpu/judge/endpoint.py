@@ -22,7 +22,37 @@ CUT = "valor_gpu.cut"
 _CODED = ("content-encoding", "content-length", "transfer-encoding")  # headers of a body as it travelled
 
 
-def endpoint_of(base_url: str | None, api_key_env: str | None) -> tuple[str, str | None]:
+class HeldKey:
+    """A key that was given by its value: held by the object that asks, and neither shown, stored nor pickled.
+
+    Args:
+        value: the key.
+
+    Raises:
+        InputError: no text, or one that no header can carry; it is not shown.
+
+    Example:
+        >>> HeldKey("a-key")
+        HeldKey(***)
+    """
+
+    def __init__(self, value: str) -> None:
+        if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]+", value):
+            raise InputError("api_key must be printable ASCII without spaces but is not")
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "HeldKey(***)"
+
+    def __reduce__(self) -> Any:
+        raise InputError("a key given by value stays in its process: name its environment variable by api_key_env")
+
+
+Key = str | HeldKey | None
+"""The name of an environment variable, a key that is held, or none."""
+
+
+def endpoint_of(base_url: str | None, api_key_env: Key) -> tuple[str, Key]:
     """Returns the address that a client shall use and the name of the variable with its key.
 
     Args:
@@ -73,23 +103,32 @@ def _split(address: object) -> SplitResult | None:
         return None
 
 
-def check_variable(name: str | None) -> str | None:
-    """Returns the name of an environment variable, or None.
+def check_variable(name: Key) -> Key:
+    """Returns the name of an environment variable, a key that is held, or None.
 
     Raises:
         InputError: it is no such name: a key, say, which is not shown.
     """
-    if name is not None and not (isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)):
+    if name is None or isinstance(name, HeldKey):
+        return name
+    if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)):
         raise InputError("api_key_env must be the name of an environment variable but is no such name")
     return name
 
 
-def read_key(variable: str | None) -> str:
-    """Returns the key that an environment variable holds, or a stand-in for servers that want none.
+def key_value(key: Key) -> str | None:
+    """The key itself, for masking it; None where there is none."""
+    return key.value if isinstance(key, HeldKey) else os.environ.get(key or "")
+
+
+def read_key(variable: Key) -> str:
+    """Returns the key that is held, or that an environment variable holds, or a stand-in for servers that want none.
 
     Raises:
         JudgeError: ``unauthorized`` without a key, ``bad_request`` with one that no header can carry.
     """
+    if isinstance(variable, HeldKey):
+        return variable.value
     if variable is None:
         return "none"  # the client wants one; servers without keys ignore it
     if not os.environ.get(variable):

@@ -20,6 +20,7 @@ from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.completions import failure_of, reply_of, unsupported_parameters
 from valor_gpu.judge.endpoint import (
+    Key,
     async_http,
     check_address,
     check_headers,
@@ -54,7 +55,8 @@ class OpenAIJudge:
         base_url: address up to ``/v1``, without user name, password or query; None for the environment variable
             OPENAI_BASE_URL, else OpenAI's.
         api_key_env: the NAME of the environment variable with the key, which is read when a connection is made and
-            kept nowhere. None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
+            kept nowhere. None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere. A
+            :class:`~valor_gpu.judge.endpoint.HeldKey` is a key by value, which ties the judge to its process.
         temperature: 0 for the likeliest reply; None for the server's default.
         max_tokens: limit on the tokens of a reply, hidden reasoning included; None for the server's default.
         seed: of the server's sampling; None for none.
@@ -82,7 +84,7 @@ class OpenAIJudge:
         model: str,
         *,
         base_url: str | None = None,
-        api_key_env: str | None = None,
+        api_key_env: Key = None,
         temperature: float | None = 0.0,
         max_tokens: int | None = 1024,
         seed: int | None = None,
@@ -210,7 +212,7 @@ class OpenAIJudge:
         if connection is not None:
             await connection.client.close()
 
-    def _endpoint(self, address: str | None, api_key_env: str | None) -> tuple[str, str | None]:
+    def _endpoint(self, address: str | None, api_key_env: Key) -> tuple[str, Key]:
         return endpoint_of(address, api_key_env)
 
     def _connection(self) -> _Connection:
@@ -270,7 +272,7 @@ class AzureOpenAIJudge(OpenAIJudge):
         *,
         endpoint: str | None = None,
         api_version: str | None = None,
-        api_key_env: str = "AZURE_OPENAI_API_KEY",
+        api_key_env: Key = "AZURE_OPENAI_API_KEY",
         **parameters: Any,
     ) -> None:
         _check_name("deployment", deployment)
@@ -280,7 +282,7 @@ class AzureOpenAIJudge(OpenAIJudge):
         _check_name("api_version", self.api_version)
         super().__init__(deployment, base_url=endpoint, api_key_env=api_key_env, **parameters)
 
-    def _endpoint(self, address: str | None, api_key_env: str | None) -> tuple[str, str | None]:
+    def _endpoint(self, address: str | None, api_key_env: Key) -> tuple[str, Key]:
         address = address or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not address:
             raise InputError("endpoint must be an address but neither it nor AZURE_OPENAI_ENDPOINT is set")

@@ -24,7 +24,7 @@ EXTRAS = {
     "local": ("transformers",),
     "pandas": ("pandas",),
     "images": ("pillow",),
-    "eval": ("regex", "jsonschema-rs"),
+    "eval": ("regex", "jsonschema-rs", "jinja2", "pyyaml"),
 }
 """Extra to the packages that it installs."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.completions import failure_of, json_of
-from valor_gpu.judge.endpoint import CUT, check_headers, endpoint_of, openai_package, read_key, sync_http
+from valor_gpu.judge.endpoint import CUT, Key, check_headers, endpoint_of, openai_package, read_key, sync_http
 from valor_gpu.judge.protocol import JudgeError, Status
 from valor_gpu.judge.requests import escaped
 from valor_gpu.text.tokens import Ints, check_size, texts_of
@@ -150,7 +150,7 @@ class OpenAIEmbedder:
         self,
         model: str,
         base_url: str | None = None,
-        api_key_env: str | None = None,
+        api_key_env: Key = None,
         *,
         batch: int = 128,
         dimensions: int | None = None,
@@ -189,12 +189,13 @@ class OpenAIEmbedder:
 
     def _client(self) -> Any:
         package = openai_package("OpenAIEmbedder")
-        options = {"max_retries": self.retries, "timeout": self.timeout}
-        http = sync_http(package, self.base_url, _MAX_REPLY_BYTES)
-        key = {"api_key": read_key(self.api_key_env)}
-        client = package.OpenAI(**key, base_url=self.base_url, http_client=http, **options)
+        options = {"max_retries": self.retries, "timeout": self.timeout, "api_key": read_key(self.api_key_env)}
+        client = self._made(package, http_client=sync_http(package, self.base_url, _MAX_REPLY_BYTES), **options)
         check_headers(client)
         return client
+
+    def _made(self, package: Any, **options: Any) -> Any:
+        return package.OpenAI(base_url=self.base_url, **options)
 
     def _ask(self, client: Any, texts: list[str]) -> list[Any]:
         """The vectors of one request, in the order of its texts."""
