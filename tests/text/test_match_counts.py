@@ -61,6 +61,16 @@ def test_every_ascii_character_is_split_as_the_definition_does() -> None:
             assert words_by_id(got, t) == words_by_id(expected, t), (tokenizer, text)
 
 
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_rows_beyond_ascii_stand_between_others(tokenizer: str) -> None:
+    said = ["Plain text.", "Déjà vu, the café", "A — the end", "İstanbul ΣΑΣ \ud800", "", "last one"]
+    meant: list[list[str]] = [["plain"], ["deja vu", "Déjà, vu!"], ["“the” end"], ["i̇stanbul"], [""], ["“", "one"]]
+    texts, rows = texts_of(said, meant)
+    got, expected = tokenize_rows(texts, rows, tokenizer), word_rows(map(TOKENIZERS[tokenizer], texts), rows)
+    assert got.lengths.tolist() == expected.lengths.tolist()
+    assert [words_by_id(got, t) for t in range(len(texts))] == [words_by_id(expected, t) for t in range(len(texts))]
+
+
 def test_rouge_and_bleu_words() -> None:
     assert TOKENIZERS["alphanumeric"]("It's 3.14, naïve K") == ["it", "s", "3", "14", "na", "ve", "k"]
     assert TOKENIZERS["valor"]("Pay $45 (now). a_b c.d!") == ["Pay", "$45", "(now)", "a_b", "c", "d", "!"]

@@ -28,6 +28,7 @@ Ints = NDArray[np.int64]
 Tokenizer = Callable[[str], Sequence[str]]
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_SIGNS = str.maketrans("", "", string.punctuation)
+_SIGNS = re.compile(f"[{re.escape(string.punctuation)}]+")  # faster than a table on texts beyond ASCII
 
 
 def plain_answer(text: str) -> str:
@@ -37,7 +38,7 @@ def plain_answer(text: str) -> str:
         >>> plain_answer("The  Eiffel Tower, an icon!")
         'eiffel tower icon'
     """
-    return " ".join(drop_articles(text.lower().translate(_NO_SIGNS)).split())
+    return " ".join(_plain_words(text))
 
 
 def drop_articles(text: str) -> str:
@@ -58,7 +59,8 @@ def _nonspace(text: str) -> list[str]:
 
 
 def _plain_words(text: str) -> list[str]:
-    return plain_answer(text).split()
+    lower = text.lower()
+    return drop_articles(lower.translate(_NO_SIGNS) if text.isascii() else _SIGNS.sub("", lower)).split()
 
 
 TOKENIZERS: dict[str, Tokenizer] = {
@@ -201,25 +203,33 @@ def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
 
 def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
     """Native splitting; rows with other characters than ASCII are split by their definition and put in place."""
-    other = [r for r in range(len(rows) - 1) if not all(map(str.isascii, texts[rows[r] : rows[r + 1]]))]
-    plain = list(texts)
-    for t in chain.from_iterable(range(rows[r], rows[r + 1]) for r in other):
-        plain[t] = " " * len(plain[t])
-    offsets = np.cumsum([0, *map(len, plain)], dtype=np.int64)
+    texts = list(texts)
+    ascii_texts = list(map(str.isascii, texts))
+    if tokenizer == "alphanumeric" and not all(ascii_texts):  # once in lower case, all beyond ASCII ends a word alike
+        texts = [
+            text if plain else text.lower().encode("ascii", "replace").decode()
+            for text, plain in zip(texts, ascii_texts)
+        ]
+        ascii_texts = [True] * len(texts)
+    whole = np.logical_and.reduceat(ascii_texts, rows[:-1]) if len(rows) > 1 else np.ones(0, bool)
+    other = np.flatnonzero(np.repeat(~whole, np.diff(rows))).tolist()
+    native_texts = list(texts)
+    for t in other:
+        native_texts[t] = " " * len(texts[t])
+    offsets = np.cumsum([0, *map(len, native_texts)], dtype=np.int64)
     if len(rows) > 1 and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
         raise InputError(f"the texts of a row must have at most {MAX_CHARACTERS} characters but have {longest}")
-    text, ids = "".join(plain).encode("ascii"), np.empty(offsets[-1], np.int32)
-    lengths = np.empty(len(plain), np.int64)
+    text, ids = "".join(native_texts).encode("ascii"), np.empty(offsets[-1], np.int32)
+    lengths = np.empty(len(texts), np.int64)
     native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
         text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
         ids.ctypes.data, lengths.ctypes.data, native.threads(),
     )  # fmt: skip
-    for r in other:
-        first, last = rows[r], rows[r + 1]
-        rest = word_rows(map(TOKENIZERS[tokenizer], texts[first:last]), np.array([0, last - first]))
-        for t, start, length in zip(range(first, last), rest.starts, rest.lengths):
-            ids[offsets[t] : offsets[t] + length] = rest.ids[start : start + length]
-            lengths[t] = length
+    if other:
+        counts = np.diff(rows)[~whole]
+        rest = word_rows((TOKENIZERS[tokenizer](texts[t]) for t in other), np.cumsum([0, *counts], dtype=np.int64))
+        ids[np.arange(len(rest.ids)) + np.repeat(offsets[other] - rest.starts, rest.lengths)] = rest.ids
+        lengths[other] = rest.lengths
     return TokenizedRows(ids, offsets[:-1], lengths, rows)
 
 
