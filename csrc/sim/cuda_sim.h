@@ -31,16 +31,6 @@ namespace valor_sim {
 template <class T, class... Allowed>
 constexpr bool one_of = (std::is_same_v<T, Allowed> || ...);
 
-template <class T>
-T take(const Lane& lane, int source, const Place& place) {
-  if (!(lane.group >> source & 1))
-    Machine::instance().fail(Machine::instance().current(), "reads lane " + std::to_string(source) +
-                                                                ", which takes no part in " + place.text());
-  T value;
-  memcpy(&value, &lane.seen[source], sizeof value);
-  return value;
-}
-
 template <class T, class Source>
 T shuffle(const Place& place, uint32_t mask, T value, Source source_of) {
   static_assert(one_of<T, int, unsigned, long, unsigned long, long long, unsigned long long, float, double>,
@@ -48,7 +38,9 @@ T shuffle(const Place& place, uint32_t mask, T value, Source source_of) {
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
   const Lane& lane = Machine::instance().warp_collective(place, mask, bits);
-  return take<T>(lane, source_of(lane.in_warp()), place);
+  bits = Machine::instance().brought(lane, source_of(lane.in_warp()), place);
+  memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 inline uint32_t vote(const Place& place, uint32_t mask, bool yes) {
