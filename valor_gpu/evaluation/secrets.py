@@ -43,13 +43,13 @@ _SENSITIVE = (
 _NAMED = re.compile(
     rf"(?<![a-z0-9])({_SENSITIVE})"  # name
     r"([\"'\\]{0,4}\s{0,4}[:=]\s{0,4}[\"'\\]{0,4}|[\"']\s{0,4},\s{0,4}b?[\"'])"  # to its value: header, JSON, Python
-    r"((?:(?:bearer|basic|token|apikey|digest|negotiate)\s{1,4})?[^\s\"'\\,;&}<>]{1,8192})",
+    r"((?!(?:[a-z]{1,9}\s{1,4})?\$\{env:)(?:(?:bearer|basic|token|apikey|digest|negotiate)\s{1,4})?[^\s\"'\\,;&}<>]{1,8192})",
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"\b(bearer|basic)(\s{1,4})([A-Za-z0-9._~+/=-]{8,8192})", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"\b([a-z][a-z0-9+.-]{1,20}://)[^\s/?#@\"'<>]{1,1024}@", re.IGNORECASE)
 _QUERY = re.compile(
-    r"([?&;](?:[a-z0-9_-]{0,30}(?:key|token|secret|password|signature)|sig|code|pwd|auth|sas)=)[^\s&;#\"'<>]{1,8192}",
+    r"([?&;](?:[a-z0-9_-]{0,30}(?:key|token|secret|password|signature)|sig|code|pwd|auth|sas)=)(?!\$\{env:)[^\s&;#\"'<>]{1,8192}",
     re.IGNORECASE,
 )
 _OPENAI = re.compile(r"\bsk-[A-Za-z0-9_-]{16,200}")
@@ -195,13 +195,14 @@ def _has_only_references(text: str) -> bool:
     return re.fullmatch(rf"\W*((?:{'|'.join(_SCHEMES)})\W*)?", _REFERENCE.sub("", text), re.IGNORECASE) is not None
 
 
-def resolve_env(text: str, secrets: Secrets | None = None, name: str = "a text") -> str:
+def resolve_env(text: str, secrets: Secrets | None = None, name: str = "a text", in_query: bool = False) -> str:
     """A text with the values of environment variables in the places of ``${env:NAME}``.
 
     Args:
         text: what is not such a reference stays as it is.
         secrets: gets the values.
         name: of the text, for messages.
+        in_query: whether the text is the query of an address, in which values are quoted.
 
     Raises:
         InputError: a variable that is not set, or a name that is none.
@@ -222,7 +223,7 @@ def resolve_env(text: str, secrets: Secrets | None = None, name: str = "a text")
             raise InputError(f"{name} needs the environment variable {variable}, which is not set")
         if secrets is not None:
             secrets.add(os.environ[variable])
-        return os.environ[variable]
+        return quote(os.environ[variable], safe="") if in_query else os.environ[variable]
 
     return _REFERENCE.sub(value_of, text)
 

@@ -9,13 +9,15 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.evaluation.targets.base import Target, TargetAnswer
     from valor_gpu.evaluation.targets.functions import FunctionTarget
+    from valor_gpu.evaluation.targets.http import HttpTarget
     from valor_gpu.evaluation.targets.open import open_target, target_from_config
 
-__all__ = ["FunctionTarget", "Target", "TargetAnswer", "open_target", "target_from_config"]
+__all__ = ["FunctionTarget", "HttpTarget", "Target", "TargetAnswer", "open_target", "target_from_config"]
 
 _HOMES = {
     "base": ("Target", "TargetAnswer"),
     "functions": ("FunctionTarget",),
+    "http": ("HttpTarget",),
     "open": ("open_target", "target_from_config"),
 }
 __getattr__, __dir__ = lazy_names(

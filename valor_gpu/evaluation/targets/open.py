@@ -10,10 +10,11 @@ from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.objects import is_object_name, load_object
-from valor_gpu.evaluation.secrets import MASK, Secrets
+from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.evaluation.targets.flows import check_address_of_flow, entry_of_flow
 from valor_gpu.evaluation.targets.functions import FunctionTarget
+from valor_gpu.evaluation.targets.http import HttpTarget
 
 _FORMS = "a function, 'module:function', the address of an endpoint, {'url': ...}, or {'model': ..., 'prompt': ...}"
 
@@ -86,7 +87,9 @@ def _named(target: str, options: Mapping[str, Any]) -> Target:
 
 
 def _mapped(target: Mapping[str, Any], options: Mapping[str, Any]) -> Target:
-    raise InputError(f"target must be {_FORMS} but the mapping has {', '.join(map(str, target))}")
+    if "url" in target:
+        return HttpTarget(target, **{name: value for name, value in options.items() if name != "prices"})
+    raise InputError(f"target must be {_FORMS} but the mapping has {', '.join(map(str, target)) or 'nothing'}")
 
 
 def target_from_config(
@@ -123,9 +126,9 @@ def target_from_config(
             raise InputError(f"target {name!r} cannot be made again, since it is no function of a module: pass target=")
         made = open_target(config["origin"], parameters=parameters, **options)
     else:
-        if MASK in str(config):
+        if config.get("masked"):
             raise InputError(f"target {name!r} cannot be made again, since it had a secret by value: pass target=")
-        given = {key: value for key, value in config.items() if key not in ("kind", "name", "version", "parameters")}
+        given = {key: value for key, value in config.items() if key not in ("kind", "version", "parameters", "masked")}
         made = open_target(given, parameters=parameters, **options)
     if config.get("version") and made.version != config["version"]:
         raise InputError(
