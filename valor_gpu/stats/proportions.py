@@ -32,18 +32,22 @@ class Proportion:
     reason: str = ""
 
 
-def pass_rate(successes: int, n: int, confidence: float = 0.95) -> Proportion:
+def pass_rate(successes: int, n: int, confidence: float = 0.95, effective: float | None = None) -> Proportion:
     """A proportion with the score interval of Wilson, which holds near 0 and 1 and for few trials.
 
     Args:
         successes: from 0 to n.
         n: number of trials.
         confidence: above 0 and below 1.
+        effective: number of independent trials that say as much as these do, where trials come in clusters; the
+            interval is theirs. None: all are independent.
 
     Raises:
         InputError: an argument out of its range.
 
-    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); with an effective
+    number of trials, Franco et al., "Comparative study of confidence intervals for proportions in complex sample
+    surveys" (2019).
 
     Example:
         >>> found = pass_rate(9, 10)
@@ -57,9 +61,13 @@ def pass_rate(successes: int, n: int, confidence: float = 0.95) -> Proportion:
     z = normal_quantile(confidence)
     if n == 0:
         return Proportion(math.nan, math.nan, math.nan, 0, 0, confidence, "there are no trials")
+    trials = float(n)
+    if effective is not None:
+        check_number("effective", effective, 1, n)
+        trials = float(effective)
     rate, square = successes / n, z * z
-    centre = (rate + square / (2 * n)) / (1 + square / n)
-    half = z / (1 + square / n) * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n))
+    centre = (rate + square / (2 * trials)) / (1 + square / trials)
+    half = z / (1 + square / trials) * math.sqrt(rate * (1 - rate) / trials + square / (4 * trials * trials))
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == n else centre + half
     return Proportion(rate, low, high, successes, n, confidence)
