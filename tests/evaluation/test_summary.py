@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError

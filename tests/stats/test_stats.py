@@ -13,7 +13,9 @@ import scipy.stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.judge.statistics import standard_error
 from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
+from valor_gpu.stats.means import mean_of_sample
 
 NAN = math.nan
 
@@ -175,3 +177,36 @@ def test_importing_it_loads_neither_torch_nor_scipy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_mean_of_clusters_is_that_of_the_judge(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=30) * 10.0 ** rng.integers(-3, 4)
+    clusters = rng.integers(0, 9, 30)
+    found = mean_of_sample(values, clusters)
+    assert found.standard_error == pytest.approx(standard_error(values.tolist(), clusters.tolist()), rel=1e-12)
+    assert mean_of_sample(values).standard_error == pytest.approx(scipy.stats.sem(values), rel=1e-12)
+    assert found.n_clusters == len(set(clusters.tolist()))
+
+
+def test_means_that_do_not_exist_say_why() -> None:
+    assert mean_of_sample([]).reason == "there are no values"
+    assert mean_of_sample([1.0]).reason == "it takes two values"
+    one = mean_of_sample([1.0, 2.0], [0, 0])
+    assert (one.mean, one.reason, math.isnan(one.low)) == (1.5, "it takes two clusters", True)
+    with pytest.raises(InputError, match=r"values must be finite but values\[1\] is not"):
+        mean_of_sample([1.0, math.inf])
+    with pytest.raises(InputError, match="one id for each of 2 values but has 1"):
+        mean_of_sample([1.0, 2.0], [0])
+    large = mean_of_sample([1.6e308, 1.4e308])
+    assert (large.mean, large.standard_error) == pytest.approx((1.5e308, 1e307))
+
+
+def test_effective_trials_widen_the_interval() -> None:
+    plain, half = pass_rate(30, 60), pass_rate(30, 60, effective=30.0)
+    few = pass_rate(15, 30)
+    assert (half.low, half.high) == pytest.approx((few.low, few.high), rel=1e-15)
+    assert (half.rate, half.successes, half.n) == (plain.rate, 30, 60)
+    with pytest.raises(InputError, match="effective must be"):
+        pass_rate(1, 2, effective=3.0)
