@@ -27,6 +27,7 @@ _COMMANDS = {
     "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
+    "studio": "evaluations in a browser, served on this machine",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }
 """Modules of this package, and what they are for."""

@@ -25,6 +25,7 @@ EXTRAS = {
     "pandas": ("pandas",),
     "images": ("pillow",),
     "eval": ("regex", "jsonschema-rs", "jinja2", "pyyaml"),
+    "web": ("starlette", "jinja2", "uvicorn", "python-multipart"),
 }
 """Extra to the packages that it installs."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from valor_gpu.errors import LeaseError, StoreError
     from valor_gpu.store.datasets import StoredDataset
     from valor_gpu.store.evaluators import EvaluatorVersion
+    from valor_gpu.store.heads import RunHead
     from valor_gpu.store.leases import Lease
     from valor_gpu.store.records import Feedback, StoredRow, StoredScore
     from valor_gpu.store.runs import Run
@@ -29,6 +30,7 @@ __all__ = [
     "Lease",
     "LeaseError",
     "Run",
+    "RunHead",
     "Store",
     "StoreError",
     "StoredDataset",
@@ -47,6 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "Lease": "valor_gpu.store.leases",
         "LeaseError": "valor_gpu.errors",
         "Run": "valor_gpu.store.runs",
+        "RunHead": "valor_gpu.store.heads",
         "Store": "valor_gpu.store.stores",
         "StoreError": "valor_gpu.errors",
         "StoredDataset": "valor_gpu.store.datasets",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.store import search
+from valor_gpu.store import heads, search
 from valor_gpu.store.database import BUSY, Database, default_path
 from valor_gpu.store.datasets import DatasetLibrary, ViewLibrary
 from valor_gpu.store.evaluators import EvaluatorLibrary
@@ -128,6 +128,20 @@ class Store:
         with self._database.read() as connection:
             rows = connection.execute(sql, (*values, deleted, limit)).fetchall()
         return [Run(self._database, row[0], row[1:]) for row in rows]
+
+    def heads(self, deleted: bool = False) -> list[heads.RunHead]:
+        """Returns what a list shows of every run, the newest first, without its configuration.
+
+        Args:
+            deleted: only runs that are marked as deleted, instead of all others.
+        """
+        with self._database.read() as connection:
+            return heads.heads(connection, deleted)
+
+    def contents(self, ids: Collection[str]) -> dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
+        """Returns configuration, tags and summary (None before the end) of runs, by their ids."""
+        with self._database.read() as connection:
+            return heads.contents(connection, ids)
 
     def purge(self, seconds: float = 60) -> int:
         """Takes away runs that were marked as deleted at least ``seconds`` ago, with rows, scores, feedback and words.

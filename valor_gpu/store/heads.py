@@ -1,0 +1,61 @@
+"""What lists of runs show, read for all runs at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from valor_gpu.store.values import packed, unpacked, unpacked_json
+
+_CHUNK = 500
+
+
+class RunHead(NamedTuple):
+    """A run in a list.
+
+    Attributes:
+        id: word that no other run has.
+        name: for people.
+        state: "draft", "running", "finished", "stopped" or "failed".
+        created: seconds since 1970.
+        finished: seconds since 1970; None while it has no end.
+        deleted: seconds since 1970 when it was marked as deleted; None for others.
+        dataset: hash of the data set, or ``""``.
+        has_owner: whether a lease is held, perhaps by a process that is gone.
+    """
+
+    id: str
+    name: str
+    state: str
+    created: float
+    finished: float | None
+    deleted: float | None
+    dataset: str
+    has_owner: bool
+
+
+def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
+    """Returns all runs, the newest first."""
+    sql = """SELECT uid, name, state, created, finished, deleted, dataset,
+        EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id)
+        FROM runs WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"""
+    return [
+        RunHead(row[0], unpacked(row[1]), row[2], *row[3:6], unpacked(row[6]), bool(row[7]))
+        for row in connection.execute(sql, (deleted,))
+    ]
+
+
+def contents(
+    connection: sqlite3.Connection, ids: Collection[str]
+) -> dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
+    """Returns configuration, tags and summary (None before the end) of runs."""
+    found = {}
+    wanted = [packed(name) for name in ids]
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        sql = f"SELECT uid, config, tags, summary FROM runs WHERE uid IN ({', '.join('?' * len(chunk))})"
+        for uid, config, tags, summary in connection.execute(sql, chunk):
+            kept = None if summary is None else unpacked_json(summary)
+            found[uid] = (unpacked_json(config), unpacked_json(tags), kept)
+    return found

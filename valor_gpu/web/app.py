@@ -1,0 +1,116 @@
+"""The application: its routes, its guard and its errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from valor_gpu.errors import InputError, StoreError
+from valor_gpu.pages import stylesheet
+from valor_gpu.store import Store
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, see
+from valor_gpu.web.security import Guard, Session
+
+_LOG = logging.getLogger(__name__)
+_STATIC = Path(__file__).parent / "static"
+
+VIEWS = ("runs",)
+"""Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
+
+
+@dataclass
+class Studio:
+    """What handlers share.
+
+    Attributes:
+        store: of the server; any number of threads use it.
+        session: of the one user.
+        uploads: folder of uploaded data sets.
+        registry: targets, judges and evaluators of code that forms can choose; None without any.
+        memory: what views keep between requests, by their own names.
+    """
+
+    store: Store
+    session: Session
+    uploads: Path
+    registry: Any = None
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+def make_app(
+    store_path: str | os.PathLike[str] | None,
+    *,
+    token: str,
+    port: int,
+    registry: Any = None,
+    uploads: str | os.PathLike[str] | None = None,
+) -> Starlette:
+    """Makes the application.
+
+    Args:
+        store_path: file of the store; None for the default one.
+        token: of the start address ``/start?token=...``, good once.
+        port: on which it is served; requests for another are refused.
+        registry: what forms can choose.
+        uploads: folder of uploaded data sets; beside the store by default.
+
+    Raises:
+        MissingExtraError: the extra ``web`` is not installed.
+        StoreError: the file cannot be used.
+    """
+    store = Store(store_path)
+    session = Session(token, port)
+    folder = Path(uploads) if uploads is not None else store.path.with_suffix(".uploads")
+    app = Starlette(
+        routes=_routes(),
+        middleware=[Middleware(Guard, session=session)],
+        exception_handlers={HTTPException: _refused, InputError: _refused, StoreError: _refused, Exception: _failed},
+    )
+    app.state.studio = Studio(store, session, folder, registry)
+    return app
+
+
+def _routes() -> list[Route | Mount]:
+    routes: list[Route | Mount] = [get("/", lambda ask: see("/runs"))]
+    for name in VIEWS:
+        routes += import_module(f"valor_gpu.web.views.{name}").ROUTES
+    routes.append(Route("/static/studio.css", _sheet))
+    routes.append(Mount("/static", StaticFiles(directory=_STATIC)))
+    return routes
+
+
+def _sheet(request: Request) -> Response:
+    own = (_STATIC / "studio.css").read_text(encoding="utf-8")
+    return Response(stylesheet() + own, media_type="text/css")
+
+
+_TITLES = {400: "This cannot be used", 403: "Not accepted", 404: "Nothing here", 405: "Not this way", 413: "Too large"}
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, error.detail
+    else:
+        status, text = 400 if isinstance(error, InputError) else 500, str(error)
+    if status == 404 and text == "Not Found":
+        text = f"There is no page at {request.url.path}."
+    return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    text = f"An error of the server: {type(error).__name__}. Its log has more. Nothing of the store was changed by it."
+    return page(Ask(request), "error.html", 500, title="This did not work", text=text)

@@ -1,0 +1,123 @@
+"""What lists show of runs: configuration and summary of each, read once as long as they do not change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.pages.numbers import decimals_of
+from valor_gpu.store import RunHead, Store
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run of the list.
+
+    Attributes:
+        head: from the store.
+        config: of the run; a saved vision result has ``kind`` in it.
+        tags: of the run.
+        summary: of its end; empty before.
+        done: rows with an answer, of a run that has not ended.
+    """
+
+    head: RunHead
+    config: Mapping[str, Any]
+    tags: Mapping[str, Any]
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    done: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """``answers`` or ``vision``."""
+        return "vision" if self.config.get("kind", "evaluation") != "evaluation" else "answers"
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """Name to number, None where there is none."""
+        return self.summary.get("metrics") or {}
+
+    @property
+    def data(self) -> str:
+        """Name of the data set."""
+        source = str((self.config.get("data") or {}).get("source", ""))
+        return source.replace("\\", "/").rsplit("/", 1)[-1]
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of the data set, as far as that is known."""
+        rows = self.summary.get("rows") or {}
+        counted = rows.get("total") if isinstance(rows, Mapping) else None
+        return counted if counted is not None else (self.config.get("data") or {}).get("rows")
+
+    @property
+    def n_failed(self) -> int | None:
+        """Scores that failed; None while there is no summary."""
+        found = self.summary.get("evaluators")
+        if found is None:
+            return None
+        return sum(sum((each.get("n_failed") or {}).values()) for each in found.values())
+
+    @property
+    def about(self) -> str:
+        """What was evaluated, and by which judge."""
+        target, judge = self.config.get("target") or {}, self.config.get("judge") or {}
+        parts = [target.get("name"), judge.get("model") and f"judge {judge['model']}"]
+        own = "saved result" if self.kind == "vision" else "answers of the data"
+        return " · ".join(str(part) for part in parts if part) or own
+
+    def decimals(self, metric: str) -> int:
+        """Decimals that a metric's number is shown with."""
+        for each in self.config.get("evaluators") or ():
+            if each.get("summary_name") == metric:
+                return decimals_of(each.get("low"), each.get("high"))
+        return 3
+
+    @property
+    def headline(self) -> str | None:
+        """The metric that stands for the run: the first one that has a number."""
+        named = [each.get("summary_name") for each in self.config.get("evaluators") or ()]
+        for name in (*named, *self.metrics):
+            if name is not None and self.metrics.get(name) is not None:
+                return str(name)
+        return None
+
+
+class Book:
+    """Entries of a store's runs. What has ended is read once; what runs is read anew.
+
+    Args:
+        store: whose runs.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[Any, Entry]] = {}
+
+    def entries(self, deleted: bool = False) -> list[Entry]:
+        """All runs, the newest first."""
+        heads = self._store.heads(deleted)
+        with self._lock:
+            kept = {head.id: self._kept[head.id] for head in heads if head.id in self._kept}
+        stale = [head for head in heads if head.id not in kept or kept[head.id][0] != _mark(head)]
+        kept.update(self._read(stale))
+        with self._lock:
+            self._kept.update(kept)
+        return [kept[head.id][1] for head in heads if head.id in kept]
+
+    def _read(self, heads: Iterable[RunHead]) -> dict[str, tuple[Any, Entry]]:
+        by_id = {head.id: head for head in heads}
+        found = {}
+        for uid, (config, tags, summary) in self._store.contents(by_id).items():
+            head = by_id[uid]
+            done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
+            found[uid] = (_mark(head), Entry(head, config, tags, summary or {}, done))
+        return found
+
+
+def _mark(head: RunHead) -> Any:
+    """What changes with the run; of one that has not ended, nothing is the same as before."""
+    return object() if head.finished is None else (head.state, head.finished, head.deleted, head.name)

@@ -1,0 +1,67 @@
+"""Templates: escaped, strict about missing names, with texts of others made visible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import jinja2
+from starlette.responses import HTMLResponse
+
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.texts import Html, cut, escape, visible
+from valor_gpu.web.routes import Ask
+
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def _shown(value: Any) -> Any:
+    """What an expression of a template prints; macros and charts give :class:`Html` or Markup, which stay."""
+    return visible(value) if type(value) is str else value
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for name in ("number", "count", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration"):
+        environment.filters[name] = getattr(numbers, name)
+    environment.filters["cut"] = cut
+    environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
+    return environment
+
+
+_ENVIRONMENT = _environment()
+
+
+def page(ask: Ask, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page from a template.
+
+    Templates also get ``csrf`` (the hidden field of forms), ``here`` (path and query, for links that change one part
+    of the address by :func:`address`) and ``store`` (name of the file).
+    """
+    studio = ask.studio
+    common = {
+        "csrf": Html(f'<input type="hidden" name="csrf" value="{escape(studio.session.csrf)}">'),
+        "store": studio.store.path.name,
+        "address": lambda **changes: address(ask, **changes),
+        "query": ask.query,
+    }
+    return HTMLResponse(_ENVIRONMENT.get_template(template).render({**common, **context}), status)
+
+
+def address(ask: Ask, **changes: str | list[str] | None) -> str:
+    """The address of this page with parts of its query changed; None takes a part away."""
+    kept = [(name, text) for name, text in ask.query.multi_items() if name not in changes and text]
+    for name, value in changes.items():
+        texts = [] if value is None else [value] if isinstance(value, str) else value
+        kept += [(name, text) for text in texts]
+    path = ask.request.url.path
+    return f"{path}?{urlencode(kept)}" if kept else path

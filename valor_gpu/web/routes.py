@@ -1,0 +1,116 @@
+"""Routes: handlers are plain functions of what was asked, run in a thread, since the store is read by SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from valor_gpu.web.security import Message, Receive
+
+if TYPE_CHECKING:
+    from valor_gpu.web.app import Studio
+
+FORM_BYTES = 4 << 20
+UPLOAD_BYTES = 1 << 30
+
+
+class Ask:
+    """What was asked of a handler.
+
+    Attributes:
+        studio: store, session and settings of the server.
+        path: parts of the address, by the names in its route.
+        query: the texts behind the question mark, the last one of each name.
+        form: fields of a form; None for a request that only reads.
+    """
+
+    def __init__(self, request: Request, form: FormData | None = None) -> None:
+        self.request, self.form = request, form
+        self.studio: Studio = request.app.state.studio
+        self.path: dict[str, Any] = request.path_params
+        self.query = request.query_params
+
+    def many(self, name: str) -> list[str]:
+        """All texts of a name behind the question mark."""
+        return [text for text in self.query.getlist(name) if text]
+
+    def field(self, name: str, default: str = "") -> str:
+        """The text of a form's field, without blanks at its ends."""
+        found = None if self.form is None else self.form.get(name)
+        return found.strip() if isinstance(found, str) else default
+
+    def fields(self, name: str) -> list[str]:
+        """All texts of a form's field."""
+        found = [] if self.form is None else self.form.getlist(name)
+        return [text for text in found if isinstance(text, str)]
+
+    def upload(self, name: str) -> UploadFile | None:
+        """The file of a form's field, if one was chosen."""
+        found = None if self.form is None else self.form.get(name)
+        return found if isinstance(found, UploadFile) and found.filename else None
+
+
+Handler = Callable[[Ask], Response]
+
+
+def get(path: str, handler: Handler) -> Route:
+    """A route that reads."""
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(handler, Ask(request))
+
+    return Route(path, endpoint, methods=["GET"], name=handler.__name__)
+
+
+def post(path: str, handler: Handler, most: int = FORM_BYTES) -> Route:
+    """A route that changes something: its form must have the hidden field of :func:`csrf_field`.
+
+    Args:
+        path: of the route.
+        handler: gets the form.
+        most: bytes of the whole form.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        bounded = Request(request.scope, _bounded(request.receive, most))
+        async with bounded.form(max_files=1, max_fields=2000, max_part_size=FORM_BYTES) as form:
+            if not request.app.state.studio.session.is_form(form.get("csrf")):
+                raise HTTPException(
+                    403, "This form is of another start of the server. Read its page again, then send it."
+                )
+            return await run_in_threadpool(handler, Ask(bounded, form))
+
+    return Route(path, endpoint, methods=["POST"], name=handler.__name__)
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """``receive``, which ends with an error behind ``most`` bytes: a Content-Length may be wrong or missing."""
+    seen = 0
+
+    async def receiver() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise HTTPException(413, f"A form may have {most >> 20:,} MB, and this one has more.")
+        return message
+
+    return receiver
+
+
+def see(path: str, **query: str) -> RedirectResponse:
+    """Leads on to a page of this server after a form was taken."""
+    return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, status_code=303)
+
+
+def missing(text: str) -> HTTPException:
+    """Error for a thing that is not there, with what there is instead."""
+    return HTTPException(404, text)

@@ -1,0 +1,1 @@
+"""Pages of Studio, a module for each group."""

@@ -1,0 +1,169 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from valor_gpu.errors import InputError
+from valor_gpu.pages import numbers
+from valor_gpu.web.book import Book, Entry
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, post, see
+
+PAGE = 100
+UNDO = 60
+"""Seconds in which a deletion can be taken back."""
+
+FIXED = {
+    "headline": "Headline",
+    "failed": "Failed",
+    "cost": "Cost",
+}
+"""Columns that every kind of run has."""
+
+_MOST_FIRST = 3
+
+
+def runs(ask: Ask) -> Response:
+    """The list, filtered, sorted and cut into pages."""
+    book = ask.studio.memory.setdefault("book", Book(ask.studio.store))
+    everything = book.entries()
+    metrics = [name for name, _ in Counter(name for each in everything for name in each.metrics).most_common()]
+    found = _sorted(_filtered(everything, ask), ask.query.get("sort", ""))
+    start = _whole(ask.query.get("from", "0"))
+    shown = found[start : start + PAGE]
+    running = any(each.head.state == "running" for each in shown)
+    return page(
+        ask,
+        "runs.html",
+        entries=[_row(each) for each in shown],
+        total=len(found),
+        everything=len(everything),
+        start=start,
+        following=start + PAGE if start + PAGE < len(found) else None,
+        metrics=metrics,
+        columns=_columns(ask, metrics),
+        fixed=FIXED,
+        choices=[*FIXED.items(), *((name, name) for name in metrics)],
+        datasets=sorted({each.data for each in everything if each.data}),
+        states=Counter(each.head.state for each in everything),
+        kinds=Counter(each.kind for each in everything),
+        deleted=_undoable(ask),
+        refresh=running and "still" not in ask.query,
+        running=running,
+    )
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
+def _columns(ask: Ask, metrics: Sequence[str]) -> list[str]:
+    chosen = ask.many("column")
+    if not chosen:
+        return ["headline", *metrics[:_MOST_FIRST], "failed", "cost"]
+    return [name for name in ("headline", *metrics, "failed", "cost") if name in chosen]
+
+
+def _filtered(entries: list[Entry], ask: Ask) -> list[Entry]:
+    query = ask.query
+    words = query.get("q", "").casefold().split()
+    least = _number(query.get("least", ""))
+    tests: list[Callable[[Entry], bool]] = []
+    if words:
+        tests.append(lambda each: all(word in _words(each) for word in words))
+    if kind := query.get("kind"):
+        tests.append(lambda each: each.kind == kind)
+    if status := query.get("status"):
+        tests.append(lambda each: each.head.state == status)
+    if data := query.get("data"):
+        tests.append(lambda each: each.data == data)
+    if least is not None and (metric := query.get("metric")):
+        tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
+    return [each for each in entries if all(test(each) for test in tests)]
+
+
+def _words(entry: Entry) -> str:
+    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags}".casefold()
+
+
+def _number(text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"“at least” must be a number but is {text!r}") from None
+
+
+def _sorted(entries: list[Entry], sort: str) -> list[Entry]:
+    """Sorted by a column; runs without a value come last either way, equal ones stay newest first."""
+    name, reverse = sort.removeprefix("-"), sort.startswith("-")
+    if not name or name == "started":
+        return entries[::-1] if sort == "started" else entries
+    keyed = [(_sort_value(each, name), each) for each in entries]
+    have = [pair for pair in keyed if pair[0] is not None]
+    have.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [each for _, each in have] + [each for value, each in keyed if value is None]
+
+
+def _sort_value(entry: Entry, name: str) -> Any:
+    if name == "run":
+        return entry.head.name.casefold()
+    if name == "failed":
+        return entry.n_failed
+    if name == "cost":
+        return entry.summary.get("cost")
+    return entry.metrics.get(entry.headline or "" if name == "headline" else name)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    head = entry.head
+    have = {name: value for name, value in entry.metrics.items() if value is not None}
+    cells = {name: numbers.number(value, entry.decimals(name)) for name, value in have.items()}
+    headline = entry.headline
+    return {
+        "id": head.id,
+        "name": head.name or "without a name",
+        "about": entry.about,
+        "state": head.state,
+        "data": entry.data,
+        "rows": entry.n_rows,
+        "done": entry.done,
+        "headline": None if headline is None else (cells[headline], headline.removeprefix("mean_")),
+        "cells": cells,
+        "failed": entry.n_failed,
+        "cost": entry.summary.get("cost"),
+        "started": datetime.fromtimestamp(head.created).strftime("%d %b %Y, %H:%M"),
+        "stopped": entry.summary.get("stopped"),
+        "can_compare": head.state in ("finished", "stopped"),
+    }
+
+
+def _undoable(ask: Ask) -> dict[str, Any] | None:
+    uid = ask.query.get("deleted", "")
+    for head in ask.studio.store.heads(deleted=True) if uid else ():
+        if head.id == uid and head.deleted is not None and time.time() - head.deleted < UNDO:
+            return {"id": uid, "name": head.name or "without a name"}
+    return None
+
+
+def delete(ask: Ask) -> Response:
+    """Marks a run as deleted; it can be taken back for a minute."""
+    ask.studio.store.run(ask.path["run"]).delete()
+    return see("/runs", deleted=ask.path["run"])
+
+
+def undo(ask: Ask) -> Response:
+    """Takes a deletion back."""
+    ask.studio.store.run(ask.path["run"]).undelete()
+    return see(f"/runs/{ask.path['run']}")
+
+
+ROUTES = [get("/runs", runs), post("/runs/{run}/delete", delete), post("/runs/{run}/undo", undo)]
