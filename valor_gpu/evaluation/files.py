@@ -50,8 +50,8 @@ def write_artifacts(
     """Writes the files of a run.
 
     - ``eval_results.jsonl``: a line a row, see :func:`~valor_gpu.evaluation.result_rows.result_rows`;
-    - ``metrics.json``: the summary, see :func:`~valor_gpu.evaluation.summary.run_summary`, with ``run_id``, ``name`` and
-      ``state``;
+    - ``metrics.json``: the summary, see :func:`~valor_gpu.evaluation.summary.run_summary`, with ``run_id``, ``name``
+      and ``state``;
     - ``run.json``: configuration, tags, data hash and versions: what the run was made from, without secrets.
 
     All are strict JSON in UTF-8. They are written beside their places and moved there when all are complete, so that a

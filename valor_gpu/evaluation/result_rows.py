@@ -7,8 +7,9 @@ Example:
     ...     run = store.create_run("capitals", {})
     ...     added = run.add_rows([StoredRow(1, "fr", {"question": "France?"}, {"answer": "Paris"})])
     ...     added = run.add_scores([StoredScore(1, "f1_score", 0, 1.0, reason="equal")])
-    ...     list(result_rows(run))
-    [{'question': 'France?', 'answer': 'Paris', 'f1_score': 1.0, 'f1_score_reason': 'equal', '_number': 1, '_key': 'fr'}]
+    ...     row = next(result_rows(run))
+    >>> row["f1_score"], row["f1_score_reason"], row["_key"]
+    (1.0, 'equal', 'fr')
 """
 
 from __future__ import annotations

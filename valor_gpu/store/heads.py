@@ -41,8 +41,8 @@ def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
         EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id)
         FROM runs WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"""
     return [
-        RunHead(row[0], unpacked(row[1]), row[2], *row[3:6], unpacked(row[6]), bool(row[7]))
-        for row in connection.execute(sql, (deleted,))
+        RunHead(uid, unpacked(name), state, created, finished, marked, unpacked(dataset), bool(owned))
+        for uid, name, state, created, finished, marked, dataset, owned in connection.execute(sql, (deleted,))
     ]
 
 
