@@ -74,9 +74,7 @@ def result_rows(run: Run, thresholds: Mapping[str, float | str] | None = None) -
     infos = evaluator_infos(run)
     limits = read_thresholds(run.config.get("thresholds") if thresholds is None else thresholds, infos)
     columns = [
-        _Column(
-            each["name"], each["kind"] == "safety", bool(each.get("needs_judge")), limits.get(each["name"])
-        )
+        _Column(each["name"], each["kind"] == "safety", bool(each.get("needs_judge")), limits.get(each["name"]))
         for each in infos
     ]
     return _stream(run, columns)
