@@ -3,7 +3,8 @@
 ``valor_gpu.detection``, ``valor_gpu.classification``, ``valor_gpu.segmentation`` and ``valor_gpu.text`` have the
 metrics of their tasks, ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
 ``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
-``valor_gpu.stats`` has intervals and paired tests. ``valor-gpu doctor`` says which kernels serve here.
+``valor_gpu.stats`` has intervals and paired tests. ``valor_gpu.evaluate`` scores data sets. ``valor-gpu doctor`` says
+which kernels serve here.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from valor_gpu._version import __version__
 if TYPE_CHECKING:
     from valor_gpu import classification, coco, detection, inputs, judge, ops, segmentation, stats, text, valor
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
+    from valor_gpu.evaluation.result import EvaluationResult
+    from valor_gpu.evaluation.run import evaluate
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
     from valor_gpu.result import Result, Signature
     from valor_gpu.state import State
 
 __all__ = [
+    "EvaluationResult",
     "InputError",
     "InputTypeError",
     "Metric",
@@ -37,6 +41,7 @@ __all__ = [
     "classification",
     "coco",
     "detection",
+    "evaluate",
     "inputs",
     "judge",
     "ops",
@@ -53,9 +58,11 @@ _HOMES = {
         "valor_gpu.errors",
     ),
     **dict.fromkeys(("Result", "Signature"), "valor_gpu.result"),
+    "EvaluationResult": "valor_gpu.evaluation.result",
     "Metric": "valor_gpu.metric",
     "Ragged": "valor_gpu.ragged",
     "State": "valor_gpu.state",
+    "evaluate": "valor_gpu.evaluation.run",
     **{package: f"valor_gpu.{package}" for package in _PACKAGES},
 }
 

@@ -35,6 +35,20 @@ class Source(NamedTuple):
             return self.name
         return f"${{{self.root}.{self.name}}}" if self.name else "${target}"
 
+    @classmethod
+    def from_text(cls, text: str) -> Source:
+        """The source that ``str`` showed.
+
+        Raises:
+            InputError: the text is no reference.
+        """
+        if not (text.startswith("${") and text.endswith("}")):
+            return cls(EITHER, text)
+        root, _, name = text[2:-1].partition(".")
+        if root not in (DATA, TARGET) or (root == DATA and not name):
+            raise InputError(f"a reference must be ${{data.x}} or ${{target.x}} but is {text!r:.80}")
+        return cls(root, name)
+
 
 class Names:
     """The names that references may have.

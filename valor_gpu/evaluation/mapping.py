@@ -87,6 +87,22 @@ class Mapping:
         """Field to reference, for the configuration of a run. A plain name is an output or else a column."""
         return {field: str(source) for field, source in self.sources.items()}
 
+    @classmethod
+    def from_dict(cls, references: abc.Mapping[str, str], columns: Collection[str] = ()) -> Mapping:
+        """The mapping that :meth:`to_dict` gave.
+
+        Args:
+            references: field to reference.
+            columns: of the data; without them no row has a key.
+
+        Example:
+            >>> mapping = resolve_mapping({"y_pred": "reply"}, ["question", "reply"])
+            >>> Mapping.from_dict(mapping.to_dict(), ["question", "reply"]) == mapping
+            True
+        """
+        sources = {field: Source.from_text(text) for field, text in references.items()}
+        return cls(sources, _key_columns(sources, columns) if columns else {})
+
 
 def resolve_mapping(
     data_mapping: abc.Mapping[str, str] | None,

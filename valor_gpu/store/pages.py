@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.store.database import Database
-from valor_gpu.store.records import LARGEST, OK, SCORE_COLUMNS, StoredScore, check_count
+from valor_gpu.store.records import LARGEST, OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore, check_count
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
+
+
+def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
+    """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
+    sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {column} = ?"
+    found = (connection.execute(sql, (run, value)).fetchone() for value in values)
+    return [StoredRow.kept(row) for row in found if row is not None]
 
 
 def stream_scores(

@@ -10,7 +10,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.store import pages, search
+from valor_gpu.store import opinions, pages, search
 from valor_gpu.store.database import Database
 from valor_gpu.store.leases import Lease, check_free, quiet_release
 from valor_gpu.store.records import (
@@ -105,6 +105,17 @@ class Run:
             else:
                 check_free(connection, self._number, self.id)
             yield connection
+
+    def reconfigure(self, config: Mapping[str, Any]) -> None:
+        """Replaces the configuration, of a run that goes on with something added.
+
+        Args:
+            config: JSON, without secrets.
+        """
+        kept = packed_json("config", config)
+        with self._write() as connection:
+            connection.execute("UPDATE runs SET config = ? WHERE id = ?", (kept, self._number))
+        self.config = unpacked_json(kept)
 
     @property
     def state(self) -> str:
@@ -215,7 +226,12 @@ class Run:
         return found
 
     def rows(
-        self, after: int = 0, limit: int = 100, status: str | None = None, numbers: Sequence[int] | None = None
+        self,
+        after: int = 0,
+        limit: int = 100,
+        status: str | None = None,
+        numbers: Sequence[int] | None = None,
+        keys: Sequence[str] | None = None,
     ) -> list[StoredRow]:
         """Returns a page of rows in the order of their numbers.
 
@@ -224,10 +240,13 @@ class Run:
             limit: at most so many rows.
             status: only rows of this status.
             numbers: these rows instead of a page, in this order; those that are not stored are left out.
+            keys: of rows, likewise.
         """
         with self._database.read() as connection:
             if numbers is not None:
-                return self._chosen(connection, numbers)
+                return pages.chosen_rows(connection, self._number, "number", numbers)
+            if keys is not None:
+                return pages.chosen_rows(connection, self._number, "key", [packed(key) for key in keys])
             values = _page_values(self._number, after, limit)
             which = "" if status is None else "AND status = ?"
             if status == OK:
@@ -235,11 +254,6 @@ class Run:
             values[2:2] = [] if status is None else [packed(status)]
             sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
             return [StoredRow.kept(row) for row in connection.execute(sql, values)]
-
-    def _chosen(self, connection: sqlite3.Connection, numbers: Sequence[int]) -> list[StoredRow]:
-        sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number = ?"
-        found = (connection.execute(sql, (self._number, number)).fetchone() for number in numbers)
-        return [StoredRow.kept(row) for row in found if row is not None]
 
     def stream_rows(self) -> Iterator[StoredRow]:
         """Yields all rows in the order of their numbers, reading a page at a time."""
@@ -370,27 +384,14 @@ class Run:
         """Keeps what a person says about a row, instead of what the same author said before on the same score."""
         bound = feedback.bound(self._number, time.time())
         with self._database.write() as connection:  # people may speak while the run goes on, so without its lease
-            try:
-                connection.execute(
-                    """INSERT INTO feedback (run, row, evaluator, author, value, passed, note, created)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, row, evaluator, author) DO UPDATE SET
-                    value = excluded.value, passed = excluded.passed, note = excluded.note,
-                    created = excluded.created""",
-                    bound,
-                )
-            except sqlite3.IntegrityError as error:
-                raise InputError(
-                    f"feedback must be on a stored row but row {feedback.row} is not in run {self.id}"
-                ) from error
+            opinions.add(connection, bound, self.id)
 
     def feedback(self, first: int = 1, last: int = LARGEST) -> list[Feedback]:
         """Returns what people said about the rows from ``first`` to ``last``."""
         check_count("first", first)
         check_count("last", last)
-        sql = """SELECT row, evaluator, author, value, passed, note, created FROM feedback
-            WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row, evaluator, author"""
         with self._database.read() as connection:
-            return [Feedback.kept(row) for row in connection.execute(sql, (self._number, first, last))]
+            return opinions.between(connection, self._number, first, last)
 
 
 def _page_values(run: int, after: int, limit: int) -> list[Any]:

@@ -174,7 +174,7 @@ def custom_evaluator(
     top = None if high == math.inf else high
     summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
     info = EvaluatorInfo(title, "custom", "", required, low, top, summary, higher_is_better)
-    return CustomEvaluator(info, call, fields, _source(function), parameters or {})
+    return CustomEvaluator(info, call, fields, source_of(function), parameters or {})
 
 
 def _own_name(function: Callable[..., Any]) -> str:
@@ -218,7 +218,7 @@ def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str]
     return frozenset(required), (None if every else fields)
 
 
-def _source(function: Callable[..., Any]) -> str:
+def source_of(function: Callable[..., Any]) -> str:
     """The code, for its hash; of an object that of its class."""
     named = inspect.isclass(function) or inspect.isroutine(function)
     try:

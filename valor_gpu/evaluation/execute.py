@@ -1,0 +1,137 @@
+"""A plan becomes a run in the store, and its rows go through it. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from valor_gpu.errors import LeaseError, StoreError
+from valor_gpu.evaluation.pipeline import Pipeline
+from valor_gpu.evaluation.plan import Plan
+from valor_gpu.evaluation.stages import RowFailed
+from valor_gpu.evaluation.work import Work
+from valor_gpu.judge.protocol import Usage, describe
+from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.judge.statistics import Prices
+from valor_gpu.judge.stream import open_scheduler
+from valor_gpu.store import Run, Store
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.result import EvaluationResult
+
+FINISHED, STOPPED, BROKEN = "finished", "stopped", "failed"
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a run, which can be resumed.
+
+    Attributes:
+        result: of the run as far as it came.
+    """
+
+    def __init__(self, result: EvaluationResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def execute(
+    plan: Plan, store: Store, run: Run, works: Iterator[Work], tracking_uri: str | None = None
+) -> EvaluationResult:
+    """Takes rows through a run, ends the run, and writes its files.
+
+    Args:
+        plan: of the run.
+        store: that has it.
+        run: not leased.
+        works: its rows.
+        tracking_uri: of MLflow, where the result is logged.
+
+    Raises:
+        RowFailed: a row failed and ``on_error`` is ``raise``.
+        EvaluationInterrupted: Ctrl-C.
+    """
+    error: BaseException | None = None
+    with run.lease():
+        begun, reason = time.monotonic(), ""
+        before = run.finished_summary or {}
+        try:
+            with _scheduler(plan) as scheduler:
+                pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
+                pipeline.work(works)
+                reason = pipeline.stopped
+                if scheduler is not None:
+                    _warn_of(scheduler)
+        except BaseException as raised:
+            error = raised
+            ctrl_c = isinstance(raised, KeyboardInterrupt)
+            reason = "interrupted by Ctrl-C" if ctrl_c else plan.services.secrets.message(describe(raised))
+        interrupted = error is None or isinstance(error, KeyboardInterrupt)
+        state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
+        with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
+            _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
+    return _outcome(plan, store, run, reason, error, tracking_uri)
+
+
+def _outcome(
+    plan: Plan, store: Store, run: Run, reason: str, error: BaseException | None, tracking_uri: str | None
+) -> EvaluationResult:
+    """The result, or the error that ended the run."""
+    from valor_gpu.evaluation.result import EvaluationResult
+
+    if error is not None and not isinstance(error, (KeyboardInterrupt, RowFailed)):
+        raise error
+    result = EvaluationResult(store, run, plan.config.output_path)
+    if error is None and reason:
+        warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=4)
+    _write_files(plan, run, tracking_uri)
+    if isinstance(error, KeyboardInterrupt):
+        raise EvaluationInterrupted(result) from None
+    if isinstance(error, RowFailed):
+        error.result = result
+        raise error
+    return result
+
+
+def _write_files(plan: Plan, run: Run, tracking_uri: str | None) -> None:
+    if plan.config.output_path is not None:
+        from valor_gpu.evaluation.files import write_artifacts
+
+        write_artifacts(run, plan.config.output_path)
+
+
+def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
+    from valor_gpu.evaluation.summary import run_summary
+
+    run.finish(state, run_summary(run, seconds=seconds, stopped=reason or None))
+
+
+@contextlib.contextmanager
+def _scheduler(plan: Plan) -> Iterator[Scheduler | None]:
+    if not plan.judged:
+        yield None
+        return
+    with open_scheduler(plan.services.judge, plan.limits, plan.cache, plan.config.seed, None) as scheduler:
+        yield scheduler
+
+
+def _spent(run: Run, prices: Prices | None) -> float:
+    """What the scores and answers of a run have cost."""
+    total = 0.0
+    for score in run.scores() if prices is not None else ():
+        if score.usage and prices is not None:
+            total += prices.cost(Usage(*(int(score.usage.get(name, 0)) for name in ("prompt", "completion", "cached"))))
+    return total + sum(row.outputs.get("_cost") or 0.0 for row in run.stream_rows())
+
+
+def _warn_of(scheduler: Scheduler) -> None:
+    """Warnings of the judge that concern the whole run."""
+    told = []
+    if scheduler.dropped:
+        told.append(f"the judge's server rejects {', '.join(scheduler.dropped)}: requests are sent without")
+    if scheduler.replies.error is not None:
+        told.append(f"the cache failed, replies may not be kept: {scheduler.replies.error}")
+    for message in told:
+        warnings.warn(message, UserWarning, stacklevel=6)
