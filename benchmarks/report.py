@@ -9,7 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import mask_cases, masks, segmentation, segmentation_cases, shell, texts, valor_cases, valor_detection
+from benchmarks import (
+    evaluation,
+    mask_cases,
+    masks,
+    segmentation,
+    segmentation_cases,
+    shell,
+    texts,
+    valor_cases,
+    valor_detection,
+)
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
@@ -38,6 +48,7 @@ _SECTIONS = {
     "classification": "Classification",
     "valor_detection": "Detection by Valor's definitions",
     "text": "Texts",
+    "evaluation": "Evaluation runs",
     "gpu": "On a GPU",
 }
 
@@ -66,6 +77,9 @@ _SUMMARY = (
     ("valor_detection", "valor-20k", "tensors", "valor-lite", "Valor's AP and AR from tensors, {images:,} images"),
     ("text", "pairs", "ROUGE-1, 2, L and Lsum, from texts", "rouge_score", "ROUGE-1, 2, L, Lsum, {rows:,} texts"),
     ("text", "pairs", "chrF of sentences, from texts", "sacrebleu", "chrF, {rows:,} texts"),
+    ("evaluation", "20k", evaluation.BOTH, evaluation.AZURE, "F1 and ROUGE-L, {rows:,} rows"),
+    ("evaluation", "20k", evaluation.RUN, evaluation.AZURE, "evaluate() with storage, {rows:,} rows"),
+    ("evaluation", "10", evaluation.RUN, evaluation.AZURE, "evaluate() with storage, {rows:,} rows"),
 )
 
 Row = dict[str, Any]
@@ -245,6 +259,7 @@ TEXTS = {
     "shell": shell.report,
     "classification": classification_text,
     "text": texts.report,
+    "evaluation": evaluation.report,
     "valor_detection": valor_text,
 }
 """What shows results of each kind."""
@@ -332,7 +347,7 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
     found = {kind: stored(kind, folder) for kind in _SECTIONS}
     return {
         kind: newest_of_each_case(some)
-        if kind in ("detection", "masks", "segmentation", "shell", "classification", "valor_detection")
+        if kind in ("detection", "masks", "segmentation", "shell", "classification", "valor_detection", "evaluation")
         else some
         for kind, some in found.items()
     }

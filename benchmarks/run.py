@@ -1,7 +1,7 @@
-"""``python -m benchmarks.run detection|masks|segmentation|shell|classification|text|valor_detection``: evaluators.
+"""``python -m benchmarks.run TASK``: evaluators beside one another.
 
 How a run is measured: :mod:`benchmarks.interleave`. An engine whose numbers differ from the reference's (pycocotools,
-scikit-learn, numpy, valor-lite), beyond what it documents, gets no number.
+scikit-learn, numpy, valor-lite, azure-ai-evaluation), beyond what it documents, gets no number.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import (
     classification,
     detection,
+    evaluation,
     machine,
     masks,
     report,
@@ -36,6 +37,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "shell": (shell.CASES, shell.benchmark),
     "classification": (classification.CASES, classification.benchmark),
     "text": (texts.CASES, texts.benchmark),
+    "evaluation": (evaluation.CASES, evaluation.benchmark),
     "valor_detection": (valor_cases.CASES, valor_detection.benchmark),
 }
 """Of each task the names of its cases, and what measures them."""

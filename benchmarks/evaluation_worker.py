@@ -1,0 +1,59 @@
+"""One measurement of valor_gpu's evaluation of texts: ``python -m benchmarks.evaluation_worker TASK.json``."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.azure_worker import REFUSED, cut_network
+
+_PORTION = 1000
+
+
+def main(path: str) -> int:
+    """Run the task of a file, and print what came of it as JSON."""
+    task = json.loads(Path(path).read_text())
+    cut_network()
+    found = (_evaluate if task["work"] == "evaluate" else _call)(task)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({**found, "peak_mb": peak, "refused": REFUSED}))
+    return 0
+
+
+def _call(task: dict[str, Any]) -> dict[str, Any]:
+    """The evaluators on portions of rows, as a run gives them."""
+    from valor_gpu.evaluation.evaluators.base import evaluator, score_portion
+
+    rows = [json.loads(line) for line in Path(task["data"]).read_text().splitlines()]
+    pairs = [{"answer": row["response"], "ground_truth": row["ground_truth"]} for row in rows]
+    evaluators = [evaluator(name) for name in task["metrics"]]
+    score_portion(evaluators, pairs[:1])  # loads the native library, as an import does
+    start, cpu = time.perf_counter(), time.process_time()
+    found = [score_portion(evaluators, pairs[i : i + _PORTION]) for i in range(0, len(pairs), _PORTION)]
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    values = {name: [one.value for portion in found for one in portion[name]] for name in task["metrics"]}
+    return {"seconds": seconds, "cpu_seconds": cpu, "values": values}
+
+
+def _evaluate(task: dict[str, Any]) -> dict[str, Any]:
+    """The whole run with its store and its files."""
+    import valor_gpu
+    from valor_gpu.store import Store
+
+    evaluate = valor_gpu.evaluate
+    output, store = Path(task["output"]), Path(task["output"]).with_suffix(".sqlite")
+    start, cpu = time.perf_counter(), time.process_time()
+    result = evaluate(data=task["data"], metrics_list=task["metrics"], output_path=output, store=store, task_type="qa")
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    with Store(store) as kept:
+        run = kept.run(result.run_id)
+        values = {name: [score.value for score in run.scores(name)] for name in task["metrics"]}
+    return {"seconds": seconds, "cpu_seconds": cpu, "values": values}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
