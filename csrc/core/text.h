@@ -21,12 +21,13 @@ enum Tokenizer : int64_t {
   kPlain = 5
 };
 
-// What Python's re and string say of each byte of ASCII, as bits.
+// What Python's str and re say of a character, as bits; signs are those of ASCII alone.
 enum CharacterKind : uint8_t { kSpace = 1, kDigit = 2, kLetter = 4, kSign = 8, kUnderscore = 16 };
+constexpr uint8_t kAlnum = kDigit | kLetter, kWord = kAlnum | kUnderscore;
 
-struct CharacterKinds {
+struct AsciiKinds {
   uint8_t of[256] = {};
-  constexpr CharacterKinds() {
+  constexpr AsciiKinds() {
     for (int c = 0; c < 128; ++c) {
       const bool digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'z';
       const bool space = c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
@@ -36,31 +37,33 @@ struct CharacterKinds {
     }
   }
 };
-inline constexpr CharacterKinds kKinds;
+inline constexpr AsciiKinds kAsciiKinds;
 
-// Python's str.isspace on ASCII.
-inline bool is_space(uint8_t c) { return kKinds.of[c] & kSpace; }
-inline bool is_digit(uint8_t c) { return kKinds.of[c] & kDigit; }
-inline bool is_alnum(uint8_t c) { return kKinds.of[c] & (kDigit | kLetter); }
-inline bool is_word(uint8_t c) { return kKinds.of[c] & (kDigit | kLetter | kUnderscore); }
-inline bool is_punctuation(uint8_t c) { return kKinds.of[c] & kSign; }
-inline uint8_t lower_case(uint8_t c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; }
-
-// Blanks text[begin, end) where it is one of the words a, an, the.
-inline void blank_article(uint8_t* text, int64_t begin, int64_t end) {
-  if (end == begin || end - begin > 3) return;
-  const std::string_view word(reinterpret_cast<const char*>(text + begin), static_cast<size_t>(end - begin));
-  if (word == "a" || word == "an" || word == "the") std::fill(text + begin, text + end, ' ');
+template <class Char>
+inline Char lower_case(Char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<Char>(c | 32) : c;
 }
 
-// Puts text[0, size) in lower case, drops its punctuation and blanks the words a, an, the; returns what is
-// left.
-inline int64_t plain_text(uint8_t* text, int64_t size) {
+// Blanks text[begin, end) where it is one of the words a, an, the.
+template <class Char>
+void blank_article(Char* text, int64_t begin, int64_t end) {
+  const int64_t size = end - begin;
+  const auto is = [&](const char* word, int64_t letters) {
+    return size == letters && std::equal(text + begin, text + end, word);
+  };
+  if (size >= 1 && size <= 3 && (is("a", 1) || is("an", 2) || is("the", 3)))
+    std::fill(text + begin, text + end, static_cast<Char>(' '));
+}
+
+// Puts text[0, size) in lower case (of other characters than ASCII the caller does), drops its punctuation
+// and blanks the words a, an, the; returns what is left.
+template <class Char>
+int64_t plain_text(Char* text, int64_t size, const uint8_t* kinds) {
   int64_t kept = 0, word = 0;
   for (int64_t i = 0; i < size; ++i) {
-    const uint8_t c = text[i];
-    if (is_punctuation(c)) continue;
-    if (!is_alnum(c)) blank_article(text, word, kept), word = kept + 1;
+    const Char c = text[i];
+    if (kinds[c] & kSign) continue;
+    if (!(kinds[c] & kAlnum)) blank_article(text, word, kept), word = kept + 1;
     text[kept++] = lower_case(c);
   }
   blank_article(text, word, kept);
@@ -68,35 +71,37 @@ inline int64_t plain_text(uint8_t* text, int64_t size) {
 }
 
 // Calls found(begin, end) for each word of text[0, size), lower-cased beforehand where that matters.
-template <class Found>
-void tokenize_text(const uint8_t* text, int64_t size, Tokenizer tokenizer, Found found) {
+template <class Char, class Found>
+void tokenize_text(const Char* text, int64_t size, const uint8_t* kinds, Tokenizer tokenizer, Found found) {
   const auto run = [&](int64_t at, auto inside) {
     while (at < size && inside(text[at])) ++at;
     return at;
   };
+  const auto are = [kinds](uint8_t kind) { return [=](Char c) { return (kinds[c] & kind) != 0; }; };
+  const auto solid = [kinds](Char c) { return !(kinds[c] & kSpace); };
   for (int64_t at = 0; at < size;) {
     int64_t end = at;
     switch (tokenizer) {
       case kAlphanumeric:
-        end = run(at, is_alnum);
+        end = run(at, are(kAlnum));
         break;
       case kValor:
-        end = run(at, is_word);
+        end = run(at, are(kWord));
         if (end == at && text[at] == '$') {
-          end = run(at + 1, is_digit);
+          end = run(at + 1, are(kDigit));
           if (end == at + 1) end = at;
         }
-        if (end == at) end = run(at, [](uint8_t c) { return c != '.' && !is_space(c); });
+        if (end == at) end = run(at, [&](Char c) { return c != '.' && solid(c); });
         break;
       case kPlain:
       case kWhitespace:
-        end = run(at, [](uint8_t c) { return !is_space(c); });
+        end = run(at, solid);
         break;
       case kCharacters:
         end = at + 1;
         break;
       case kNonspace:
-        end = is_space(text[at]) ? at : at + 1;
+        end = solid(text[at]) ? at + 1 : at;
         break;
     }
     if (end > at) found(at, end);

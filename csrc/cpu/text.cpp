@@ -34,6 +34,7 @@ struct Scratch {
   KeyIds grams;
   Positions positions;
   std::vector<uint8_t> lower, marked;
+  std::vector<uint16_t> lower_wide;
   std::vector<int32_t> table, predicted, count, most;
   std::vector<std::vector<int32_t>> ids;  // of the n-grams of each text of a row
   std::vector<uint64_t> open, other;
@@ -104,6 +105,29 @@ void count_matches(int64_t references, int32_t distinct, int64_t stride, int64_t
   }
 }
 
+// Splits the texts of one row; `lower` is where they may be changed.
+template <class Char>
+void split_row(const Char* text, const int64_t* offsets, int64_t first, int64_t last, const uint8_t* kinds,
+               Tokenizer tokenizer, std::vector<Char>& lower, WordIds& words, int32_t* ids,
+               int64_t* lengths) {
+  const int64_t begin = offsets[first], size = offsets[last] - begin;
+  lower.assign(text + begin, text + begin + size);
+  if (tokenizer == kAlphanumeric)
+    for (Char& c : lower) c = lower_case(c);
+  words.clear(size + 1);
+  for (int64_t t = first; t < last; ++t) {
+    Char* from = lower.data() + (offsets[t] - begin);
+    int32_t* out = ids + offsets[t];
+    int64_t length = offsets[t + 1] - offsets[t];
+    if (tokenizer == kPlain) length = plain_text(from, length, kinds);
+    tokenize_text(from, length, kinds, tokenizer, [&](int64_t at, int64_t end) {
+      *out++ =
+          words.of({reinterpret_cast<const char*>(from + at), static_cast<size_t>(end - at) * sizeof(Char)});
+    });
+    lengths[t] = out - (ids + offsets[t]);
+  }
+}
+
 }  // namespace
 }  // namespace valor
 
@@ -115,22 +139,21 @@ VALOR_API int32_t valor_text_words_cpu(const uint8_t* text, const int64_t* offse
   return valor::guarded([&] {
     using namespace valor;
     for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
-      const int64_t begin = offsets[rows[r]], size = offsets[rows[r + 1]] - begin;
-      s.lower.assign(text + begin, text + begin + size);
-      if (tokenizer == kAlphanumeric)
-        for (uint8_t& c : s.lower) c = lower_case(c);
-      s.words.clear(size + 1);
-      for (int64_t t = rows[r]; t < rows[r + 1]; ++t) {
-        uint8_t* from = s.lower.data() + (offsets[t] - begin);
-        int32_t* out = ids + offsets[t];
-        int64_t length = offsets[t + 1] - offsets[t];
-        if (tokenizer == kPlain) length = plain_text(from, length);
-        tokenize_text(from, length, static_cast<Tokenizer>(tokenizer), [&](int64_t first, int64_t end) {
-          *out++ =
-              s.words.of({reinterpret_cast<const char*>(from + first), static_cast<size_t>(end - first)});
-        });
-        lengths[t] = out - (ids + offsets[t]);
-      }
+      split_row(text, offsets, rows[r], rows[r + 1], kAsciiKinds.of, static_cast<Tokenizer>(tokenizer),
+                s.lower, s.words, ids, lengths);
+    });
+  });
+}
+
+// The same of texts of 16-bit characters, each of which has its kinds in `kinds` [65536].
+VALOR_API int32_t valor_text_wide_words_cpu(const uint16_t* text, const int64_t* offsets, const int64_t* rows,
+                                            int64_t num_rows, int64_t tokenizer, const uint8_t* kinds,
+                                            int32_t* ids, int64_t* lengths, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      split_row(text, offsets, rows[r], rows[r + 1], kinds, static_cast<Tokenizer>(tokenizer), s.lower_wide,
+                s.words, ids, lengths);
     });
   });
 }

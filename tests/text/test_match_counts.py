@@ -17,7 +17,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.text import match_counts
 from valor_gpu.text.tokens import TOKENIZERS, TokenizedRows, texts_of, tokenize_rows, word_rows
 
-TEXTS = st.text(st.sampled_from("aAb Z9_$.,-\n\t\x1céßK語"), max_size=12)
+TEXTS = st.text(st.sampled_from("aAb Z9_$.,-\n\t\x1céßK語\u3000“٣²😀\U0001d400"), max_size=12)
 
 
 @pytest.fixture
@@ -62,8 +62,22 @@ def test_every_ascii_character_is_split_as_the_definition_does() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_16_bit_characters_are_split_as_the_definition_does(tokenizer: str) -> None:
+    texts = [
+        f"é{character}the{character} x{character}_ ${character}5"
+        for character in map(chr, [*range(0x3100), *range(0x3100, 1 << 16, 11)])
+    ]
+    rows = np.arange(0, len(texts) + 1, 8)
+    got, expected = tokenize_rows(texts, rows, tokenizer), word_rows(map(TOKENIZERS[tokenizer], texts), rows)
+    assert np.array_equal(got.lengths, expected.lengths)
+    words = [[ids[a : a + n] for a, n in zip(starts, got.lengths)] for ids, starts in
+             ((got.ids, got.starts), (expected.ids, expected.starts))]  # fmt: skip
+    assert np.array_equal(np.concatenate(words[0]), np.concatenate(words[1]))
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_rows_beyond_ascii_stand_between_others(tokenizer: str) -> None:
-    said = ["Plain text.", "Déjà vu, the café", "A — the end", "İstanbul ΣΑΣ \ud800", "", "last one"]
+    said = ["Plain text.", "Déjà vu, the café", "A — the end", "İstanbul ΣΑΣ \ud800", "😀 the \U0001d400a", "last one"]
     meant: list[list[str]] = [["plain"], ["deja vu", "Déjà, vu!"], ["“the” end"], ["i̇stanbul"], [""], ["“", "one"]]
     texts, rows = texts_of(said, meant)
     got, expected = tokenize_rows(texts, rows, tokenizer), word_rows(map(TOKENIZERS[tokenizer], texts), rows)

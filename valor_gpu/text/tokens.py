@@ -12,7 +12,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, count, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ MAX_CHARACTERS = 2**31 - 1
 
 Ints = NDArray[np.int64]
 Tokenizer = Callable[[str], Sequence[str]]
+_WIDE = ("utf-16-le", "surrogatepass")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_SIGNS = str.maketrans("", "", string.punctuation)
 _SIGNS = re.compile(f"[{re.escape(string.punctuation)}]+")  # faster than a table on texts beyond ASCII
@@ -177,7 +180,7 @@ def tokenize_rows(texts: Sequence[str], rows: Ints, tokenizer: str | Tokenizer) 
     check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
     if not native.usable("valor_cpu"):
         return word_rows(map(TOKENIZERS[tokenizer], texts), rows)
-    return _split_ascii(texts, rows, tokenizer)
+    return _split_native(texts, rows, tokenizer)
 
 
 def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> TokenizedRows:
@@ -201,36 +204,83 @@ def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
     return array("i", map(known.__getitem__, chain.from_iterable(texts)))
 
 
+def _split_native(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
+    """Native splitting: of bytes where the texts of a row are ASCII, else of 16-bit characters or by the definition."""
+    if tokenizer == "alphanumeric":  # once in lower case, all beyond ASCII ends a word alike
+        texts = [text if text.isascii() else text.lower().encode("ascii", "replace").decode() for text in texts]
+    ascii_texts = np.fromiter(map(str.isascii, texts), bool, len(texts))
+    if ascii_texts.all():
+        return _split_ascii(texts, rows, tokenizer)
+    narrow = np.logical_and.reduceat(ascii_texts, rows[:-1])
+    if tokenizer == "plain":
+        texts = [text if plain else text.lower() for text, plain in zip(texts, ascii_texts.tolist())]
+    beyond = np.zeros(len(narrow), bool)  # rows with a character that two units of UTF-16 make up
+    whole = "".join(texts)
+    if len(whole.encode(*_WIDE)) > 2 * len(whole):
+        beyond = np.logical_or.reduceat([len(text.encode(*_WIDE)) > 2 * len(text) for text in texts], rows[:-1])
+    ways = ((narrow, _split_ascii), (~narrow & ~beyond, _split_wide), (beyond, _split_by_definition))
+    return _merged(
+        texts, rows, [(which, lambda some, firsts, way=way: way(some, firsts, tokenizer)) for which, way in ways]
+    )
+
+
+def _merged(texts: Sequence[str], rows: Ints, ways: Iterable[tuple[NDArray[np.bool_], Any]]) -> TokenizedRows:
+    """All rows from some of them split in each way: a mask of rows, and a function of texts and where rows begin."""
+    counts = np.diff(rows)
+    starts, lengths, parts, size = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64), [], 0
+    for which, split in ways:
+        index = np.flatnonzero(np.repeat(which, counts))
+        part = split([texts[t] for t in index.tolist()], np.cumsum([0, *counts[which]], dtype=np.int64))
+        starts[index], lengths[index] = part.starts + size, part.lengths
+        parts.append(part.ids)
+        size += len(part.ids)
+    return TokenizedRows(np.concatenate(parts), starts, lengths, rows)
+
+
+def _split_by_definition(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
+    return word_rows(map(TOKENIZERS[tokenizer], texts), rows)
+
+
 def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
-    """Native splitting; rows with other characters than ASCII are split by their definition and put in place."""
-    texts = list(texts)
-    ascii_texts = list(map(str.isascii, texts))
-    if tokenizer == "alphanumeric" and not all(ascii_texts):  # once in lower case, all beyond ASCII ends a word alike
-        texts = [
-            text if plain else text.lower().encode("ascii", "replace").decode()
-            for text, plain in zip(texts, ascii_texts)
-        ]
-        ascii_texts = [True] * len(texts)
-    whole = np.logical_and.reduceat(ascii_texts, rows[:-1]) if len(rows) > 1 else np.ones(0, bool)
-    other = np.flatnonzero(np.repeat(~whole, np.diff(rows))).tolist()
-    native_texts = list(texts)
-    for t in other:
-        native_texts[t] = " " * len(texts[t])
-    offsets = np.cumsum([0, *map(len, native_texts)], dtype=np.int64)
-    if len(rows) > 1 and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
-        raise InputError(f"the texts of a row must have at most {MAX_CHARACTERS} characters but have {longest}")
-    text, ids = "".join(native_texts).encode("ascii"), np.empty(offsets[-1], np.int32)
-    lengths = np.empty(len(texts), np.int64)
+    offsets, ids, lengths = _room(texts, rows)
+    text = "".join(texts).encode("ascii")
     native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
         text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
         ids.ctypes.data, lengths.ctypes.data, native.threads(),
     )  # fmt: skip
-    if other:
-        counts = np.diff(rows)[~whole]
-        rest = word_rows((TOKENIZERS[tokenizer](texts[t]) for t in other), np.cumsum([0, *counts], dtype=np.int64))
-        ids[np.arange(len(rest.ids)) + np.repeat(offsets[other] - rest.starts, rest.lengths)] = rest.ids
-        lengths[other] = rest.lengths
     return TokenizedRows(ids, offsets[:-1], lengths, rows)
+
+
+def _split_wide(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
+    offsets, ids, lengths = _room(texts, rows)
+    text = "".join(texts).encode(*_WIDE)
+    native.function("valor_cpu", "valor_text_wide_words_cpu", "pppqqpppq")(
+        text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
+        _kinds().ctypes.data, ids.ctypes.data, lengths.ctypes.data, native.threads(),
+    )  # fmt: skip
+    return TokenizedRows(ids, offsets[:-1], lengths, rows)
+
+
+def _room(texts: Sequence[str], rows: Ints) -> tuple[Ints, NDArray[np.int32], Ints]:
+    """Where each text begins, and room for the ids and the numbers of words."""
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    if len(rows) > 1 and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
+        raise InputError(f"the texts of a row must have at most {MAX_CHARACTERS} characters but have {longest}")
+    return offsets, np.empty(offsets[-1], np.int32), np.empty(len(texts), np.int64)
+
+
+@lru_cache(1)
+def _kinds() -> NDArray[np.uint8]:
+    """uint8 ``[65536]``: bits of ``CharacterKind`` in csrc/core/text.h for every 16-bit character."""
+    characters = list(map(chr, range(1 << 16)))
+    spaces, decimals, alnums = (
+        np.fromiter(map(test, characters), np.uint8, 1 << 16) for test in (str.isspace, str.isdecimal, str.isalnum)
+    )
+    kinds = spaces + 2 * decimals + 4 * (alnums & ~decimals & 1)
+    for sign in string.punctuation:
+        kinds[ord(sign)] |= 8
+    kinds[ord("_")] |= 16
+    return np.ascontiguousarray(kinds, np.uint8)
 
 
 def first_best(values: NDArray[np.float64], references: Ints) -> Ints:
