@@ -1,0 +1,139 @@
+"""What the page says of each evaluator: a number, its interval, its n, what failed, and a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.distributions import distribution
+from valor_gpu.pages import numbers
+from valor_gpu.pages.texts import Html
+from valor_gpu.store import Run
+
+FAMILIES = {
+    "quality": "Quality",
+    "safety": "Risk and safety",
+    "pairwise": "Preference",
+    "text": "Text comparison",
+    "corpus": "Text comparison, all rows together",
+    "check": "Checks",
+}
+CUSTOM = "Custom"
+INTERVAL = "95% interval"
+
+
+@dataclass(frozen=True)
+class Card:
+    """An evaluator on the page; every attribute is text that is ready to be shown.
+
+    Attributes:
+        name: of the evaluator.
+        what: it measures.
+        value: the number.
+        unit: what stands beside it: the scale, or the count of rows.
+        between: its interval.
+        chart: or None.
+        scored: how many rows it rests on.
+        failed: failures, each a count and a cause.
+        lines: further numbers.
+    """
+
+    name: str
+    what: str
+    value: str
+    unit: str
+    between: str
+    chart: Html | None
+    scored: str
+    failed: list[str]
+    lines: list[str] = field(default_factory=list)
+
+
+def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tuple[str, str, list[Card]]], int]:
+    """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out."""
+    evaluators = summary["evaluators"]
+    shown = dict(list(evaluators.items())[:most])
+    severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
+    scale = max((n for counts in severities for n in list(counts)[1:]), default=0)
+    found: dict[str, list[Card]] = {}
+    for name, facts in shown.items():
+        found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(_card(run, name, facts, scale))
+    order = [*dict.fromkeys(FAMILIES.values()), CUSTOM]
+    parts = [
+        (title, "severities" if title == FAMILIES["safety"] else "", found[title]) for title in order if title in found
+    ]
+    return parts, len(evaluators) - len(shown)
+
+
+def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int) -> Card:
+    value, unit, between = headline(facts)
+    chart, beyond = distribution(run, name, facts, scale)
+    lines = _lines(facts)
+    if beyond:
+        lines.append(f"{beyond:,} scores lie beyond the scale and are not drawn")
+    known = EVALUATORS.get(name)
+    scored = f"{facts['n']:,} scored"
+    if facts["n_scores"] != facts["n"]:
+        scored += f", {facts['n_scores']:,} scores"
+    return Card(
+        short(name), known.summary if known else "", value, unit, between, chart, scored, failures(facts), lines
+    )
+
+
+def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The number of an evaluator, what stands beside it, and its interval."""
+    if facts["kind"] == "safety":
+        rate, between = facts.get("defect_rate"), facts.get("defect_rate_interval")
+        unit = f"defects, {facts.get('n_defects', 0):,} of {facts['n']:,} rows"
+        return numbers.percent(rate), unit, _between(numbers.percent_span(*between) if between else "")
+    decimals = numbers.decimals_of(facts["low"], facts["high"])
+    unit = "" if facts["high"] is None else f"of {facts['high']:g}"
+    if facts["pooled"]:
+        return numbers.number(facts.get("value"), 3), unit, ""
+    between = facts.get("interval")
+    said = numbers.span(*between, decimals) if between else ""
+    return numbers.number(facts["mean"], decimals), unit, _between(said)
+
+
+def _between(said: str) -> str:
+    return f"{INTERVAL} {said}" if said else "no interval"
+
+
+def _lines(facts: Mapping[str, Any]) -> list[str]:
+    found = []
+    if facts.get("pass_rate") is not None:
+        between = facts.get("pass_rate_interval")
+        said = f", 95% interval {numbers.percent_span(*between)}" if between else ""
+        limit = f"{facts['direction']} {facts['threshold']:g}".replace(">=", "≥").replace("<=", "≤")
+        found.append(
+            f"{numbers.percent(facts['pass_rate'])} pass{said}: {facts['n_passed']:,} of {facts['n']:,} rows {limit}"
+        )
+    if facts["kind"] == "safety":
+        found.append(f"defect from {facts.get('threshold')}; mean severity {numbers.number(facts['mean'])}")
+    repeats = facts.get("repeats")
+    if repeats and repeats.get("judge_deviation") is not None:
+        found.append(
+            f"judged {repeats['most']} times: the judge deviates by {numbers.number(repeats['judge_deviation'])}"
+        )
+    found += [f"{name.replace('_', ' ')}: {short(reason, 200)}" for name, reason in facts.get("reasons", {}).items()]
+    return found
+
+
+def failures(facts: Mapping[str, Any]) -> list[str]:
+    """What has no score, by cause."""
+    found = [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:20]]
+    if facts.get("n_not_judged"):
+        found.append(f"{facts['n_not_judged']:,} not judged")
+    return found
+
+
+def total_failures(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Scores without a value over all evaluators, by status."""
+    found: dict[str, int] = {}
+    for facts in evaluators:
+        for status, n in facts["n_failed"].items():
+            found[status] = found.get(status, 0) + n
+    return found

@@ -1,0 +1,128 @@
+"""The chart of an evaluator's scores: which one fits its scale, and what it says in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages.texts import Html
+from valor_gpu.store import Run
+
+BINS = 20
+_MOST_BARS = 11  # whole scores that have a bar each
+_PREFERENCES = ("loss", "tie", "win")
+
+
+def distribution(run: Run, name: str, facts: Mapping[str, Any], scale: int = 0) -> tuple[Html | None, int]:
+    """The chart of an evaluator.
+
+    Args:
+        run: the run.
+        name: of the evaluator.
+        facts: its summary.
+        scale: for severities, count of the tallest bar; see :func:`valor_gpu.pages.charts.severity_bars`.
+
+    Returns:
+        The chart, None where no row has a value or counts are pooled; and how many scores lie beyond the scale.
+    """
+    if facts["pooled"] or not facts["n"]:
+        return None, 0
+    if facts["kind"] == "safety":
+        return _severities(name, facts, scale), 0
+    if facts["kind"] == "pairwise":
+        return _whole(run, name, facts, [0.0, 0.5, 1.0], _PREFERENCES)
+    low, high = facts["low"], facts["high"]
+    if low is not None and high is not None:
+        if float(low).is_integer() and float(high).is_integer() and 2 <= high - low < _MOST_BARS:
+            values = [low + i for i in range(int(high - low) + 1)]
+            return _whole(run, name, facts, values, [f"{value:g}" for value in values])
+        if (low, high) == (0, 1) and (rate := _rate(run, name, facts)) is not None:
+            return rate, 0
+    return _histogram(run, name, facts)
+
+
+def _severities(name: str, facts: Mapping[str, Any], scale: int) -> Html:
+    counts = [int(n) for n in facts["levels"].values()]
+    threshold = str(facts.get("threshold", "Medium"))
+    first = charts.LEVELS.index(threshold) if threshold in charts.LEVELS else _level_of(threshold)
+    label = (
+        f"{short(name)}: {_counts(charts.LEVELS, counts)}; {facts.get('n_defects', 0)} of {facts['n']} rows are defects"
+    )
+    return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label)
+
+
+def _level_of(threshold: str) -> int:
+    """The level that a number lies in."""
+    return min(max(int(float(threshold) // 2), 0), 3)
+
+
+def _counts(names: Sequence[str], counts: Sequence[int]) -> str:
+    return ", ".join(f"{count:,} of {name}" for name, count in zip(names, counts))
+
+
+def _mean(facts: Mapping[str, Any], start: float, step: float) -> Estimate | None:
+    """The mean and its interval in steps of the axis, within it."""
+    if facts["mean"] is None:
+        return None
+
+    def at(value: float) -> float:
+        return (value - start) / step
+
+    low, high = facts.get("interval") or (facts["mean"], facts["mean"])
+    return Estimate(at(facts["mean"]), at(low), at(high))
+
+
+def _clamped(estimate: Estimate | None, least: float, most: float) -> Estimate | None:
+    if estimate is None:
+        return None
+    return Estimate(*(min(max(value, least), most) for value in estimate if value is not None))
+
+
+def _label(name: str, facts: Mapping[str, Any], rest: str) -> str:
+    decimals = numbers.decimals_of(facts["low"], facts["high"])
+    between = facts.get("interval")
+    said = f", 95% interval {numbers.span(*between, decimals)}" if between else ""
+    return f"{short(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
+
+
+def _whole(
+    run: Run, name: str, facts: Mapping[str, Any], values: Sequence[float], names: Sequence[str]
+) -> tuple[Html, int]:
+    """A bar for every value; what lies between, such as the mean of turns, counts for the nearest one."""
+    step = values[1] - values[0]
+    edges = [values[0], *(value + step / 2 for value in values[:-1]), values[-1]]
+    found = run.histogram(name, edges)
+    mean = _clamped(_mean(facts, values[0], step), 0, len(values) - 1)
+    label = _label(name, facts, _counts(names, found.counts))
+    return charts.bars(names, found.counts, label, mean), found.below + found.above
+
+
+def _rate(run: Run, name: str, facts: Mapping[str, Any]) -> Html | None:
+    """A bar, where every score is 0 or 1."""
+    zeros, between, ones = run.histogram(name, [0.0, math.ulp(0.0), 1.0, math.nextafter(1.0, 2.0)]).counts
+    if between or zeros + ones != facts["n_scores"]:
+        return None
+    mean = _clamped(_mean(facts, 0.0, 1.0), 0, 1) or Estimate(0.0)
+    return charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"))
+
+
+def _histogram(run: Run, name: str, facts: Mapping[str, Any]) -> tuple[Html, int]:
+    least, most = float(facts["least"]), float(facts["most"])
+    start = (
+        float(facts["low"]) if facts["low"] is not None and (facts["high"] is not None or facts["low"] == 0) else least
+    )
+    stop = float(facts["high"]) if facts["high"] is not None else most
+    width = stop - start
+    if not width > 0 or not math.isfinite(width) or len({start + width * i / BINS for i in range(BINS + 1)}) <= BINS:
+        return charts.bars([f"{start:.4g}"], [facts["n_scores"]], _label(name, facts, "no spread that can be drawn")), 0
+    found = run.histogram(name, [start + width * i / BINS for i in range(BINS)] + [stop])
+    ticks = [(place, f"{start + width * place:.3g}".replace("-", numbers.MINUS)) for place in (0, 0.25, 0.5, 0.75, 1)]
+    mean = _clamped(_mean(facts, start, width), 0, 1)
+    label = _label(
+        name, facts, f"counts of {BINS} bins from {start:g} to {stop:g}: {', '.join(map(str, found.counts))}"
+    )
+    return charts.histogram(found.counts, ticks, label, mean), found.below + found.above

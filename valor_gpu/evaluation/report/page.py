@@ -1,0 +1,237 @@
+"""Puts the page together and writes it."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu._version import __version__
+from valor_gpu.checks import check_type
+from valor_gpu.errors import MissingExtraError
+from valor_gpu.evaluation.files import replaced_files
+from valor_gpu.evaluation.report import bounds
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.cards import INTERVAL, families, headline, total_failures
+from valor_gpu.evaluation.report.rows import RowReader, chosen_rows
+from valor_gpu.evaluation.summary import evaluator_infos, run_summary
+from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
+from valor_gpu.pages import charts, numbers, stylesheet
+from valor_gpu.pages.texts import Html, cut
+from valor_gpu.store import Run
+from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def write_report(
+    run: Run,
+    file: str | os.PathLike[str],
+    *,
+    baseline: Run | None = None,
+    thresholds: Mapping[str, float | str] | None = None,
+) -> Path:
+    """Writes a run as one HTML file: it needs no script, asks for no address, and is at most 5 MB whatever the run.
+
+    The page has the configuration, a figure for every evaluator, slices, failures by cause, the worst rows with their
+    texts and reasons, and the comparison with a baseline. What it leaves out is said with its count. Texts of data,
+    target and judge are shown as text, never as markup; characters that steer a page or hide are named.
+
+    Args:
+        run: of a store, in any state.
+        file: where the page is written; one that is there is replaced at once, when the page is complete.
+        baseline: run that this one is compared with; by default the one that its configuration names, where the store
+            still has it.
+        thresholds: instead of those of the run; see :func:`~valor_gpu.evaluation.summary.run_summary`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+        OSError: the file cannot be written.
+    """
+    check_type("run", run, Run)
+    if baseline is not None:
+        check_type("baseline", baseline, Run)
+    path = Path(file)
+    page = report_page(run, baseline, thresholds)
+    with replaced_files({"report": path}) as files:
+        files["report"].write(page)
+    return path
+
+
+def report_page(run: Run, baseline: Run | None = None, thresholds: Mapping[str, float | str] | None = None) -> str:
+    """The page of :func:`write_report` as text."""
+    environment = _environment()
+    style = stylesheet()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    context = {**_run_parts(run, thresholds, environment), "style": Html(style), "style_hash": digest}
+    return environment.get_template("report.html").render(context)
+
+
+def _environment() -> jinja2.Environment:
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtraError("jinja2", "eval", "report.html") from None
+    loader = jinja2.PackageLoader("valor_gpu.evaluation.report", ".")
+    found = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
+    )
+    found.globals.update(icon=charts.icon, nothing=numbers.NOTHING)
+    found.filters.update(count=numbers.count, short=short, words=bounds.words)
+    return found
+
+
+def _run_parts(
+    run: Run, thresholds: Mapping[str, float | str] | None, environment: jinja2.Environment
+) -> dict[str, Any]:
+    summary = run_summary(run, thresholds=thresholds)
+    facts = summary["evaluators"]
+    given = run.config.get("thresholds") if thresholds is None else thresholds
+    limits = read_thresholds(given, evaluator_infos(run))
+    failed = total_failures(list(facts.values()))
+    causes, more_causes = _causes(run)
+    cards, more_evaluators = families(run, summary, bounds.EVALUATORS)
+    config, more_config = cut(json.dumps(run.config, indent=2, ensure_ascii=False), bounds.CONFIG)
+    notes = [short(note, bounds.CELL) for note in run.config.get("notes") or ()]
+    return {
+        "title": short(run.name) or "Evaluation",
+        "run_id": run.id,
+        "state": run.state,
+        "facts": list(_facts(run, summary)),
+        "tags": [f"{short(name)}: {short(value)}" for name, value in list(run.tags.items())[: bounds.NOTES]],
+        "stopped": short(summary["stopped"] or "", bounds.CELL),
+        "notes": notes[: bounds.NOTES],
+        "more_notes": max(len(notes) - bounds.NOTES, 0),
+        "passed": _passed(summary["passed"]),
+        "failed_scores": failed,
+        "n_failed": sum(failed.values()),
+        "n_scores": sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
+        "families": cards,
+        "more_evaluators": more_evaluators,
+        "comparison": None,
+        "slices": list(_slices(summary)),
+        "more_slices": max(len(summary["slices"]) - bounds.SLICE_COLUMNS, 0),
+        "causes": causes,
+        "more_causes": more_causes,
+        **_row_parts(run, facts, limits, causes, environment),
+        "config": config,
+        "more_config": more_config,
+        "version": __version__,
+    }
+
+
+def _facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    config, rows = run.config, summary["rows"]
+    data, target, judge = (config.get(name) or {} for name in ("data", "target", "judge"))
+    source = short(data.get("source", "")) or "unknown"
+    yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
+    failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
+    questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
+    yield "Rows", f"{rows['n']:,}{questions}, {failed or 'all with an answer'}"
+    yield "Target", _identity(target) or "none: answers are in the data"
+    yield "Judge", _identity(judge) or "none"
+    usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
+    tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
+    cost = summary["cost"]
+    yield "Tokens, cost", f"{tokens}; {'cost unknown' if cost is None else numbers.number(cost, 2)}"
+    made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
+    took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
+    yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
+
+
+def _identity(found: Mapping[str, Any]) -> str:
+    """What a target or judge is: the short ones of its facts."""
+    plain = [(name, value) for name, value in found.items() if isinstance(value, (str, int, float)) and value != ""]
+    return short(", ".join(f"{name} {value}" for name, value in plain[:5]))
+
+
+def _passed(found: Mapping[str, Any] | None) -> dict[str, str] | None:
+    if found is None:
+        return None
+    between = found["interval"]
+    return {
+        "rate": numbers.percent(found["rate"]),
+        "rows": f"{found['n_passed']:,} of {found['n']:,} rows",
+        "between": numbers.percent_span(*between) if between else "",
+        "undecided": f"{found['n_undecided']:,}" if found["n_undecided"] else "",
+    }
+
+
+def _slices(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A table for each column: its values down, evaluators across."""
+    names = list(summary["evaluators"])
+    shown = names[: bounds.SLICE_EVALUATORS]
+    for column, found in list(summary["slices"].items())[: bounds.SLICE_COLUMNS]:
+        slices = found["slices"]
+        yield {
+            "column": short(column),
+            "reason": short(found.get("reason") or "", bounds.CELL),
+            "names": [short(name) for name in shown],
+            "more_names": len(names) - len(shown),
+            "lines": [_slice(each, summary["evaluators"], shown) for each in slices[: bounds.SLICES]],
+            "more": max(len(slices) - bounds.SLICES, 0),
+        }
+
+
+def _slice(found: Mapping[str, Any], whole: Mapping[str, Any], shown: Sequence[str]) -> dict[str, Any]:
+    value = found["value"]
+    cells = []
+    for name in shown:
+        fixed = {key: whole[name][key] for key in ("kind", "pooled", "low", "high")}
+        each = {**fixed, **found["evaluators"][name]}
+        number, _, between = headline(each)
+        said = between.removeprefix(INTERVAL).strip() if between.startswith(INTERVAL) else ""
+        cells.append((number, f"{said + '; ' if said else ''}{each['n']:,}"))
+    named = "no value" if value is None else short(value if isinstance(value, str) else json.dumps(value))
+    return {"value": named, "n": found["n"], "cells": cells}
+
+
+def _causes(run: Run) -> tuple[list[FailureGroup], int]:
+    rows, more_rows = failed_rows(run, bounds.FAILURES)
+    scores, more_scores = failed_scores(run, bounds.FAILURES)
+    return [*rows, *scores], more_rows + more_scores
+
+
+def _row_parts(
+    run: Run,
+    facts: Mapping[str, Any],
+    limits: Mapping[str, Threshold],
+    causes: Sequence[FailureGroup],
+    environment: jinja2.Environment,
+) -> dict[str, Any]:
+    """The rows as markup, as many as their bytes allow."""
+    columns = list(facts)[: bounds.COLUMNS]
+    reader = RowReader(run, facts, columns, limits)
+    macro = environment.get_template("rows.html").module.row  # type: ignore[attr-defined]
+    left, groups, shown = bounds.ROW_BYTES, [], set()
+    for title, wanted in chosen_rows(run, facts, [group.first_row for group in causes]):
+        parts = []
+        for view in reader.views(wanted):
+            part = str(macro(view, len(columns)))
+            left -= len(part.encode())
+            if left < 0:
+                break
+            parts.append(Html(part))
+            shown.add(view.number)
+        groups.append((title, parts))
+        if left < 0:
+            break
+    total = sum(run.counts().values())
+    return {
+        "columns": [short(name) for name in columns],
+        "more_columns": len(facts) - len(columns),
+        "groups": [group for group in groups if group[1]],
+        "shown": shown,
+        "n_rows": total,
+        "more_rows": total - len(shown),
+        "full": left < 0,
+    }

@@ -1,0 +1,266 @@
+"""Which rows the page shows, and what it says of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.evaluation.fields import ANSWER, MESSAGES, QUESTION, names_of
+from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, TURNS, WORST, short, words
+from valor_gpu.evaluation.thresholds import Threshold
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.texts import Html, cut
+from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store.groups import worst_rows
+
+Facts = Mapping[str, Mapping[str, Any]]
+_REFERENCE = re.compile(r"\$\{(data|target|run\.outputs)[.$](.+)\}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a row.
+
+    Attributes:
+        name: of its column.
+        text: as far as it is shown.
+        left_out: characters that are not.
+        turns: role and text of the messages, where it is a conversation.
+        more_turns: messages that are not shown.
+    """
+
+    name: str
+    text: str
+    left_out: int = 0
+    turns: list[Text] = field(default_factory=list)
+    more_turns: int = 0
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A score of a row.
+
+    Attributes:
+        name: of the evaluator, with the repeat where there is more than one.
+        shown: the value with its mark, or what failed.
+        failed: whether there is no value.
+        verdict: whether it passes its threshold, in words.
+        reason: of the judge or of the failure.
+        left_out: characters of the reason that are not shown.
+        turns: of a conversation: number, value, reason of each.
+        more_turns: turns that are not shown.
+        notes: what the evaluator adds.
+    """
+
+    name: str
+    shown: Html | str
+    failed: bool = False
+    verdict: str = ""
+    reason: str = ""
+    left_out: int = 0
+    turns: list[tuple[str, str, str]] = field(default_factory=list)
+    more_turns: int = 0
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A row on the page."""
+
+    number: int
+    key: str
+    title: str
+    answer: str
+    status: str
+    error: str
+    cells: list[Mark | None]
+    marks: list[Mark]
+    texts: list[Text]
+    more_texts: int
+
+
+def chosen_rows(run: Run, facts: Facts, causes: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Numbers of the rows that are shown, in groups with a title.
+
+    Args:
+        run: the run.
+        facts: summary of every evaluator.
+        causes: first rows of the failures.
+    """
+    worst = [number for number, _ in worst_rows(run, scales(facts), WORST)]
+    seen = set(worst)
+    failed = [number for number in dict.fromkeys(causes) if number not in seen][: ROWS - WORST]
+    seen.update(failed)
+    others: list[int] = []
+    if len(worst) < WORST:  # else there are more rows than can be shown
+        page = run.rows(0, ROWS + len(seen))
+        others = [row.number for row in page if row.number not in seen][: ROWS - len(seen)]
+    groups = [("Worst first", worst), ("First rows of each failure", failed), ("Other rows, in their order", others)]
+    return [(title, found) for title, found in groups if found]
+
+
+def scales(facts: Facts) -> dict[str, tuple[float, float]]:
+    """Worst and best value of the evaluators that have both."""
+    return {
+        name: (each["low"], each["high"]) if each["higher_is_better"] else (each["high"], each["low"])
+        for name, each in facts.items()
+        if each["higher_is_better"] is not None and not each["pooled"] and None not in (each["low"], each["high"])
+        if each["low"] != each["high"]
+    }
+
+
+class RowReader:
+    """Makes views of rows.
+
+    Args:
+        run: the run.
+        facts: summary of every evaluator.
+        columns: evaluators that have a column.
+        limits: thresholds of evaluators.
+    """
+
+    def __init__(self, run: Run, facts: Facts, columns: Sequence[str], limits: Mapping[str, Threshold]) -> None:
+        self._run, self._facts, self._columns, self._limits = run, facts, columns, limits
+
+    def views(self, wanted: Sequence[int]) -> Iterator[RowView]:
+        """The rows of these numbers, in this order."""
+        for row in self._run.rows(numbers=wanted):
+            yield self._view(row, list(self._run.scores(first=row.number, last=row.number)))
+
+    def _view(self, row: StoredRow, scores: Sequence[StoredScore]) -> RowView:
+        by_name: dict[str, list[StoredScore]] = {}
+        for score in scores:
+            by_name.setdefault(score.evaluator, []).append(score)
+        order = [*(name for name in self._facts if name in by_name), *sorted(set(by_name) - set(self._facts))]
+        marks = [self._mark(each, len(by_name[name]) > 1) for name in order for each in by_name[name]]
+        texts = list(_texts(row))
+        first = next(iter(row.inputs.values()), None)
+        return RowView(
+            row.number,
+            short(row.key),
+            next(filter(None, (self._text(row, name) for name in (QUESTION, MESSAGES))), _clip(first)),
+            self._text(row, ANSWER),
+            row.status,
+            short(row.error, CLIP),
+            [self._cell(by_name.get(name, [])) for name in self._columns],
+            marks,
+            texts[:FIELDS],
+            max(len(texts) - FIELDS, 0),
+        )
+
+    def _text(self, row: StoredRow, field: str) -> str:
+        return _shown_text(row, field, self._run.config.get("data_mapping") or {})
+
+    def _cell(self, scores: Sequence[StoredScore]) -> Mark | None:
+        """The mean over the repeats, or the first failure."""
+        values = [score.value for score in scores if score.value is not None]
+        if values:
+            first = scores[0]
+            return Mark("", self._shown(first.evaluator, sum(values) / len(values)))
+        return Mark("", words(scores[0].status), failed=True) if scores else None
+
+    def _mark(self, score: StoredScore, repeated: bool) -> Mark:
+        name = short(score.evaluator) + (f", repeat {score.repeat + 1}" if repeated else "")
+        reason, left_out = cut(score.reason, CELL)
+        details = score.details or {}
+        turns, more = _turns(details)
+        kept = details.get("notes")
+        notes = "; ".join(short(note) for note in kept[:TURNS]) if isinstance(kept, list) else ""
+        failed = score.value is None
+        shown = words(score.status) if score.value is None else self._shown(score.evaluator, score.value, score.level)
+        verdict = ""
+        if score.value is not None and (limit := self._limits.get(score.evaluator)) is not None:
+            passes, defect = bool(limit.passes([score.value])[0]), limit.direction == "<"
+            verdict = ("no defect" if defect else "passes") if passes else ("defect" if defect else "fails")
+        return Mark(name, shown, failed, verdict, reason, left_out, turns, more, notes)
+
+    def _shown(self, name: str, value: float, level: str = "") -> Html | str:
+        facts = self._facts.get(name, {})
+        low, high = facts.get("low"), facts.get("high")
+        whole = float(value).is_integer()
+        shown = (
+            f"{value:,.0f}".replace("-", numbers.MINUS)
+            if whole
+            else numbers.number(value, numbers.decimals_of(low, high))
+        )
+        if facts.get("kind") == "safety":
+            at = min(max(int(value // 2), 0), 3)
+            return Html(f'<span class="sev sev-{at}">{charts.LEVELS[at]} {shown}</span>')
+        if (low, high) == (1, 5):
+            return Html(f"{shown}{charts.pips(value)}")
+        if (low, high) == (0, 1) and facts.get("kind") not in ("check", "pairwise"):
+            return numbers.number(value, 3)
+        return f"{short(level)} {shown}" if level else shown
+
+
+def _shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
+    """The text of a field for a table: of the column that is mapped to it, else of one that has its name."""
+    reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
+    if reference is not None:
+        source = row.inputs if reference[1] == "data" else row.outputs
+        return _clip(source.get(reference[2]))
+    for source in (row.outputs, row.inputs) if field == ANSWER else (row.inputs,):
+        for column in names_of(field, source):
+            return _clip(source[column])
+    return ""
+
+
+def _clip(value: Any) -> str:
+    turns, _ = _messages(value)
+    return "" if value is None else short(turns[0].text if turns else _plain(value), CLIP)
+
+
+def _texts(row: StoredRow) -> Iterator[Text]:
+    outputs = {name: value for name, value in row.outputs.items() if not name.startswith("_")}
+    for kind, columns in (("", row.inputs), ("answered: ", outputs)):
+        for name, value in columns.items():
+            yield _text(kind + short(name), value)
+
+
+def _text(name: str, value: Any) -> Text:
+    turns, more = _messages(value)
+    if turns:
+        return Text(name, "", 0, turns, more)
+    shown, left_out = cut(_plain(value), CELL)
+    return Text(name, shown, left_out)
+
+
+def _plain(value: Any) -> str:
+    """A value as text: texts as they are, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _messages(value: Any) -> tuple[list[Text], int]:
+    """Role and text of the messages of a conversation; none where the value is something else."""
+    found = value.get("messages") if isinstance(value, Mapping) else value
+    if not isinstance(found, list) or not found or not all(isinstance(one, Mapping) and "role" in one for one in found):
+        return [], 0
+    return [Text(short(one["role"]), *cut(_content(one), CELL)) for one in found[:TURNS]], max(len(found) - TURNS, 0)
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content, context = message.get("content"), message.get("context")
+    text = "" if content is None else _plain(content)
+    return text if not context else f"{text}\n\n{_plain({'context': context})}"
+
+
+def _turns(details: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], int]:
+    turns = details.get("turns")
+    if not isinstance(turns, list):
+        return [], 0
+    kept: Iterable[Any] = turns[:TURNS]
+    found = [
+        (
+            short(turn.get("turn", "")),
+            numbers.number(turn["score"])
+            if isinstance(turn.get("score"), (int, float))
+            else words(str(turn.get("status"))),
+            short(turn.get("reason", ""), CLIP + NAME),
+        )
+        for turn in kept
+        if isinstance(turn, Mapping)
+    ]
+    return found, max(len(turns) - TURNS, 0)
