@@ -57,6 +57,8 @@ def execute(
     with run.lease():
         begun, reason = time.monotonic(), ""
         before = run.finished_summary or {}
+        if (config := plan.config.to_dict()) != run.config:
+            run.reconfigure(config)
         try:
             with _scheduler(plan) as scheduler:
                 pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
@@ -105,7 +107,8 @@ def _write_files(plan: Plan, run: Run, tracking_uri: str | None) -> None:
 def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
     from valor_gpu.evaluation.summary import run_summary
 
-    run.finish(state, run_summary(run, seconds=seconds, stopped=reason or None))
+    summary = run_summary(run, seconds=seconds)
+    run.finish(state, {**summary, "stopped": reason or None})
 
 
 @contextlib.contextmanager

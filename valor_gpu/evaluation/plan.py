@@ -117,12 +117,12 @@ def make_plan(settings: Settings, store: Store) -> Plan:
         evaluators,
         mapping,
         settings.limits(),
-        settings.token_prices(),
+        settings.token_prices(services.judge),
         settings.cache,
         source,
         baseline,
         fills,
-        _total(config),
+        total_of(config),
         settings.progress,
         services.target is not None,
     )
@@ -174,7 +174,7 @@ def _config(
     baseline: Run | None,
     notes: Sequence[str],
 ) -> RunConfig:
-    prices = settings.token_prices()
+    prices = settings.token_prices(services.judge)
     cache = getattr(settings.cache, "path", settings.cache)
     as_they_are = ("repeats", "epochs", "key", "limit", "max_cost", "on_error", "seed", "group")
     return RunConfig(
@@ -208,7 +208,7 @@ def _data(source: DataSource, given: Any) -> dict[str, Any]:
     return {"source": name, "hash": source.hash, "columns": list(source.columns), "rows": rows}
 
 
-def _total(config: RunConfig) -> int | None:
+def total_of(config: RunConfig) -> int | None:
     """Number of rows of the run, where it is known."""
     counts = [count for count in (config.data["rows"], config.limit) if count is not None]
     return min(counts) * config.epochs if config.data["rows"] is not None else None

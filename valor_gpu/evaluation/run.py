@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.errors import InputTypeError
 from valor_gpu.evaluation.execute import EvaluationInterrupted, execute
 from valor_gpu.evaluation.keys import RowKeys
 from valor_gpu.evaluation.plan import Plan, make_plan
+from valor_gpu.evaluation.resume import OF_RESUME, rescore_run, resume_run
 from valor_gpu.evaluation.settings import Settings
 from valor_gpu.evaluation.stages import RowFailed
 from valor_gpu.evaluation.work import Work, rows_of
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from valor_gpu.judge.progress import Progress
     from valor_gpu.judge.statistics import Prices
 
-__all__ = ["EvaluationInterrupted", "RowFailed", "evaluate"]
+__all__ = ["EvaluationInterrupted", "RowFailed", "evaluate", "rescore_run", "resume_run"]
 
 
 def evaluate(
@@ -53,7 +55,7 @@ def evaluate(
     slice_by: str | Sequence[str] | None = None,
     key: str | None = None,
     limit: int | None = None,
-    prices: Mapping[str, float] | Prices | None = None,
+    prices: Mapping[str, Any] | Prices | None = None,
     max_cost: float | None = None,
     store: Any = None,
     on_error: str = "record",
@@ -132,6 +134,9 @@ def evaluate(
         {'mean_f1_score': 0.5, 'mean_exact_match': 0.0}
     """
     settings = Settings(**locals())
+    if resume is not None:
+        return _resume(settings)
+    settings.check()
     opened = open_store(store)
     grid = settings.grid()
     if grid is None:
@@ -140,6 +145,19 @@ def evaluate(
     runs = [replace(settings, params_grid=None, parameters=each, group=group) for each in grid]
     plans = [make_plan(each, opened) for each in runs]
     return [_run(plan, opened, each) for plan, each in zip(plans, runs)]
+
+
+def _resume(settings: Settings) -> EvaluationResult:
+    """Goes on with the run that is named, with those arguments that a resumed run takes."""
+    named = settings.resume if isinstance(settings.resume, str) else getattr(settings.resume, "run_id", None)
+    if not isinstance(named, str):
+        raise InputTypeError(f"resume must be the id or name of a run but got {type(settings.resume).__name__}")
+    plain = Settings()
+    given = {name: value for name in OF_RESUME if (value := getattr(settings, name)) != getattr(plain, name)}
+    metrics = [each for each in settings.metrics_list or () if not isinstance(each, str)]
+    if metrics and settings.evaluators is None:
+        given["evaluators"] = metrics
+    return resume_run(settings.store, named, **given)
 
 
 def open_store(store: Any) -> Store:

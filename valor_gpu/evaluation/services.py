@@ -89,8 +89,8 @@ def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, setting
     judged = [each.name for each in evaluators if each.judged]
     if judged and judge is None:
         raise InputError(f"model_config or judge must be given, since a judge decides {', '.join(judged)}")
-    if settings.max_cost is not None and judged and settings.prices is None:
-        raise InputError("max_cost must come with prices, of a million tokens, since the judge's replies cost money")
+    if settings.max_cost is not None and judged and settings.token_prices(judge) is None:
+        raise InputError("max_cost must come with prices, of a million tokens of the judge's model")
 
 
 def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: bool) -> Services:

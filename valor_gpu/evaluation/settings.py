@@ -10,7 +10,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation.config import check_keys
+from valor_gpu.evaluation.models import prices_of
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.progress import Progress
 from valor_gpu.judge.statistics import Prices
@@ -20,7 +20,6 @@ ON_ERROR = ("record", "raise")
 JUDGE_TIMEOUT, TARGET_TIMEOUT = 120.0, 600.0  # seconds, where none are given
 CONCURRENCY = 8
 _NUMBERS = ("max_concurrency", "limit", "rpm", "tpm", "timeout", "max_cost")
-_PRICES = ("prompt", "completion", "cached")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Settings:
     slice_by: str | Sequence[str] | None = None
     key: str | None = None
     limit: int | None = None
-    prices: Mapping[str, float] | Prices | None = None
+    prices: Mapping[str, Any] | Prices | None = None
     max_cost: float | None = None
     store: Any = None
     on_error: str = "record"
@@ -101,18 +100,9 @@ class Settings:
         timeout = JUDGE_TIMEOUT if self.timeout is None else float(self.timeout)
         return Limits(self.max_concurrency, self.rpm, self.tpm, timeout)
 
-    def token_prices(self) -> Prices | None:
-        """Prices of a million tokens."""
-        if self.prices is None or isinstance(self.prices, Prices):
-            return self.prices
-        check_type("prices", self.prices, Mapping)
-        check_keys("prices", self.prices, _PRICES)
-        for name in _PRICES[:2]:
-            if name not in self.prices:
-                raise InputError(f"prices must have {name!r}, of a million tokens, but has {list(self.prices)}")
-        for name, price in self.prices.items():
-            check_number(f"prices[{name!r}]", price, 0)
-        return Prices(**{name: float(price) for name, price in self.prices.items()})
+    def token_prices(self, judge: Any = None) -> Prices | None:
+        """Prices of a million of the judge's tokens; None where there are none for its model."""
+        return prices_of(self.prices, str(getattr(judge, "model", "")))
 
     def slice_columns(self) -> tuple[str, ...]:
         """Columns by whose values numbers are given."""

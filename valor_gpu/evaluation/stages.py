@@ -17,7 +17,7 @@ from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.judged.scores import judged_outcome
 from valor_gpu.evaluation.metrics import RunEvaluator
 from valor_gpu.evaluation.plan import Plan
-from valor_gpu.evaluation.scoring import keep_scores, row_fields
+from valor_gpu.evaluation.scoring import keep_scores, with_baseline
 from valor_gpu.evaluation.settings import CONCURRENCY
 from valor_gpu.evaluation.work import OK, Work
 from valor_gpu.judge.limits import FATAL
@@ -168,8 +168,8 @@ class Stages:
             raise RowFailed(work, work.status, work.error)
 
     async def _judge(self, work: Work, scheduler: Scheduler) -> None:
-        fields = work.fields if work.fields is not None else row_fields(self._plan, work)
-        work.fields = fields
+        if work.fields is None:
+            with_baseline(self._plan, [work])
         repeats = range(self._plan.config.repeats)
         asked = [
             self._judgement(work, each, repeat, scheduler)

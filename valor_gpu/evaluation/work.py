@@ -84,15 +84,22 @@ def remaining(works: Iterator[Work], run: Run) -> Iterator[Work]:
         yield from page
 
 
-def stored_rows(run: Run) -> Iterator[Work]:
-    """The rows of a run that have an answer, with their scores that are done."""
+def stored_rows(run: Run, again: bool = False) -> Iterator[Work]:
+    """The rows of a run, with their scores that are done.
+
+    Args:
+        run: whose rows are taken.
+        again: also those to which the target gave no answer, for another try; otherwise rows with an answer alone.
+    """
     after = 0
-    while page := run.rows(after, _PAGE, OK):
+    while page := run.rows(after, _PAGE, None if again else OK):
         done = _done(run, page[0].number, page[-1].number)
         for row in page:
             work = Work(row.number, row.key, row.inputs)
-            _take(work, row, done.get(row.number, frozenset()))
-            yield work
+            if row.status == OK:
+                _take(work, row, done.get(row.number, frozenset()))
+            if row.status != INVALID_ROW:
+                yield work
         after = page[-1].number
 
 
