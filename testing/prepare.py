@@ -7,6 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+# OpenMP's threads spin for milliseconds when a loop is done; where test processes share the cores, that is most of what
+# they do. Read when torch loads OpenMP, and inherited by the processes of xdist.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import torch
 
 _ORACLE = Path(sys.prefix) / "oracle"  # where the Makefile puts a torchvision that has no CPU build

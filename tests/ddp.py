@@ -26,7 +26,7 @@ COLLECTIVES = (
 )
 
 
-def run_ranks(work: Callable[[int, int], Any], folder: Path, limit: float = 60) -> list[Any]:
+def run_ranks(work: Callable[[int, int], Any], folder: Path, limit: float = 300) -> list[Any]:
     """``work(rank, WORLD)`` of every rank, in rank order.
 
     Args:
