@@ -6,6 +6,7 @@ import itertools
 import math
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge.statistics import standard_error
 from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
 from valor_gpu.stats.means import mean_of_sample
+from valor_gpu.stats.pooled import compare_pooled
 
 NAN = math.nan
 
@@ -210,3 +212,57 @@ def test_effective_trials_widen_the_interval() -> None:
     assert (half.rate, half.successes, half.n) == (plain.rate, 30, 60)
     with pytest.raises(InputError, match="effective must be"):
         pass_rate(1, 2, effective=3.0)
+
+
+def test_pooled_ratios_of_equal_totals_are_means() -> None:
+    """Counts over one unit a row: the pooled ratio is the mean, so that both comparisons agree up to random numbers."""
+    rng = np.random.default_rng(3)
+    first, second = rng.integers(0, 6, 60), rng.integers(0, 7, 60)
+    ones = np.ones(60, np.int64)
+    found = compare_pooled(
+        np.stack((first, ones), 1), np.stack((second, ones), 1), lambda sums: sums[0] / sums[1], resamples=4000
+    )
+    mean = compare_paired(first, second)
+    assert found.difference == pytest.approx(mean.difference, rel=1e-12)
+    assert (found.low, found.high) == pytest.approx((mean.low, mean.high), abs=0.06)
+    assert found.p_value == pytest.approx(mean.p_value, abs=0.02)
+
+
+def test_pooled_difference_is_the_one_of_scipy() -> None:
+    rng = np.random.default_rng(5)
+    words = rng.integers(3, 40, 50)
+    first, second = rng.binomial(words, 0.3), rng.binomial(words, 0.24)
+
+    def difference(a: Any, b: Any, n: Any, axis: int = -1) -> Any:
+        return b.sum(axis) / n.sum(axis) - a.sum(axis) / n.sum(axis)
+
+    ours = compare_pooled(
+        np.stack((first, words), 1), np.stack((second, words), 1), lambda sums: sums[0] / sums[1], resamples=9000
+    )
+    theirs = scipy.stats.bootstrap(
+        (first, second, words), difference, paired=True, n_resamples=9000, method="BCa", random_state=1
+    ).confidence_interval
+    assert ours.difference == pytest.approx(difference(first, second, words))
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
+
+    test = scipy.stats.permutation_test(
+        (first / words.sum(), second / words.sum()), lambda a, b: b.sum() - a.sum(), permutation_type="samples",
+        n_resamples=9000, vectorized=False, random_state=2,
+    )  # fmt: skip
+    assert ours.p_value == pytest.approx(test.pvalue, abs=0.02)
+
+
+def test_pooled_comparison_of_one_thing_with_itself() -> None:
+    counts = [[3, 10], [1, 4], [0, 7]]
+    found = compare_pooled(counts, counts, lambda sums: sums[0] / sums[1], resamples=200)
+    assert (found.difference, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_pooled_comparisons_that_do_not_exist() -> None:
+    rate = lambda sums: sums[0] / sums[1] if sums[1] else NAN  # noqa: E731
+    assert compare_pooled([[1, 2]], [[1, 2]], rate).reason == "it takes two rows with both numbers but there is 1"
+    assert compare_pooled(np.zeros((0, 0)), np.zeros((0, 0)), rate).n == 0
+    none = compare_pooled([[0, 0]] * 3, [[1, 2]] * 3, rate, resamples=50)
+    assert (math.isnan(none.difference), none.reason) == (True, "one of the results has no number")
+    with pytest.raises(InputError, match=r"first and second must both be \[rows, counts\] but have the shapes"):
+        compare_pooled([[1, 2]], [[1]], rate)

@@ -89,14 +89,19 @@ def compare_paired(
     kept: Floats = differences[~np.isnan(differences)]
     n, missing = len(kept), len(differences) - len(kept)
     if n < 2:
-        reason = f"it takes two rows with both numbers but there {'is' if n == 1 else 'are'} {n or 'none'}"
+        reason = too_few(n)
         mean = float(kept[0]) if n else math.nan
         return PairedDifference(mean, math.nan, math.nan, math.nan, n, missing, confidence, reason)
     mean = math.fsum(kept) / n
     bootstrap, flips = np.random.default_rng(seed).spawn(2)
-    low, high = _bca(kept, mean, np.sort(_resampled_means(kept, resamples, bootstrap)), confidence)
+    low, high = _mean_interval(kept, mean, np.sort(_resampled_means(kept, resamples, bootstrap)), confidence)
     p_value = _sign_flip(kept, resamples, flips)
     return PairedDifference(mean, low, high, p_value, n, missing, confidence)
+
+
+def too_few(n: int) -> str:
+    """Why there is no interval of fewer than two rows."""
+    return f"it takes two rows with both numbers but there {'is' if n == 1 else 'are'} {n or 'none'}"
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> Floats:
@@ -131,29 +136,48 @@ def _resampled_means(values: Floats, resamples: int, rng: np.random.Generator) -
     return np.concatenate(list(chunks)) / n
 
 
-def _bca(values: Floats, mean: float, means: Floats, confidence: float) -> tuple[float, float]:
-    """Ends of the BCa interval of a mean.
+def _mean_interval(values: Floats, mean: float, means: Floats, confidence: float) -> tuple[float, float]:
+    """Ends of the BCa interval of the mean of n values; ``means`` of samples ascend."""
+    slack = _ROUNDING * float(np.abs(values).sum()) / len(values)
+    deviations = (mean - values) / (len(values) - 1)  # of the means without one value from their mean
+    return bca_interval(mean, means, deviations, confidence, slack)
+
+
+def bca_interval(
+    estimate: float, resampled: Floats, deviations: Floats, confidence: float, slack: float = 0.0
+) -> tuple[float, float]:
+    """Ends of a bias-corrected and accelerated bootstrap interval.
 
     Args:
-        values: n numbers.
-        mean: their mean.
-        means: of samples, ascending.
+        estimate: from all rows.
+        resampled: estimates from samples of rows, ascending.
+        deviations: of the estimates without one row from their mean.
         confidence: of the interval.
+        slack: estimates that are so close to ``estimate`` are equal to it.
+
+    Source: Efron, "Better bootstrap confidence intervals" (1987).
+
+    Example:
+        >>> import numpy as np
+        >>> values = np.arange(9.0)
+        >>> samples = np.sort(np.random.default_rng(0).choice(values, (2000, 9)).mean(1))
+        >>> low, high = bca_interval(4.0, samples, (4.0 - values) / 8, 0.95)
+        >>> 2.2 < low < 2.6 and 5.4 < high < 5.8
+        True
     """
-    n, normal = len(values), NormalDist()
-    slack = _ROUNDING * float(np.abs(values).sum()) / n
-    below, upto = np.searchsorted(means, [mean - slack, mean + slack])
-    share = (below + upto) / 2 / len(means)
-    if not 0 < share < 1 or means[0] == means[-1]:  # all samples on one side: values are equal, or almost
-        return float(means[0]), float(means[-1])
+    normal = NormalDist()
+    below = np.searchsorted(resampled, estimate - slack)
+    upto = np.searchsorted(resampled, estimate + slack, "right")
+    share = float(below + upto) / 2 / len(resampled)
+    if not 0 < share < 1 or resampled[0] == resampled[-1]:  # all samples on one side: values are equal, or almost
+        return float(resampled[0]), float(resampled[-1])
     bias = normal.inv_cdf(share)
-    deviations = (mean - values) / (n - 1)  # of the means without one value from their mean
     spread = float((deviations**2).sum()) ** 1.5
     acceleration = -float((deviations**3).sum()) / (6 * spread) if spread else 0.0
     ends = []
     for z in (-normal_quantile(confidence), normal_quantile(confidence)):
         shifted = bias + (bias + z) / (1 - acceleration * (bias + z))
-        ends.append(float(np.quantile(means, normal.cdf(shifted))))
+        ends.append(float(np.quantile(resampled, normal.cdf(shifted))))
     return ends[0], ends[1]
 
 
@@ -168,13 +192,13 @@ def _sign_flip(values: Floats, resamples: int, rng: np.random.Generator) -> floa
             for size in _chunks(resamples, len(counts))
         )
     else:
-        chunks = (2 * (_random_bits(size, len(sizes), rng) @ sizes) - total for size in _chunks(resamples, len(sizes)))
+        chunks = (2 * (random_bits(size, len(sizes), rng) @ sizes) - total for size in _chunks(resamples, len(sizes)))
     sums = np.abs(np.concatenate(list(chunks)))
     reached = sums >= abs(math.fsum(values)) - _ROUNDING * total
     return (int(np.count_nonzero(reached)) + 1) / (resamples + 1)
 
 
-def _random_bits(rows: int, columns: int, rng: np.random.Generator) -> Floats:
+def random_bits(rows: int, columns: int, rng: np.random.Generator) -> Floats:
     """0.0 or 1.0, ``[rows, columns]``."""
     packed = np.frombuffer(rng.bytes(rows * ((columns + 7) // 8)), np.uint8).reshape(rows, -1)
     return np.unpackbits(packed, axis=1, count=columns).astype(np.float64)
