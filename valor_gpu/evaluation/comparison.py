@@ -31,11 +31,12 @@ from valor_gpu.evaluation.joined_rows import Side, join_rows
 from valor_gpu.evaluation.metric_comparison import MetricComparison, Pair
 from valor_gpu.evaluation.metric_summary import CONFIDENCE, interval, number
 from valor_gpu.evaluation.result_text import aligned, percent, shown
-from valor_gpu.evaluation.row_values import Floats, Mask
+from valor_gpu.evaluation.row_values import Mask
 from valor_gpu.evaluation.summary import evaluator_infos, pool_of
 from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
 from valor_gpu.stats.comparisons import adjust_holm
-from valor_gpu.stats.paired import compare_paired
+from valor_gpu.stats.means import mean_of_sample
+from valor_gpu.stats.paired import PairedDifference, compare_paired
 from valor_gpu.stats.pooled import compare_pooled
 from valor_gpu.stats.proportions import Proportion, pass_rate
 from valor_gpu.store.runs import Run
@@ -232,13 +233,21 @@ def _pair(
 ) -> Pair:
     warning = metric_warning(info, other, sides[0].run.config, sides[1].run.config)
     run, baseline = (side.values(info["name"]) for side in sides)
-    if not info["pooled"]:
+    if info["pooled"]:
+        difference, numbers = _pooled(sides, info, options)
+    else:
         difference = compare_paired(baseline, run, **options)
         both = ~(np.isnan(run) | np.isnan(baseline))
-        means = (_mean(run[both]), _mean(baseline[both]))
-        return Pair(info, warning, threshold, run, baseline, difference, means)
+        numbers = (mean_of_sample(run[both]).mean, mean_of_sample(baseline[both]).mean)
+    return Pair(info, warning, threshold, run, baseline, difference, numbers)
+
+
+def _pooled(
+    sides: tuple[Side, Side], info: dict[str, Any], options: Any
+) -> tuple[PairedDifference, tuple[float, float]]:
+    """The difference of a pooled metric, and its numbers in the run and in the baseline."""
     counts = [side.counts(info["name"]) for side in sides]
-    if counts[0].shape[1] != counts[1].shape[1]:  # one of them has none
+    if 0 in (counts[0].shape[1], counts[1].shape[1]):  # one of them has none
         counts = [np.zeros((0, 1))] * 2
     both = ~(np.isnan(counts[0]).any(1) | np.isnan(counts[1]).any(1))
     tables = [each[both].astype(np.int64) for each in counts]
@@ -248,13 +257,8 @@ def _pair(
         value = pool(sums).value
         return math.nan if value is None else float(value)
 
-    difference = compare_pooled(tables[1], tables[0], statistic, **options)
-    numbers = [statistic(each.sum(0).tolist()) if len(each) else math.nan for each in tables]
-    return Pair(info, warning, threshold, run, baseline, difference, (numbers[0], numbers[1]))
-
-
-def _mean(values: Floats) -> float:
-    return math.fsum(values / len(values)) if len(values) else math.nan
+    run, baseline = (statistic(each.sum(0).tolist()) if len(each) else math.nan for each in tables)
+    return compare_pooled(tables[1], tables[0], statistic, **options), (run, baseline)
 
 
 def _jailbreak(pairs: Sequence[Pair]) -> Proportion | None:
