@@ -101,7 +101,7 @@ def _write_files(plan: Plan, run: Run, tracking_uri: str | None) -> None:
     if plan.config.output_path is not None:
         from valor_gpu.evaluation.files import write_artifacts
 
-        write_artifacts(run, plan.config.output_path)
+        write_artifacts(run, plan.config.output_path, summary=run.finished_summary)
 
 
 def _finish(run: Run, state: str, reason: str, seconds: float) -> None:

@@ -21,6 +21,7 @@ from valor_gpu.store.runs import Run
 RESULTS, METRICS, CONFIG = "eval_results.jsonl", "metrics.json", "run.json"
 ARTIFACTS = (RESULTS, METRICS, CONFIG)
 """Names of the files of every run."""
+_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def artifact_paths(output_path: str | os.PathLike[str]) -> dict[str, Path]:
@@ -75,7 +76,7 @@ def write_artifacts(
     about = {"run_id": run.id, "name": run.name, "state": run.state}
     with replaced_files(paths) as files:
         for row in result_rows(run, thresholds):
-            files[RESULTS].write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            files[RESULTS].write(_LINE.encode(row) + "\n")
         _write_json(files[METRICS], {**about, **numbers})
         _write_json(files[CONFIG], run_record(run))
     return paths

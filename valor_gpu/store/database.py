@@ -13,7 +13,6 @@ from pathlib import Path
 
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.schema import migrate
-from valor_gpu.store.values import unpacked
 
 BUSY = 30.0  # seconds to wait for another process that writes
 _MAKING = threading.Lock()
@@ -145,7 +144,6 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Sets the connection up. SQLite itself does not wait when two processes make one file."""
-        connection.text_factory = unpacked  # surrogates of a BLOB that a function has turned into text
         connection.execute("PRAGMA foreign_keys = ON")
         deadline = time.monotonic() + self._busy
         while True:
