@@ -93,6 +93,7 @@ class Stages:
         self._slots = asyncio.Semaphore(self._size)
         if self._scheduler is not None:
             await self._scheduler.__aenter__()
+        self._spend(0.0)  # a resumed run may have spent it all
         return self
 
     async def __aexit__(
