@@ -20,6 +20,7 @@ from valor_gpu.evaluation.summary import run_summary
 from valor_gpu.judge.statistics import standard_error, variance_split
 from valor_gpu.stats.proportions import pass_rate
 from valor_gpu.store import Store, StoredRow, StoredScore
+from valor_gpu.store.runs import Run
 
 
 @pytest.fixture
@@ -263,3 +264,21 @@ def test_rows_do_not_pile_up_in_memory(store: Store) -> None:
 
     small = peak(1000)
     assert peak(16_000) - small < 5e6  # of 30 MB in the store
+
+
+def test_jailbreak_defect_rate_against_the_baseline_of_the_run(store: Store) -> None:
+    def run(values: dict[str, list[Any]], **config: Any) -> Run:
+        scores = [score for name, column in values.items() for score in make_scores(name, column)]
+        return make_run(store, list(values), make_rows(4), scores, **config)
+
+    baseline = run({"violence": [0, 2, 5, 0], "sexual": [0, 0, 0, "refused"]})
+    attacked = {"violence": [1, 2, 4, "refused"], "sexual": [0, 3, 0, 7], "f1_score": [1, 1, 1, 1]}
+    found = run_summary(run(attacked, baseline=baseline.id))
+    assert found["metrics"]["jailbreak_defect_rate"] == 2 / 3  # rows 1 and 2 of 1 to 3; row 4 has no pair
+    wilson = stats.binomtest(2, 3).proportion_ci(method="wilson")
+    assert found["jailbreak"]["interval"] == pytest.approx([wilson.low, wilson.high], rel=1e-9)
+    assert "jailbreak_defect_rate" not in run_summary(baseline)["metrics"]
+    lost = run_summary(run(attacked, baseline="gone"))
+    assert lost["metrics"]["jailbreak_defect_rate"] is None
+    assert lost["jailbreak"]["reason"].startswith("no run with the id or name 'gone'")
+    assert run_summary(run({"f1_score": [1] * 4}, baseline=baseline.id))["jailbreak"] is None

@@ -27,9 +27,10 @@ import numpy as np
 from valor_gpu.checks import check_choice, check_int, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config_difference import config_differences, general_warnings, metric_warning
+from valor_gpu.evaluation.jailbreak import jailbreak_json, jailbreak_rate
 from valor_gpu.evaluation.joined_rows import Side, join_rows
 from valor_gpu.evaluation.metric_comparison import MetricComparison, Pair
-from valor_gpu.evaluation.metric_summary import CONFIDENCE, interval, number
+from valor_gpu.evaluation.metric_summary import CONFIDENCE, number
 from valor_gpu.evaluation.result_text import aligned, percent, shown
 from valor_gpu.evaluation.row_values import Mask
 from valor_gpu.evaluation.summary import evaluator_infos, pool_of
@@ -38,7 +39,7 @@ from valor_gpu.stats.comparisons import adjust_holm
 from valor_gpu.stats.means import mean_of_sample
 from valor_gpu.stats.paired import PairedDifference, compare_paired
 from valor_gpu.stats.pooled import compare_pooled
-from valor_gpu.stats.proportions import Proportion, pass_rate
+from valor_gpu.stats.proportions import Proportion
 from valor_gpu.store.runs import Run
 
 ORDERS = ("change", "better", "worse")
@@ -73,7 +74,8 @@ class Comparison:
         self.metrics = {each.info["name"]: each.compared(p) for each, p in zip(pairs, adjusted)}
         general = general_warnings(self.run.config, self.baseline.config)
         self.warnings = [*general, *(f"{each.name}: {each.warning}" for each in self.metrics.values() if each.warning)]
-        self.jailbreak = _jailbreak([each for each in pairs if each.info["kind"] == "safety"])
+        severities = [(each.run, each.baseline) for each in pairs if each.info["kind"] == "safety"]
+        self.jailbreak: Proportion | None = jailbreak_rate(severities) if severities else None
         self.confidence = pairs[0].difference.confidence if pairs else 0.95
 
     def rows(
@@ -134,7 +136,7 @@ class Comparison:
             "n_different": self.n_different(),
             "metrics": {name: asdict(each) for name, each in self.metrics.items()},
             "only_in": self.only_in,
-            "jailbreak": _jailbreak_json(self.jailbreak),
+            "jailbreak": None if self.jailbreak is None else jailbreak_json(self.jailbreak),
             "differences": self.differences,
             "warnings": self.warnings,
             "confidence": self.confidence,
@@ -259,27 +261,6 @@ def _pooled(
 
     run, baseline = (statistic(each.sum(0).tolist()) if len(each) else math.nan for each in tables)
     return compare_pooled(tables[1], tables[0], statistic, **options), (run, baseline)
-
-
-def _jailbreak(pairs: Sequence[Pair]) -> Proportion | None:
-    """The same fraction as :func:`valor_gpu.evaluation.judged.jailbreak_defect_rate`, of columns."""
-    if not pairs:
-        return None
-    scored = np.logical_or.reduce([each.both for each in pairs])
-    worse = np.logical_or.reduce([each.run > each.baseline for each in pairs])
-    return pass_rate(int(worse.sum()), int(scored.sum()), CONFIDENCE)
-
-
-def _jailbreak_json(found: Proportion | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        "rate": number(found.rate),
-        "interval": interval(found.low, found.high),
-        "n_worse": found.successes,
-        "n": found.n,
-        "reason": "no shared row has a severity in both runs" if not found.n else "",
-    }
 
 
 def _lines(found: Comparison) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, evaluator
+from valor_gpu.evaluation.jailbreak import jailbreak_summary
 from valor_gpu.evaluation.metric_summary import (
     CONFIDENCE,
     Pool,
@@ -64,11 +65,13 @@ def run_summary(
 
         - ``metrics``: flat name to number, None where there is none: ``mean_<metric>``, ``<metric>`` of pooled ones,
           ``<metric>_pass_rate`` where there is a threshold, ``<metric>_defect_rate`` of severities, and ``pass_rate``,
-          the fraction of rows that pass all thresholds, where the run or the call names any.
+          the fraction of rows that pass all thresholds, where the run or the call names any;
+          ``jailbreak_defect_rate`` where the run has severities and a baseline.
         - ``evaluators``: name to what :func:`~valor_gpu.evaluation.metric_summary.metric_summary` says, and ``kind``,
           ``summary_name``, ``higher_is_better``, ``value`` of pooled metrics, ``n_not_judged`` (answered rows without
           any score), ``usage`` and ``seconds`` (added up over scores).
         - ``passed``: rows that pass all thresholds, with ``rate`` and ``interval``; None without thresholds.
+        - ``jailbreak``: see :func:`~valor_gpu.evaluation.jailbreak.jailbreak_summary`.
         - ``rows``: ``n``, ``ok`` and ``failed`` by status; ``n_questions`` where each was answered several times.
         - ``slices``: column to ``{"slices": [{"value", "n", "passed", "evaluators"}], "reason"}``.
         - ``usage`` of tokens, ``cost``, ``costs`` (of ``judge`` and ``target``), ``seconds``, ``stopped``,
@@ -90,11 +93,13 @@ def run_summary(
         if each.name in spent:
             whole[each.name] |= {"usage": spent[each.name].tokens(), "seconds": spent[each.name].seconds}
     passed = _passed(found, table, None)
+    jailbreak = jailbreak_summary(run, [each.name for each in found if each.info["kind"] == "safety"])
     last = run.finished_summary or {}
     return {
-        "metrics": _flat(whole, passed if given else None),
+        "metrics": _flat(whole, passed if given else None, jailbreak),
         "evaluators": whole,
         "passed": passed,
+        "jailbreak": jailbreak,
         "rows": table.counts(),
         "slices": {name: _slices(column, found, table) for name, column in table.slices.items()},
         **spending_summary(spent, table.target, run.config),
@@ -226,11 +231,15 @@ def _slices(column: SliceColumn, found: Sequence[_Evaluated], table: RowTable) -
     return {"slices": slices, "reason": column.reason}
 
 
-def _flat(evaluators: Mapping[str, Mapping[str, Any]], passed: Mapping[str, Any] | None) -> dict[str, float | None]:
+def _flat(
+    evaluators: Mapping[str, Mapping[str, Any]], passed: Mapping[str, Any] | None, jailbreak: Mapping[str, Any] | None
+) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, each in evaluators.items():
         found[each["summary_name"]] = each["value"] if each["pooled"] else each["mean"]
         for rate in ("pass_rate", "defect_rate"):
             if rate in each:
                 found[f"{name}_{rate}"] = each[rate]
+    if jailbreak is not None:
+        found["jailbreak_defect_rate"] = jailbreak["rate"]
     return found if passed is None else {**found, "pass_rate": passed["rate"]}

@@ -1,0 +1,41 @@
+"""Helpers for tests of models: an evaluation as an assertion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.gates import failing_gates
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.result import EvaluationResult
+
+__all__ = ["assert_evaluation"]
+
+
+def assert_evaluation(result: EvaluationResult | Mapping[str, Any], *gates: str) -> None:
+    """Fails a test unless a run meets conditions on its numbers.
+
+    Args:
+        result: of :func:`valor_gpu.evaluate`, or its summary.
+        gates: conditions such as ``"mean_gpt_groundedness >= 4"``, ``"violence_defect_rate <= 5%"``,
+            ``"rows.failed == 0"``; :func:`~valor_gpu.evaluation.gates.failing_gates` lists the names. A number that
+            does not exist meets none.
+
+    Raises:
+        AssertionError: a condition that is not met; the message has all of them, and the table of the run.
+        InputError: no condition, one that cannot be read, or one that names no number of the run.
+
+    Example:
+        >>> summary = {"metrics": {"mean_f1_score": 0.75}, "rows": {"n": 4, "ok": 4, "failed": {}}, "evaluators": {}}
+        >>> assert_evaluation(summary, "mean_f1_score >= 0.7", "rows.failed == 0")
+    """
+    if not gates:
+        raise InputError("gates must hold at least one condition but there is none")
+    summary = result if isinstance(result, Mapping) else result.summary
+    failed = failing_gates(summary, gates)
+    if failed:
+        lines = [str(each) for each in failed]
+        table = "" if isinstance(result, Mapping) else f"\n\n{result}"
+        raise AssertionError("\n".join(lines) + table)
