@@ -18,7 +18,7 @@ def add_run(store: Store, name: str, f1: float | None, **more: Any) -> str:
     config = {"version": 1, "data": {"source": "folder/questions.csv", "rows": 4}, "evaluators": [F1], **more}
     run = store.create_run(name, config)
     with run.lease():
-        failed = {"evaluators": {"f1_score": {"n_failed": {"timeout": 2}}}, "rows": {"total": 4}, "cost": None}
+        failed = {"evaluators": {"f1_score": {"n_failed": {"timeout": 2}}}, "rows": {"n": 4}, "cost": None}
         run.finish("finished", {"metrics": {"mean_f1_score": f1}, **failed})
     return run.id
 

@@ -19,6 +19,8 @@ ICONS = {
     "stopped": "M4 2.5v7M8 2.5v7",
     "draft": "M2 10l.5-2.5L8.5 1.5l2 2-6 6z",
     "warn": "M6 1.5 11 10.5H1zM6 5v2.5M6 9v.1",
+    "open": "M2 4l4 4 4-4",
+    "shut": "M4 2l4 4-4 4",
     "info": "M6 1a5 5 0 1 0 .01 0M6 5.5V9M6 3.2v.1",
 }
 LEVELS = ("Very low", "Low", "Medium", "High")

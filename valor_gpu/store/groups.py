@@ -75,6 +75,16 @@ def failed_scores(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
     return _groups(run, _SCORES, limit, total)
 
 
+def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -> list[int]:
+    """Numbers of the rows behind ``after`` that have a score of this evaluator without a value, in their order."""
+    check_count("after", after)
+    check_count("limit", limit, 1)
+    sql = """SELECT DISTINCT row FROM scores INDEXED BY scores_failed
+        WHERE run = ? AND evaluator = ? AND value IS NULL AND row > ? ORDER BY row LIMIT ?"""
+    with run._database.read() as connection:
+        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator), after, limit))]
+
+
 def _groups(run: Run, sql: str, limit: int, total: int) -> tuple[list[FailureGroup], int]:
     check_count("limit", limit, 1)
     values: dict[str, Any] = {"run": run._number, "limit": limit, "longest": LONGEST}

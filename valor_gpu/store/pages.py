@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_number, check_type
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import LARGEST, OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore, check_count
 from valor_gpu.store.values import packed, unpacked
@@ -65,6 +65,7 @@ def score_page(
     limit: int,
     descending: bool,
     repeat: int,
+    between: tuple[float | None, float | None] | None = None,
 ) -> list[StoredScore]:
     """Returns a page of scores by value; see :meth:`valor_gpu.store.Run.score_page`.
 
@@ -74,7 +75,9 @@ def score_page(
     check_count("limit", limit, 1)
     check_count("repeat", repeat)
     parts = [_SCORED, _UNSCORED] if descending else [_UNSCORED, _SCORED]
-    if after is not None and (after.value is None) == (parts[1] == _UNSCORED):
+    if between is not None:
+        parts = [_bounded(between)]
+    elif after is not None and (after.value is None) == (parts[1] == _UNSCORED):
         parts = parts[1:]
     found: list[StoredScore] = []
     for part in parts:
@@ -82,6 +85,16 @@ def score_page(
             begin = after if after is not None and (after.value is None) == (part == _UNSCORED) else None
             found += _part(database, (run, packed(evaluator), repeat), part, begin, limit - len(found), descending)
     return found
+
+
+def _bounded(between: tuple[float | None, float | None]) -> str:
+    """Values from the first to the second; numbers are written by Python and can hold nothing else."""
+    tests = [_SCORED]
+    for sign, bound in zip((">=", "<="), between):
+        if bound is not None:
+            check_number("between", bound, -1.7976931348623157e308, 1.7976931348623157e308)
+            tests.append(f"value {sign} {float(bound)!r}")
+    return " AND ".join(tests)
 
 
 def _part(

@@ -287,19 +287,19 @@ class Run:
         limit: int = 100,
         descending: bool = False,
         repeat: int = 0,
+        between: tuple[float | None, float | None] | None = None,
     ) -> list[StoredScore]:
         """Returns a page of one evaluator's scores in the order of their values; the rows are read with :meth:`rows`.
 
-        Scores without a value come first, as the lowest (last where ``descending``); equal values by row.
-
         Args:
-            evaluator: whose scores.
+            evaluator: whose scores; those without a value come first (last where ``descending``), equal ones by row.
             after: the score behind which the page begins; the last one of the page before.
             limit: at most so many scores.
             descending: the highest value first, and equal values by row from the last.
             repeat: of the judging.
+            between: only values from the first to the second, both included, None for no bound.
         """
-        return pages.score_page(self._database, self._number, evaluator, after, limit, descending, repeat)
+        return pages.score_page(self._database, self._number, evaluator, after, limit, descending, repeat, between)
 
     def missing(
         self, evaluators: Sequence[str], repeats: int = 1, retry: Collection[str] = ()

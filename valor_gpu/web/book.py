@@ -49,7 +49,7 @@ class Entry:
     def n_rows(self) -> int | None:
         """Rows of the data set, as far as that is known."""
         rows = self.summary.get("rows") or {}
-        counted = rows.get("total") if isinstance(rows, Mapping) else None
+        counted = rows.get("n") if isinstance(rows, Mapping) else None
         return counted if counted is not None else (self.config.get("data") or {}).get("rows")
 
     @property

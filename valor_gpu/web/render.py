@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,12 +14,19 @@ from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut, escape, visible
 from valor_gpu.web.routes import Ask
 
+_JSON = 20_000
 _FOLDER = Path(__file__).parent / "templates"
 
 
 def _shown(value: Any) -> Any:
     """What an expression of a template prints; macros and charts give :class:`Html` or Markup, which stay."""
     return visible(value) if type(value) is str else value
+
+
+def _json(value: Any) -> str:
+    """JSON for readers, cut where it is long."""
+    shown, left_out = cut(json.dumps(value, indent=2, ensure_ascii=False), _JSON)
+    return shown + (f"\n… {left_out:,} more characters" if left_out else "")
 
 
 def _environment() -> jinja2.Environment:
@@ -33,7 +41,7 @@ def _environment() -> jinja2.Environment:
     )
     for name in ("number", "count", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration"):
         environment.filters[name] = getattr(numbers, name)
-    environment.filters["cut"] = cut
+    environment.filters["json"] = _json
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
     return environment
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from valor_gpu.evaluation.files import replaced_files
 from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.cards import INTERVAL, families, headline, total_failures
+from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.rows import RowReader, chosen_rows
 from valor_gpu.evaluation.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
@@ -106,7 +106,7 @@ def _run_parts(
         "title": short(run.name) or "Evaluation",
         "run_id": run.id,
         "state": run.state,
-        "facts": list(_facts(run, summary)),
+        "facts": list(run_facts(run, summary)),
         "tags": [f"{short(name)}: {short(value)}" for name, value in list(run.tags.items())[: bounds.NOTES]],
         "stopped": short(summary["stopped"] or "", bounds.CELL),
         "notes": notes[: bounds.NOTES],
@@ -127,31 +127,6 @@ def _run_parts(
         "more_config": more_config,
         "version": __version__,
     }
-
-
-def _facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    config, rows = run.config, summary["rows"]
-    data, target, judge = (config.get(name) or {} for name in ("data", "target", "judge"))
-    source = short(data.get("source", "")) or "unknown"
-    yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
-    failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
-    questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
-    yield "Rows", f"{rows['n']:,}{questions}, {failed or 'all with an answer'}"
-    yield "Target", _identity(target) or "none: answers are in the data"
-    yield "Judge", _identity(judge) or "none"
-    usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
-    tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
-    cost = summary["cost"]
-    yield "Tokens, cost", f"{tokens}; {'cost unknown' if cost is None else numbers.number(cost, 2)}"
-    made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
-    took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
-    yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
-
-
-def _identity(found: Mapping[str, Any]) -> str:
-    """What a target or judge is: the short ones of its facts."""
-    plain = [(name, value) for name, value in found.items() if isinstance(value, (str, int, float)) and value != ""]
-    return short(", ".join(f"{name} {value}" for name, value in plain[:5]))
 
 
 def _passed(found: Mapping[str, Any] | None) -> dict[str, str] | None:

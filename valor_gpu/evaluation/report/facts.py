@@ -1,0 +1,38 @@
+"""What a run was made of, in a few words."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from valor_gpu.evaluation.report import bounds
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.pages import numbers
+from valor_gpu.store import Run
+
+
+def run_facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Name and text of each fact: data, rows, target, judge, tokens and cost, time."""
+    config, rows = run.config, summary["rows"]
+    data, target, judge = (config.get(name) or {} for name in ("data", "target", "judge"))
+    source = short(data.get("source", "")) or "unknown"
+    yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
+    failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
+    questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
+    yield "Rows", f"{rows['n']:,}{questions}, {failed or 'all with an answer'}"
+    yield "Target", _identity(target) or "none: answers are in the data"
+    yield "Judge", _identity(judge) or "none"
+    usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
+    tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
+    cost = summary["cost"]
+    yield "Tokens, cost", f"{tokens}; {'cost unknown' if cost is None else numbers.number(cost, 2)}"
+    made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
+    took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
+    yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
+
+
+def _identity(found: Mapping[str, Any]) -> str:
+    """What a target or judge is: the short ones of its facts."""
+    plain = [(name, value) for name, value in found.items() if isinstance(value, (str, int, float)) and value != ""]
+    return short(", ".join(f"{name} {value}" for name, value in plain[:5]))

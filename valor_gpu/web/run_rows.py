@@ -1,0 +1,67 @@
+"""The rows of a run on its page: which columns, which rows, which one is open, and what people said of it."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.rows import RowReader
+from valor_gpu.evaluation.thresholds import Threshold
+from valor_gpu.store import Feedback, Run
+from valor_gpu.web.found_rows import Wanted, find_rows
+from valor_gpu.web.routes import Ask, missing
+
+_COLUMNS = 6
+"""Evaluators with a column until other ones are chosen."""
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+def find_run(ask: Ask) -> Run:
+    """The run of the address; a page says so where there is none."""
+    name = ask.path["run"]
+    if name not in {head.id for head in ask.studio.store.heads() + ask.studio.store.heads(deleted=True)}:
+        raise missing(f"There is no run {name} in this store. It may have been deleted and purged.")
+    return ask.studio.store.run(name)
+
+
+def author() -> str:
+    """The name under which a person's words are kept: that of the user of this machine."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return "me"
+
+
+def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold], wanted: Wanted) -> dict[str, Any]:
+    """What the template of rows needs."""
+    chosen = [name for name in facts if name in ask.many("column")]
+    columns = chosen or list(facts)[:_COLUMNS]
+    found = find_rows(run, wanted)
+    reader = RowReader(run, facts, columns, limits)
+    opened = ask.query.get("open", "")
+    numbers = list(found.numbers)
+    views = list(reader.views(numbers))
+    people = _people(run, numbers)
+    return {
+        "columns": columns,
+        "choices": [(name, short(name)) for name in facts],
+        "rows": views,
+        "people": people,
+        "opened": int(opened) if opened.isdecimal() and len(opened) < 16 else None,
+        "author": author(),
+        "following": found.following,
+        "how": found.how,
+        "scanned": found.scanned,
+        "n_rows": sum(run.counts().values()),
+    }
+
+
+def _people(run: Run, numbers: list[int]) -> dict[int, list[Feedback]]:
+    found: dict[int, list[Feedback]] = {}
+    for number in numbers:
+        if said := run.feedback(number, number):
+            found[number] = said
+    return found

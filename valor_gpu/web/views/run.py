@@ -1,0 +1,113 @@
+"""The page of a run: what it was made of, its numbers, and its rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.cards import families, total_failures
+from valor_gpu.evaluation.report.page import run_facts
+from valor_gpu.evaluation.summary import evaluator_infos, run_summary
+from valor_gpu.evaluation.thresholds import read_thresholds
+from valor_gpu.pages.charts import LEVELS
+from valor_gpu.store import Run
+from valor_gpu.store.groups import failed_rows, failed_scores
+from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, post, see
+from valor_gpu.web.run_rows import find_run, row_parts
+
+FRESH = 4.0
+"""Seconds for which the summary of a run that goes on is shown again."""
+_EVALUATORS, _CAUSES = 100, 12
+_KEPT = 32
+
+
+def run(ask: Ask) -> Response:
+    """The page of a run."""
+    found = find_run(ask)
+    state = found.state
+    thresholds = _thresholds(ask, found)
+    summary = summary_of(ask, found, state, thresholds)
+    facts = summary["evaluators"]
+    cards, more = families(found, summary, _EVALUATORS)
+    failed = total_failures(list(facts.values()))
+    infos = evaluator_infos(found)
+    wanted = Wanted.read(ask.query, facts)
+    is_open = bool(ask.query.get("open"))
+    return page(
+        ask,
+        "run.html",
+        run=_head(found, state),
+        facts=list(run_facts(found, summary)),
+        families=cards,
+        more=more,
+        level=_level(ask, thresholds, facts),
+        levels=LEVELS,
+        failed={words(status): n for status, n in failed.items()},
+        n_failed=sum(failed.values()),
+        n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
+        causes=[*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]],
+        stopped=summary["stopped"],
+        notes=[short(note, 2000) for note in found.config.get("notes") or ()],
+        passed=summary["passed"],
+        refresh=state == "running" and not is_open and "still" not in ask.query,
+        tests=TESTS,
+        wanted=wanted,
+        **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
+    )
+
+
+def _head(found: Run, state: str) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "name": short(found.name) or "Evaluation",
+        "state": state,
+        "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
+        "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
+    }
+
+
+def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
+    """Thresholds of the address: a level for all severities, beside those of the run."""
+    level = ask.query.get("level", "")
+    if level not in LEVELS:
+        return None
+    safety = {each["name"]: level for each in evaluator_infos(found) if each["kind"] == "safety"}
+    return {**(found.config.get("thresholds") or {}), **safety}
+
+
+def _level(ask: Ask, thresholds: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> str:
+    """The level that counts as a defect, where all severities have one."""
+    given = {str(each.get("threshold")) for each in facts.values() if each["kind"] == "safety"}
+    return given.pop() if len(given) == 1 else ""
+
+
+def summary_of(ask: Ask, found: Run, state: str, thresholds: Mapping[str, float | str] | None) -> dict[str, Any]:
+    """The summary: of a run that has ended as it was stored, with other thresholds counted once and kept."""
+    kept = found.finished_summary if thresholds is None and state in ("finished", "stopped", "failed") else None
+    if kept is not None and "rows" in kept:
+        return kept
+    memory: dict[Any, tuple[float, dict[str, Any]]] = ask.studio.memory.setdefault("summaries", {})
+    key = (found.id, state, tuple(sorted((thresholds or {}).items())))
+    made, summary = memory.get(key, (0.0, {}))
+    if not summary or (state not in ("finished", "stopped", "failed") and time.monotonic() - made > FRESH):
+        summary = run_summary(found, thresholds=thresholds)
+        memory[key] = (time.monotonic(), summary)
+        while len(memory) > _KEPT:
+            memory.pop(next(iter(memory)), None)
+    return summary
+
+
+def threshold(ask: Ask) -> Response:
+    """Leads to the page with another threshold; nothing is judged."""
+    found = find_run(ask)
+    return see(f"/runs/{found.id}", level=ask.field("level"))
+
+
+ROUTES = [get("/runs/{run}", run), post("/runs/{run}/threshold", threshold)]
