@@ -38,6 +38,8 @@ _AZURE = ("azure", "azure_openai", "azureopenai")
 _OPENAI = ("openai", "open_ai", "openai_compatible")
 _AZURE_ONLY = ("azure_endpoint", "azure_deployment", "deployment_id", "deployment", "deployment_name")
 _JUDGE = ("temperature", "max_tokens", "seed", "top_logprobs", "extra", "response_format", "max_reply_bytes")
+CONFIG_KEYS = (*(name for names in _NAMES.values() for name in names), *_JUDGE)
+"""Everything that the configuration of a judge may have."""
 _EMBEDDER = ("batch", "dimensions", "retries", "timeout")
 
 

@@ -39,3 +39,11 @@ def test_the_endpoint_of_the_page_is_one(monkeypatch: pytest.MonkeyPatch) -> Non
     table = PAGE.split("## Endpoints")[1].split("\n## ")[0]
     for key in KEYS:
         assert f"`{key}`" in table
+
+
+def test_the_model_of_the_page_is_one() -> None:
+    pytest.importorskip("jinja2")
+    names: dict[str, Any] = {}
+    exec(next(code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if '"model"' in code), names)
+    made = open_target(names["target"], secrets=Secrets())
+    assert made.requires == {"question", "context"} and made.outputs == ("answer",)

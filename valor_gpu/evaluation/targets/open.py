@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.models import CONFIG_KEYS
 from valor_gpu.evaluation.objects import is_object_name, load_object
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.evaluation.targets.flows import check_address_of_flow, entry_of_flow
 from valor_gpu.evaluation.targets.functions import FunctionTarget
 from valor_gpu.evaluation.targets.http import HttpTarget
+from valor_gpu.evaluation.targets.models import ModelTarget
 
 _FORMS = "a function, 'module:function', the address of an endpoint, {'url': ...}, or {'model': ..., 'prompt': ...}"
 
@@ -89,6 +91,8 @@ def _named(target: str, options: Mapping[str, Any]) -> Target:
 def _mapped(target: Mapping[str, Any], options: Mapping[str, Any]) -> Target:
     if "url" in target:
         return HttpTarget(target, **{name: value for name, value in options.items() if name != "prices"})
+    if set(target) & set(CONFIG_KEYS):
+        return ModelTarget(target, **options)
     raise InputError(f"target must be {_FORMS} but the mapping has {', '.join(map(str, target)) or 'nothing'}")
 
 
