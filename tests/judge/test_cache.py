@@ -126,3 +126,47 @@ print(cache.get(b"b" * 32).text)
         pytest.skip("no fork here")
     command = [sys.executable, "-c", program, str(tmp_path / "c.sqlite")]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "parent and child\n"
+
+
+def test_a_second_cache_of_the_file_drops_no_locks_of_the_first(tmp_path: Path) -> None:
+    program = """
+import os, subprocess, sys
+from valor_gpu.judge import JudgeCache, Reply
+one = JudgeCache(sys.argv[1])
+one.put(b"a" * 32, Reply("one"))
+two = JudgeCache(sys.argv[1])
+code = "import sys; from valor_gpu.judge import JudgeCache; JudgeCache(sys.argv[1]).close()"
+subprocess.run([sys.executable, "-c", code, sys.argv[1]], check=True)
+one.put(b"b" * 32, Reply("two"))
+os._exit(0)  # as a kill does; a close would save what was written to a deleted log
+"""
+    path = str(tmp_path / "c.sqlite")
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+    with JudgeCache(path) as cache:
+        assert len(cache) == 2
+
+
+def test_what_a_forked_process_keeps_outlives_the_close_of_its_parent(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from valor_gpu.judge import JudgeCache, Reply
+cache = JudgeCache(sys.argv[1])
+cache.put(b"a" * 32, Reply("parent"))
+ready, go = os.pipe(), os.pipe()
+if not (child := os.fork()):
+    cache.put(b"b" * 32, Reply("child"))
+    os.write(ready[1], b".")
+    os.read(go[0], 1)
+    cache.put(b"c" * 32, Reply("child"))
+    os._exit(0)
+os.read(ready[0], 1)
+cache.close()
+os.write(go[1], b".")
+assert os.waitpid(child, 0)[1] == 0
+"""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    path = str(tmp_path / "c.sqlite")
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+    with JudgeCache(path) as cache:
+        assert len(cache) == 3

@@ -264,6 +264,43 @@ def test_a_forked_process_opens_the_file_again(tmp_path: Path) -> None:
     assert integrity(tmp_path / "s.sqlite") == [("ok",)]
 
 
+SURVIVED = """
+run = store.create_run("r", {})
+ready, go = os.pipe(), os.pipe()
+if not (child := os.fork()):
+    run.add_rows([row(1)])
+    os.write(ready[1], b".")
+    os.read(go[0], 1)  # until the parent has closed the file
+    run.add_rows([row(2)])
+    os._exit(0)
+os.read(ready[0], 1)
+store.close()
+os.write(go[1], b".")
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_what_a_forked_process_writes_outlives_the_close_of_its_parent(tmp_path: Path) -> None:
+    assert end(start(SURVIVED, tmp_path / "s.sqlite")) == 0
+    with Store(tmp_path / "s.sqlite") as store:
+        assert [row.number for row in store.run("r").rows()] == [1, 2]
+
+
+LEFT = """
+run = store.create_run("r", {})
+with run.lease():
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+    if child:
+        run.add_rows([row(1)])
+os._exit(0)
+"""
+
+
+def test_a_forked_process_that_leaves_the_lease_does_not_end_it(tmp_path: Path) -> None:
+    assert end(start(LEFT, tmp_path / "s.sqlite")) == 0
+
+
 LIMITED = """
 import resource
 from valor_gpu.store import StoreError

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import LeaseError, StoreError
+from valor_gpu.evaluation.judged.guard import GuardMetric
+from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.pipeline import Pipeline
 from valor_gpu.evaluation.plan import Plan
 from valor_gpu.evaluation.stages import RowFailed
 from valor_gpu.evaluation.work import Work
-from valor_gpu.judge.protocol import Usage, describe
+from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.judge.stream import open_scheduler
@@ -60,7 +63,7 @@ def execute(
         if (config := plan.config.to_dict()) != run.config:
             run.reconfigure(config)
         try:
-            with _scheduler(plan) as scheduler:
+            with _scheduler(plan, store, run) as scheduler:
                 pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
                 pipeline.work(works)
                 reason = pipeline.stopped
@@ -74,6 +77,8 @@ def execute(
         state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
         with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
             _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
+            if state == FINISHED:
+                _remove_journal(store, run)
     return _outcome(plan, store, run, reason, error, tracking_uri)
 
 
@@ -112,12 +117,58 @@ def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _scheduler(plan: Plan) -> Iterator[Scheduler | None]:
+def _scheduler(plan: Plan, store: Store, run: Run) -> Iterator[Scheduler | None]:
+    """What asks the judge; None without judged metrics."""
     if not plan.judged:
         yield None
         return
-    with open_scheduler(plan.services.judge, plan.limits, plan.cache, plan.config.seed, None) as scheduler:
+    judge, cache = plan.services.judge, plan.cache
+    journal = journal_path(store, run)
+    if cache is None and (journal.exists() or any(_asks_several(each.tool) for each in plan.judged)):
+        judge, cache = _NamedJudge(judge, run.id), journal
+    with open_scheduler(judge, plan.limits, cache, plan.config.seed, None) as scheduler:
         yield scheduler
+
+
+def journal_path(store: Store, run: Run) -> Path:
+    """The file of replies of a run without a cache, beside its store.
+
+    A judgement of several questions is stored when the last reply has come. Until then the replies before it, which
+    were paid, are here. The file goes when the run has finished.
+    """
+    return store.path.with_name(f"{store.path.name}.{run.id}.replies")
+
+
+def _asks_several(tool: Any) -> bool:
+    """Whether a judgement may take more than one question."""
+    return not (isinstance(tool, (RatingMetric, GuardMetric)) and tool.task == "qa")
+
+
+class _NamedJudge:
+    """A judge whose replies can be kept for its run, also that of a function without a name."""
+
+    def __init__(self, judge: Any, run: str) -> None:
+        self._judge, self._run = judge, run
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The judge's, else that of the run."""
+        return self._judge.identity or {"kind": "callable", "run": self._run}
+
+    async def __call__(self, messages: Messages, schema: Schema | None) -> Reply:
+        """Asks the judge."""
+        found: Reply = await self._judge(messages, schema)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+
+def _remove_journal(store: Store, run: Run) -> None:
+    path = journal_path(store, run)
+    for ending in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            path.with_name(path.name + ending).unlink()
 
 
 def _spent(run: Run, prices: Prices | None) -> float:

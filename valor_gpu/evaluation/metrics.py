@@ -126,20 +126,20 @@ def resolve_evaluators(
     named = metrics.items() if isinstance(metrics, Mapping) else map(_named, _listed(metrics))
     resolver = _Resolver(task_type, dict(metric_params or {}), embed, store)
     found: list[RunEvaluator] = []
-    problems: list[str] = []
+    problems: list[InputError] = []
     for name, given in named:
         each = resolver.try_resolve(given, name)
-        if isinstance(each, str):
+        if isinstance(each, InputError):
             problems.append(each)
         else:
             found.append(each)
     names = [each.name for each in found]
     twice = sorted({name for name in names if names.count(name) > 1})
-    problems += [f"metric {name!r} must be named once but is named {names.count(name)} times" for name in twice]
-    if not problems:
-        problems += resolver.unused(names)
+    wrong = [f"metric {name!r} must be named once but is named {names.count(name)} times" for name in twice]
+    wrong += [] if problems else resolver.unused(names)
+    problems += map(InputError, wrong)
     if problems:
-        raise InputError(problems[0] if len(problems) == 1 else "metrics:\n  " + "\n  ".join(problems))
+        raise problems[0] if len(problems) == 1 else InputError("metrics:\n  " + "\n  ".join(map(str, problems)))
     return tuple(found)
 
 
@@ -160,12 +160,12 @@ class _Resolver:
     ) -> None:
         self._task, self._params, self._embed, self._store = task, params, embed, store
 
-    def try_resolve(self, given: Any, name: str | None) -> RunEvaluator | str:
+    def try_resolve(self, given: Any, name: str | None) -> RunEvaluator | InputError:
         """The evaluator that a user's entry means, or what is wrong with it."""
         try:
             return self.resolve(given, name)
         except InputError as error:
-            return str(error)
+            return error
 
     def resolve(self, given: Any, name: str | None) -> RunEvaluator:
         """The evaluator that a user's entry means."""

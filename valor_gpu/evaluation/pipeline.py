@@ -14,7 +14,15 @@ from itertools import islice
 from typing import Any
 
 from valor_gpu.evaluation.plan import Plan
-from valor_gpu.evaluation.scoring import keep_rows, keep_scores, portions, score_computed, with_baseline
+from valor_gpu.evaluation.scoring import (
+    LONGEST_PORTION,
+    keep_rows,
+    keep_scores,
+    portions,
+    score_computed,
+    size_of,
+    with_baseline,
+)
 from valor_gpu.evaluation.stages import ANSWERED, FAILED, RowFailed, Stages
 from valor_gpu.evaluation.work import OK, PORTION, Work
 from valor_gpu.judge.progress import Progress, ProgressBar
@@ -43,7 +51,7 @@ class Pipeline:
         self._plan, self._run, self._scheduler, self._spent = plan, run, scheduler, spent
         self._raises = plan.config.on_error == "raise"
         self._waiting: list[Work] = []  # rows whose scores are to be computed
-        self._since = time.monotonic()
+        self._size, self._since = 0, time.monotonic()
         self._done = self._failed = 0
         self.stopped = ""
         bar = ProgressBar() if plan.progress is True else None
@@ -123,8 +131,7 @@ class Pipeline:
                 raise found
             if what == ANSWERED:
                 self._failed += found.status != OK
-                self._waiting.append(found)
-                self._flush_sometimes()
+                self._wait_for_scores([found])
             else:
                 under_way -= 1
                 self._count(1, stages)
@@ -136,8 +143,7 @@ class Pipeline:
         self._store(answered)
         good = [work for work in answered if work.status == OK]
         with_baseline(self._plan, good)
-        self._waiting += good
-        self._flush_sometimes()
+        self._wait_for_scores(good)
         asks = [work for work in batch if not work.answered or (work.status == OK and self._is_open(work))]
         self._count(len(batch) - len(asks))
         return asks
@@ -147,12 +153,18 @@ class Pipeline:
         repeats = range(self._plan.config.repeats)
         return any((each.name, repeat) not in work.done for each in self._plan.judged for repeat in repeats)
 
-    def _flush_sometimes(self) -> None:
-        if len(self._waiting) >= PORTION or time.monotonic() - self._since > _LONGEST_WAIT:
+    def _wait_for_scores(self, works: list[Work]) -> None:
+        """Takes rows whose scores are to be computed, and computes them when they make a portion."""
+        if not self._plan.computed:
+            return
+        self._waiting += works
+        self._size += sum(map(size_of, works))
+        late = time.monotonic() - self._since > _LONGEST_WAIT
+        if late or len(self._waiting) >= PORTION or self._size >= LONGEST_PORTION:
             self._flush()
 
     def _flush(self) -> None:
-        waiting, self._waiting, self._since = self._waiting, [], time.monotonic()
+        waiting, self._waiting, self._size, self._since = self._waiting, [], 0, time.monotonic()
         for portion in portions(waiting):
             self._compute(portion)
 

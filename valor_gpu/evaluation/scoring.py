@@ -15,6 +15,7 @@ from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.work import OK, PORTION, Work
 from valor_gpu.store import Run, StoredRow, StoredScore
 
+LONGEST_PORTION = 1 << 24  # characters
 _MEASURED = {"_seconds": "seconds", "_cost": "cost"}
 
 
@@ -100,14 +101,20 @@ def keep_rows(run: Run, works: Iterable[Work]) -> None:
         work.stored = True
 
 
-def portions(works: Iterable[Work], most: int = PORTION, characters: int = 1 << 24) -> Iterable[list[Work]]:
-    """Rows in lists of at most ``most``, fewer where their texts are long."""
+def size_of(work: Work) -> int:
+    """Characters of a row's texts."""
+    found = sum(len(value) for value in work.inputs.values() if isinstance(value, str))
+    return found + sum(len(value) for value in work.outputs.values() if isinstance(value, str))
+
+
+def portions(works: Iterable[Work]) -> Iterable[list[Work]]:
+    """Rows in lists of at most :data:`PORTION`, fewer where their texts are long."""
     portion: list[Work] = []
     size = 0
     for work in works:
         portion.append(work)
-        size += sum(len(value) for value in work.inputs.values() if isinstance(value, str))
-        if len(portion) >= most or size >= characters:
+        size += size_of(work)
+        if len(portion) >= PORTION or size >= LONGEST_PORTION:
             yield portion
             portion, size = [], 0
     if portion:

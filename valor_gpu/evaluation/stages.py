@@ -93,6 +93,7 @@ class Stages:
         self._slots = asyncio.Semaphore(self._size)
         if self._scheduler is not None:
             await self._scheduler.__aenter__()
+        self._spend(0.0)  # a resumed run may have spent it all
         return self
 
     async def __aexit__(
@@ -111,12 +112,7 @@ class Stages:
         for work in works:
             task = asyncio.ensure_future(self._row(work))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._events((FAILED, error))
+            task.add_done_callback(self._tasks.discard)
 
     def stop(self, reason: str) -> None:
         """Sends nothing more; what is under way is waited for."""
@@ -139,6 +135,10 @@ class Stages:
                 await self._answer(work)
             if work.answered and work.status == OK and self._scheduler is not None:
                 await self._judge(work, self._scheduler)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # raised again where the run was called, exits included
+            self._events((FAILED, error))
         finally:
             self._events((DONE, work))
 

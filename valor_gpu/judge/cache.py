@@ -5,18 +5,19 @@ Failures are never kept, so that a resumed run asks for them again and for nothi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import sqlite3
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from valor_gpu._forks import ForkLock
 from valor_gpu.errors import InputError
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage
 
@@ -93,7 +94,7 @@ class JudgeCache:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._lock = threading.Lock()
+        self._lock = ForkLock(self._disconnect)
         self._connection: sqlite3.Connection | None = None
         self._process = 0
         with self._lock:
@@ -107,7 +108,8 @@ class JudgeCache:
         if self._connection is not None and self._process == os.getpid():
             return self._connection
         try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            with contextlib.suppress(FileExistsError):  # closing one that SQLite uses would drop the locks of all
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = sqlite3.connect(self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(connection)
@@ -238,9 +240,12 @@ class JudgeCache:
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
         with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+        self._connection = None
 
     def __enter__(self) -> JudgeCache:
         return self

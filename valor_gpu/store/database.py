@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from valor_gpu._forks import ForkLock
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.schema import migrate
 
@@ -51,7 +52,7 @@ class Database:
         self._busy = busy
         self._closed = False
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = ForkLock(self._disconnect)
         self._connection: sqlite3.Connection | None = None
         with self.read():
             pass
@@ -80,12 +81,12 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def _turn(self) -> threading.Lock:
-        """The lock of this process: one that was forked along may be held by a thread that is not here."""
+    def _turn(self) -> ForkLock:
+        """The lock of this process: one that was forked along within a transaction may be held for ever."""
         if self._process != os.getpid():
             if self._connection is not None:
                 _ABANDONED.append(self._connection)
-            self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
+            self._connection, self._lock, self._process = None, ForkLock(self._disconnect), os.getpid()
         return self._lock
 
     @contextlib.contextmanager
@@ -161,6 +162,9 @@ class Database:
         """Closes the file for good."""
         with self._turn():
             self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None

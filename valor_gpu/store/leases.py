@@ -87,6 +87,7 @@ class Lease:
         self.taken_over = False
         self._database, self._run, self._name, self._pause = database, run, name, heartbeat
         self._ended = threading.Event()
+        self._process = os.getpid()
         self._take()
         self._thread = threading.Thread(target=self._beat, name=f"lease of {name}", daemon=True)
         self._thread.start()
@@ -121,7 +122,9 @@ class Lease:
             raise LeaseError(f"run {self._name} is no longer leased by this process: another one took it over")
 
     def release(self) -> None:
-        """Gives the lease back; nothing happens when another process has taken it over."""
+        """Gives the lease back; nothing happens when another process has taken it over, or in one forked from it."""
+        if self._process != os.getpid():
+            return
         self._ended.set()
         self._thread.join()
         with self._database.write() as connection:

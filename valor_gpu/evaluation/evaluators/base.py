@@ -16,11 +16,10 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 
@@ -239,8 +238,7 @@ def evaluator_info(name: str) -> EvaluatorInfo:
     """
     check_type("evaluator", name, str)
     if name not in EVALUATORS:
-        near = get_close_matches(name, EVALUATORS, n=3)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(EVALUATORS)}"
+        hint = near_names(name, EVALUATORS) or f"; there are {', '.join(EVALUATORS)}"
         raise InputError(f"evaluator must be the name of one but got {name!r}{hint}")
     return EVALUATORS[name]
 
