@@ -285,3 +285,47 @@ def test_pages_of_100_000_rows_keep_to_the_bound(store: Store) -> None:
     found = Page(page).text
     assert re.search(r"\d+ of 100,000\. 99,\d{3} rows are left out here", found)
     assert "20 more evaluators are left out here." in found and "failures of rarer causes are left out here." in found
+
+
+def two_runs(store: Store) -> tuple[Run, Run]:
+    """A baseline and a run that is better by one metric and has a setting, a metric and a row of its own."""
+    names = ["f1_score", "violence"]
+    rows = make_rows(12)
+    before = [*make_scores("f1_score", [i / 40 for i in range(12)]), *make_scores("violence", [0] * 12)]
+    baseline = make_run(store, names, rows, before, "Prompt 6", target={"prompt": 6})
+    after = [
+        *make_scores("f1_score", [0.25 + i / 40 for i in range(12)]),
+        *make_scores("violence", [0] * 11 + [5]),
+        *make_scores("gpt_fluency", [5, 4]),
+    ]
+    more = {"target": {"prompt": 7}, "baseline": baseline.id}
+    return make_run(store, [*names, "gpt_fluency"], [*rows, StoredRow(13, "new", {})], after, **more), baseline
+
+
+def test_the_comparison_with_the_baseline_that_the_configuration_names(store: Store) -> None:
+    run, baseline = two_runs(store)
+    found = Page(report_page(run))
+    for words in (
+        f"Difference from Prompt 6 Run {baseline.id} . 12 shared rows, 12 differ; 1 only in this run, 0 only in the",
+        "mean_f1_score 0.138 0.388 +0.250 +0.250 to +0.250",
+        "better 12: 12 higher, 0 equal, 0 lower",
+        "not shown 12: 1 higher, 11 equal, 0 lower",
+        "pass 100.0% to 91.7%: 1 rows broken, 0 fixed",
+        "only in this run: gpt_fluency",
+        "target.prompt 6 7",
+        "more severe than in the baseline by any severity: 8.3%: 1 of 12 rows, 95% interval",
+        "12 q12 f1_score 0.275 → 0.525 +0.250 , violence 0.00 → 5.00 +5.00",
+    ):
+        assert words in found.text, words
+    labels = [chart["aria-label"] for chart in found.of("svg") if "aria-label" in chart]
+    assert "f1_score: difference +0.250, 95% interval +0.250 to +0.250" in labels
+    assert Page(report_page(run, baseline)).text == found.text
+
+
+def test_a_baseline_that_is_gone_or_shares_no_row_is_a_sentence(store: Store) -> None:
+    other = make_run(store, ["f1_score"], [StoredRow(1, "else", {})], [StoredScore(1, "f1_score", 0, 1.0)])
+    run = make_run(store, ["f1_score"], make_rows(2), make_scores("f1_score", [1, 0]), baseline="0" * 12)
+    found = Page(report_page(run)).text
+    assert "The run is not compared with its baseline. no run with the id or name '000000000000'" in found
+    assert "The run is not compared with its baseline." in Page(report_page(run, other)).text
+    assert "not compared" not in Page(report_page(usual(store))).text

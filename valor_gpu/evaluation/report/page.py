@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -12,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_type
-from valor_gpu.errors import MissingExtraError
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.evaluation.comparison import compare_runs
 from valor_gpu.evaluation.files import replaced_files
 from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.cards import INTERVAL, families, headline, total_failures
+from valor_gpu.evaluation.report.comparison import comparison_parts
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.rows import RowReader, chosen_rows
 from valor_gpu.evaluation.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
 from valor_gpu.pages import charts, numbers, stylesheet
 from valor_gpu.pages.texts import Html, cut
-from valor_gpu.store import Run
+from valor_gpu.store import Run, Store
 from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ def report_page(run: Run, baseline: Run | None = None, thresholds: Mapping[str, 
     environment = _environment()
     style = stylesheet()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    context = {**_run_parts(run, thresholds, environment), "style": Html(style), "style_hash": digest}
+    context = {**_run_parts(run, baseline, thresholds, environment), "style": Html(style), "style_hash": digest}
     return environment.get_template("report.html").render(context)
 
 
@@ -91,7 +94,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _run_parts(
-    run: Run, thresholds: Mapping[str, float | str] | None, environment: jinja2.Environment
+    run: Run,
+    baseline: Run | None,
+    thresholds: Mapping[str, float | str] | None,
+    environment: jinja2.Environment,
 ) -> dict[str, Any]:
     summary = run_summary(run, thresholds=thresholds)
     facts = summary["evaluators"]
@@ -117,7 +123,7 @@ def _run_parts(
         "n_scores": sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
         "families": cards,
         "more_evaluators": more_evaluators,
-        "comparison": None,
+        **_compared(run, baseline, facts),
         "slices": list(_slices(summary)),
         "more_slices": max(len(summary["slices"]) - bounds.SLICE_COLUMNS, 0),
         "causes": causes,
@@ -127,6 +133,20 @@ def _run_parts(
         "more_config": more_config,
         "version": __version__,
     }
+
+
+def _compared(run: Run, baseline: Run | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The comparison, or in words why there is none although a baseline is named."""
+    named = run.config.get("baseline")
+    if baseline is None and not named:
+        return {"comparison": None, "no_comparison": ""}
+    try:
+        with contextlib.ExitStack() as stack:
+            if baseline is None:
+                baseline = stack.enter_context(Store(run._database.path)).run(str(named))
+            return {"comparison": comparison_parts(compare_runs(run, baseline), facts), "no_comparison": ""}
+    except InputError as error:
+        return {"comparison": None, "no_comparison": short(error, bounds.CLIP)}
 
 
 def _passed(found: Mapping[str, Any] | None) -> dict[str, str] | None:

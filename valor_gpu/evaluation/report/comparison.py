@@ -1,0 +1,155 @@
+"""The part of the page that compares the run with a baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.evaluation.comparison import Comparison
+from valor_gpu.evaluation.metric_comparison import MetricComparison
+from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages.texts import Html
+
+MOST_ROWS = 20
+MOST_CHANGES = 8
+_KINDS = {"better": "better", "worse": "worse"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A metric in both runs, ready to be shown."""
+
+    name: str
+    baseline: str
+    run: str
+    difference: str
+    between: str
+    chart: Html | None
+    p: str
+    verdict: str
+    rows: str
+    note: str
+
+
+def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the template shows of a comparison.
+
+    Args:
+        found: the comparison.
+        facts: summary of the run's evaluators.
+    """
+    metrics = list(found.metrics.values())
+    shown = metrics[:DIFFERENCES]
+    changed = found.n_different()
+    rows = found.rows(limit=MOST_ROWS) if found.metrics else []
+    jailbreak = found.to_dict()["jailbreak"]
+    return {
+        "baseline": short(found.baseline.name) or found.baseline.id,
+        "baseline_id": found.baseline.id,
+        "joined": f"{found.n:,} shared rows, {changed:,} differ; {found.n_run_only:,} only in this run, "
+        f"{found.n_baseline_only:,} only in the baseline",
+        "lines": [_line(each, facts, _reach(shown, facts, each)) for each in shown],
+        "more": len(metrics) - len(shown),
+        "warnings": [short(text, CLIP) for text in found.warnings[:NOTES]],
+        "settings": [_setting(each) for each in found.differences[:NOTES]],
+        "more_settings": max(len(found.differences) - NOTES, 0),
+        "only_in": [
+            f"only in {where}: {', '.join(short(name) for name in names[:NOTES])}"
+            for where, names in (("this run", found.only_in["run"]), ("the baseline", found.only_in["baseline"]))
+            if names
+        ],
+        "jailbreak": _jailbreak(jailbreak),
+        "rows": [_row(row, facts) for row in rows],
+        "more_rows": max(changed - len(rows), 0),
+    }
+
+
+def _width(each: MetricComparison, facts: Mapping[str, Mapping[str, Any]]) -> tuple[Any, Any]:
+    known = facts.get(each.name, {})
+    return known.get("low"), known.get("high")
+
+
+def _reach(metrics: Sequence[MetricComparison], facts: Mapping[str, Mapping[str, Any]], one: MetricComparison) -> float:
+    """How far from 0 the axis goes: one for all metrics of the same scale."""
+    ends = [
+        abs(end)
+        for each in metrics
+        if _width(each, facts) == _width(one, facts)
+        for end in (*(each.interval or ()), each.difference or 0.0)
+    ]
+    return max(ends, default=0.0) or 1.0
+
+
+def _line(each: MetricComparison, facts: Mapping[str, Mapping[str, Any]], reach: float) -> Line:
+    decimals = numbers.decimals_of(*_width(each, facts))
+    between = ""
+    chart = None
+    if each.difference is not None and each.interval is not None:
+        low, high = each.interval
+        between = f"{numbers.difference(low, decimals)} to {numbers.difference(high, decimals)}"
+        label = (
+            f"{short(each.name)}: difference {numbers.difference(each.difference, decimals)}, 95% interval {between}"
+        )
+        kind = _KINDS.get(each.verdict, "unclear")
+        chart = charts.interval(Estimate(each.difference, low, high), (-reach, reach), label, kind)
+    notes = [short(text, CLIP) for text in (each.warning, each.reason) if text]
+    if each.run_rate is not None:
+        rates = f"{numbers.percent(each.baseline_rate)} to {numbers.percent(each.run_rate)}"
+        notes.append(f"pass {rates}: {each.broken:,} rows broken, {each.fixed:,} fixed")
+    return Line(
+        short(each.summary_name),
+        numbers.number(each.baseline, decimals),
+        numbers.number(each.run, decimals),
+        numbers.difference(each.difference, decimals),
+        between or numbers.NOTHING,
+        chart,
+        numbers.p_value(each.p_adjusted),
+        each.verdict,
+        f"{each.n:,}: {each.n_higher:,} higher, {each.n_equal:,} equal, {each.n_lower:,} lower",
+        "; ".join(notes),
+    )
+
+
+def _setting(found: Mapping[str, Any]) -> tuple[str, str, str]:
+    return short(found["name"]), _value(found["baseline"]), _value(found["run"])
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else short(value if isinstance(value, str) else json.dumps(value), NAME)
+
+
+def _jailbreak(found: Mapping[str, Any] | None) -> str:
+    if found is None or found["rate"] is None:
+        return ""
+    between = f", 95% interval {numbers.percent_span(*found['interval'])}" if found["interval"] else ""
+    return f"{numbers.percent(found['rate'])}: {found['n_worse']:,} of {found['n']:,} rows{between}"
+
+
+def _row(found: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    first = next(iter(found["inputs"].values()), "")
+    changes = list(_changes(found["metrics"], facts))
+    return {
+        "number": found["numbers"][0] if found["numbers"] else 0,
+        "key": short(found["key"]),
+        "title": short(first if isinstance(first, str) else json.dumps(first), CLIP),
+        "changes": changes[:MOST_CHANGES],
+        "more": max(len(changes) - MOST_CHANGES, 0),
+    }
+
+
+def _changes(metrics: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    for name, each in metrics.items():
+        if each["run"] == each["baseline"]:
+            continue
+        known = facts.get(name, {})
+        decimals = numbers.decimals_of(known.get("low"), known.get("high"))
+        yield (
+            short(name),
+            numbers.number(each["baseline"], decimals),
+            numbers.number(each["run"], decimals),
+            numbers.difference(each["difference"], decimals),
+        )
