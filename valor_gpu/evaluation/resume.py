@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import RunConfig, check_keys
 from valor_gpu.evaluation.data import DataSource, open_data
 from valor_gpu.evaluation.execute import execute
+from valor_gpu.evaluation.fields import FIELDS
 from valor_gpu.evaluation.keys import RowKeys
 from valor_gpu.evaluation.mapping import Mapping as Fields
 from valor_gpu.evaluation.mapping import resolve_mapping
@@ -28,21 +30,24 @@ from valor_gpu.evaluation.plan import (
 )
 from valor_gpu.evaluation.services import Services, check_judge, judge_identity, open_services, services_again
 from valor_gpu.evaluation.settings import Settings
-from valor_gpu.evaluation.work import remaining, rows_of, stored_rows
+from valor_gpu.evaluation.targets.base import RESERVED
+from valor_gpu.evaluation.work import OK, remaining, rows_of, stored_rows
 from valor_gpu.store import Run, Store
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.result import EvaluationResult
 
 _TARGET_ONLY = "${target}"
+_FIELDS = frozenset(FIELDS)
+_ROWS_SEEN = 100  # rows that show what a target returns
 
 
 _SERVICES = ("judge", "model_config", "embedding_config", "max_concurrency", "rpm", "tpm", "timeout", "cache", "prices",
              "max_cost", "tracking_uri", "progress")  # fmt: skip
 OF_RESUME = ("data", "target", "evaluators", "on_error", *_SERVICES)
 """Arguments of :func:`resume_run` beside store and run."""
-OF_RESCORE = ("metrics_list", "evaluators", "metric_params", "thresholds", "baseline", *_SERVICES)
-"""Arguments of :func:`rescore_run` beside store and run."""
+OF_RESCORE = ("evaluators", "metric_params", "thresholds", "baseline", *_SERVICES)
+"""Arguments of :func:`rescore_run` beside store, run and metrics."""
 
 
 def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **given: Any) -> EvaluationResult:
@@ -89,23 +94,26 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
     return execute(plan, opened, run, works, settings.tracking_uri)
 
 
-def rescore_run(store: Store | str | os.PathLike[str] | None, run_id: str, **given: Any) -> EvaluationResult:
+def rescore_run(
+    store: Store | str | os.PathLike[str] | None, run_id: str, metrics_list: Sequence[Any] | None = None, **given: Any
+) -> EvaluationResult:
     """Adds scores of further evaluators to the stored rows of a run; the target is not called.
 
     Args:
         store: the store, or its file; None for the user's own.
         run_id: id or name of a run.
-        given: arguments of :func:`~valor_gpu.evaluation.run.evaluate`: ``metrics_list`` or ``evaluators``, with
-            ``metric_params`` and ``thresholds``. One that the run has already adds the scores that are missing; it must
-            be the same, which its version shows. ``judge`` or ``model_config``, ``embedding_config``, ``baseline``,
-            ``max_concurrency``, ``rpm``, ``tpm``, ``timeout``, ``cache``, ``prices``, ``max_cost`` in place of those of
-            the run; ``tracking_uri``, ``progress``.
+        metrics_list: as of :func:`~valor_gpu.evaluation.run.evaluate`. One that the run has already adds the scores
+            that are missing; it must be the same, which its version shows.
+        given: arguments of evaluate: ``evaluators``, ``metric_params`` and ``thresholds``. In place of those of the
+            run ``judge`` or ``model_config``, ``embedding_config``, ``baseline``, ``max_concurrency``, ``rpm``,
+            ``tpm``, ``timeout``, ``cache``, ``prices``, ``max_cost``; and ``tracking_uri``, ``progress``.
 
     Raises:
         InputError: no such run; no metric; what evaluate() would reject; a field that neither columns nor outputs give.
         LeaseError: a process that lives works on the run.
     """
     check_keys("rescore", given, OF_RESCORE)
+    given["metrics_list"] = metrics_list
     opened = store if isinstance(store, Store) else Store(store)
     run = opened.run(run_id)
     config = RunConfig.from_dict(run.config)
@@ -113,14 +121,16 @@ def rescore_run(store: Store | str | os.PathLike[str] | None, run_id: str, **giv
     wanted = chosen_metrics(settings.metrics_list, settings.evaluators)
     if not wanted:
         raise InputError("metrics_list or evaluators must name a metric to score by")
-    services = _services_of_rescore(config, settings)
-    tools = resolve_evaluators(wanted, config.task_type, settings.metric_params, services.embed, opened)
+    without_target = {**run.config, "target": None, "judge": None}
+    embed = services_again(without_target, replace(settings, judge=None, model_config=None), False).embed
+    tools = resolve_evaluators(wanted, config.task_type, settings.metric_params, embed, opened)
     _check_versions(config.evaluators, tools)
+    services = _services_of_rescore(config, settings, tools, embed)
     check_judge(tools, services.judge, settings)
     check_thresholds(settings.thresholds, tools)
     plan = _plan(config, settings, services, tools, Fields.from_dict(config.data_mapping), opened)
     extended = _extended(config, plan, settings)
-    plan = replace(plan, mapping=_mapping_of_rescore(config, plan), config=extended, total=run.counts()["ok"])
+    plan = replace(plan, mapping=_mapping_of_rescore(run, config, plan), config=extended, total=run.counts()["ok"])
     return execute(plan, opened, run, stored_rows(run), settings.tracking_uri)
 
 
@@ -229,32 +239,33 @@ def _plan(
     )  # fmt: skip
 
 
-def _services_of_rescore(config: RunConfig, settings: Settings) -> Services:
-    """The judge and embedder that are given, else those of the run; no target."""
-    given = open_services(settings)
-    again = {**config.to_dict(), "target": None}
-    if given.judge is not None:
-        again["judge"] = judge_identity(given.judge)
-    if given.embed is not None:
-        again["embedding"] = None
-    found = services_again(again, settings, True)
-    return replace(found, judge=given.judge or found.judge, embed=given.embed or found.embed)
+def _services_of_rescore(config: RunConfig, settings: Settings, tools: Sequence[RunEvaluator], embed: Any) -> Services:
+    """The judge that is given, else that of the run where one is needed; no target.
+
+    Raises:
+        InputError: another judge than the run's for a metric that the run has.
+    """
+    described = {**config.to_dict(), "target": None, "embedding": None}
+    given = open_services(replace(settings, embedding_config=None))
+    judged = [each.name for each in tools if each.judged]
+    old = [each["name"] for each in config.evaluators if each["name"] in judged]
+    if given.judge is not None and not old:
+        described["judge"] = judge_identity(given.judge)
+    found = services_again(described, settings, bool(judged))
+    return replace(found, embed=embed)
 
 
-def _mapping_of_rescore(config: RunConfig, plan: Plan) -> Fields:
+def _mapping_of_rescore(run: Run, config: RunConfig, plan: Plan) -> Fields:
     """The run's mapping, with what the new evaluators need besides."""
-    target = config.target
-    outputs = None if target is None else tuple(target.get("outputs") or ())
-    needed = fields_needed(plan.evaluators, target is not None, plan.fills_baseline)
-    known = {field: text for field, text in config.data_mapping.items() if text != _TARGET_ONLY}
-    wanted = {field for fields in needed.values() for field in fields}
-    kept = {field: text for field, text in known.items() if field in wanted or field in _FIELDS}
-    found = resolve_mapping(kept, config.data["columns"], outputs, needed, config.task_type)
+    has_target = config.target is not None
+    returned = {name: None for row in run.rows(limit=_ROWS_SEEN, status=OK) for name in row.outputs}
+    outputs = [name for name in returned if name not in RESERVED] if has_target else None
+    needed = fields_needed(plan.evaluators, has_target, plan.fills_baseline)
+    wanted = {field for fields in needed.values() for field in fields} | _FIELDS
+    known = {field: text for field, text in config.data_mapping.items() if text != _TARGET_ONLY and field in wanted}
+    found = resolve_mapping(known, config.data["columns"], outputs, needed, config.task_type)
     stored = Fields.from_dict(config.data_mapping)
     return Fields({**found.sources, **stored.sources}, found.key_columns, found.warnings)
-
-
-_FIELDS = frozenset(("question", "answer", "context", "ground_truth", "messages"))
 
 
 def _extended(config: RunConfig, plan: Plan, settings: Settings) -> RunConfig:
@@ -263,6 +274,8 @@ def _extended(config: RunConfig, plan: Plan, settings: Settings) -> RunConfig:
     new = [each.describe() for each in plan.evaluators if each.name not in names]
     added = ", ".join(each["name"] for each in new)
     judge = judge_identity(plan.services.judge) if plan.judged else None
+    if config.judge is not None and judge is not None and judge != config.judge:
+        added += f", judged by {json.dumps(judge)}"
     return replace(
         config,
         evaluators=(*config.evaluators, *new),

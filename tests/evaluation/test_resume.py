@@ -1,0 +1,248 @@
+"""Runs that go on: killed, stopped, changed, and scored by more."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judge.server import ChatServer, Request
+from valor_gpu.errors import InputError, LeaseError
+from valor_gpu.evaluation.evaluators.base import evaluator
+from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
+from valor_gpu.store import Store
+
+CONCURRENCY = 4
+_CHILD = """
+import json, sys
+from valor_gpu import evaluate
+evaluate(**json.loads(sys.argv[1]))
+"""
+_TARGET = """
+import os, time
+def answer(question):
+    with open(os.environ["CALLS"], "a") as calls:
+        calls.write(question + "\\n")
+    time.sleep(0.01)
+    return "answer to " + question
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def write_rows(folder: Path, count: int, chat: bool = False) -> str:
+    file = folder / "rows.jsonl"
+    cited = {"citations": [{"id": "1", "content": "c"}]}
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        turns = [
+            message
+            for turn in range(3)
+            for message in (
+                {"role": "user", "content": f"row {number:03} turn {turn}"},
+                {"role": "assistant", "content": f"reply {number:03} {turn}", "context": cited},
+            )
+        ]
+        plain = {"question": f"question {number:03}", "answer": f"answer {number:03}", "ground_truth": "answer"}
+        rows.append({"messages": turns} if chat else plain)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def respond(request: Request) -> str:
+    time.sleep(0.005)
+    return '{"reason": "-", "score": 4}'
+
+
+def kill_when(child: subprocess.Popen[bytes], reached: Any) -> None:
+    """Kills a process without notice when ``reached`` is true."""
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert child.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+
+
+def asked(server: ChatServer) -> Counter[str]:
+    return Counter(json.dumps(request.body["messages"]) for request in server.requests)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("chat", [False, True])
+def test_kill_and_resume_lose_nothing_and_repeat_little(tmp_path: Path, store: Store, cached: bool, chat: bool) -> None:
+    count = 20 if chat else 60
+    data = write_rows(tmp_path, count, chat)
+    metrics = ["gpt_groundedness"] if chat else ["gpt_coherence", "gpt_fluency", "f1_score"]
+    questions = count * 3 if chat else count * 2
+    with ChatServer(respond) as server:
+        given = {
+            "data": data, "metrics_list": metrics, "model_config": {"model": "m", "base_url": server.url},
+            "store": str(store.path), "max_concurrency": CONCURRENCY, "evaluation_name": "killed",
+            "cache": str(tmp_path / "cache.sqlite") if cached else None,
+        }  # fmt: skip
+        child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given)])
+        wanted = random.randrange(questions // 4, questions - questions // 4)
+        kill_when(child, lambda: len(server.requests) >= wanted)
+        run = store.run("killed")
+        assert run.state == "running"
+        before = {(score.row, score.evaluator): score for score in run.scores()}
+        sent = asked(server)
+        result = resume_run(store, "killed")
+        after = {(score.row, score.evaluator): score for score in result.run.scores()}
+        repeated = sum(number - 1 for number in asked(server).values())
+        assert len(asked(server)) == questions and repeated <= CONCURRENCY
+    assert result.run.state == "finished" and len(after) == count * len(metrics)
+    assert before.items() <= after.items() and len(sent) < questions
+    assert not list(tmp_path.glob("*.replies*"))
+
+
+def test_kill_and_resume_call_the_target_again_for_nothing_stored(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = tmp_path / "calls.txt"
+    monkeypatch.setenv("CALLS", str(calls))
+    (tmp_path / "app.py").write_text(_TARGET)
+    given = {
+        "data": write_rows(tmp_path, 60), "target": f"{tmp_path / 'app.py'}:answer", "metrics_list": ["f1_score"],
+        "store": str(store.path), "max_concurrency": CONCURRENCY, "evaluation_name": "killed",
+    }  # fmt: skip
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given)])
+    kill_when(child, lambda: calls.exists() and calls.read_text().count("\n") >= 25)
+    stored = {row.number: row for row in store.run("killed").rows()}
+    result = resume_run(store, "killed")
+    called = Counter(calls.read_text().split("\n")[:-1])
+    assert len(called) == 60 and sum(called.values()) <= 60 + CONCURRENCY
+    assert result.run.counts() == {"ok": 60} and result.summary["evaluators"]["f1_score"]["n"] == 60
+    assert stored.items() <= {row.number: row for row in result.run.rows()}.items() and stored
+
+
+def test_a_run_that_lives_is_not_resumed(tmp_path: Path, store: Store) -> None:
+    result = evaluate(data=write_rows(tmp_path, 3), metrics_list=["f1_score"], store=store)
+    other = Store(store.path)
+    with other.run(result.run_id).lease(), pytest.raises(LeaseError, match="worked on by this process"):
+        resume_run(store, result.run_id)
+    other.close()
+
+
+def test_resume_of_a_finished_run_asks_nothing(tmp_path: Path, store: Store) -> None:
+    calls: list[Any] = []
+
+    def judge(messages: Any) -> str:
+        calls.append(messages)
+        return '{"reason": "-", "score": 4}'
+
+    data = write_rows(tmp_path, 5)
+    first = evaluate(data=data, metrics_list=["gpt_coherence"], judge=judge, store=store)
+    again = evaluate(resume=first, judge=judge, store=store)
+    assert len(calls) == 5 and again.run_id == first.run_id and again.metrics_summary == first.metrics_summary
+
+
+def test_failures_that_may_have_gone_are_tried_again(tmp_path: Path, store: Store) -> None:
+    down = True
+
+    def target(question: str) -> str:
+        if down and question.endswith("1"):
+            raise OSError("no route")
+        return question
+
+    rows = [{"question": f"question {number}", "ground_truth": "question"} for number in range(4)]
+    first = evaluate(data=rows, target=target, metrics_list=["f1_score"], store=store)
+    assert first.run.counts() == {"ok": 3, "target_error": 1}
+    down = False
+    again = resume_run(store, first.run_id, target=target)  # the store has all rows, so that it needs no data
+    assert again.run.counts() == {"ok": 4} and again.summary["evaluators"]["f1_score"]["n"] == 4
+
+
+def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_rows(tmp_path, 4)
+
+    def mine(answer: str) -> float:
+        return len(answer)
+
+    def target(question: str) -> str:
+        return question
+
+    result = evaluate(data=data, target=target, evaluators=[mine, "f1_score"], store=store)
+    with pytest.raises(InputError, match="'mine' again, since it was an object"):
+        resume_run(store, result.run_id, target=target)
+    with pytest.raises(InputError, match="target 'target' cannot be made again"):
+        resume_run(store, result.run_id, evaluators=[mine])
+    changed: Any = {}
+    exec("def target(question):\n    return 'x'\ndef mine(answer):\n    return 1.0\n", changed)
+    with pytest.raises(InputError, match=r"these have changed: 'mine' \(was "):
+        resume_run(store, result.run_id, target=target, evaluators=[changed["mine"]])
+    with pytest.raises(InputError, match="start a new run for what has changed"):
+        resume_run(store, result.run_id, target=changed["target"], evaluators=[mine])
+    with pytest.raises(InputError, match="did you mean 'evaluators'"):
+        resume_run(store, result.run_id, evaluator=[mine])
+    with pytest.raises(InputError, match="'others', which is none of the run"):
+        resume_run(store, result.run_id, target=target, evaluators={"others": mine})
+    assert resume_run(store, result.run_id, target=target, evaluators=[mine]).state == "finished"
+    with open(data, "a") as file:
+        file.write('{"question": "new"}\n')
+    with pytest.raises(InputError, match="the data have changed, start a new run"):
+        resume_run(store, result.run_id, target=target, evaluators=[mine])
+    os.remove(data)
+    with pytest.raises(InputError, match="data must be given again"):
+        resume_run(store, result.run_id, target=target, evaluators=[mine])
+
+
+def test_another_judge_is_another_run(tmp_path: Path, store: Store) -> None:
+    with ChatServer(respond) as server:
+        config = {"model": "one", "base_url": server.url}
+        result = evaluate(
+            data=write_rows(tmp_path, 2), metrics_list=["gpt_coherence"], model_config=config, store=store
+        )
+        with pytest.raises(InputError, match="start a new run for another judge"):
+            resume_run(store, result.run_id, model_config={**config, "model": "two"})
+        assert resume_run(store, result.run_id).state == "finished"
+
+
+def test_rescore_adds_metrics_without_the_target(tmp_path: Path, store: Store) -> None:
+    calls: list[str] = []
+
+    def target(question: str) -> dict[str, str]:
+        calls.append(question)
+        return {"answer": question, "style": "plain"}
+
+    def plain(style: str) -> float:
+        return float(style == "plain")
+
+    result = evaluate(data=write_rows(tmp_path, 3), target=target, metrics_list=["f1_score"], store=store)
+    judge = lambda messages: '{"reason": "-", "score": 2}'  # noqa: E731
+    more = rescore_run(
+        store, result.run_id, ["gpt_coherence", plain, "f1_score"], judge=judge, thresholds={"gpt_coherence": 2}
+    )
+    assert len(calls) == 3 and more.run.state == "finished"
+    assert more.metrics_summary["mean_gpt_coherence"] == 2.0 and more.metrics_summary["mean_plain"] == 1.0
+    config = store.run(result.run_id).config
+    assert [each["name"] for each in config["evaluators"]] == ["f1_score", "gpt_coherence", "plain"]
+    assert config["thresholds"] == {"gpt_coherence": 2} and config["judge"]["kind"] == "callable"
+    assert config["target"]["name"] == "target" and "scored later by gpt_coherence, plain" in config["notes"]
+    with pytest.raises(InputError, match="must name a metric"):
+        rescore_run(store, result.run_id)
+    with pytest.raises(InputError, match="'colour' is needed by painted"):
+        rescore_run(store, result.run_id, evaluators={"painted": lambda colour: 1.0})
+    with pytest.raises(InputError, match="these have changed: 'f1_score'"):
+        rescore_run(store, result.run_id, evaluators=[_other("f1_score")])
+
+
+def _other(name: str) -> Any:
+    found = evaluator(name)
+    found.code = "of another time"
+    return found
