@@ -71,9 +71,8 @@ def judge_from_config(model_config: Any, *, secrets: Secrets, name: str = "model
         return judge
     said = _Said(model_config, name, _JUDGE, secrets)
     if said.is_azure:
-        key = said.key("AZURE_OPENAI_API_KEY")
-        endpoint = {"endpoint": said.address, "api_version": said.version, "api_key_env": key}
-        return AzureOpenAIJudge(said.model, **endpoint, **said.parameters)
+        endpoint = {"endpoint": said.address, "api_version": said.version}
+        return AzureOpenAIJudge(said.model, **endpoint, api_key_env=said.key("AZURE_OPENAI_API_KEY"), **said.parameters)
     made = OpenAIJudge(said.model, base_url=said.address, api_key_env=said.key(None), **said.parameters)
     said.check_key(made.api_key_env)
     return made

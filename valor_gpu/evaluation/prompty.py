@@ -63,7 +63,7 @@ def read_prompt(what: str | os.PathLike[str]) -> PromptFile:
         MissingExtraError: without jinja2, or with a front matter and without pyyaml.
 
     Example:
-        >>> read_prompt("---\\nname: tone\\n---\\nIs this polite? {{answer}}").name
+        >>> read_prompt("---\nname: tone\n---\nIs this polite? {{answer}}").name
         'tone'
     """
     if isinstance(what, str) and ("\n" in what or "{{" in what):

@@ -54,10 +54,11 @@ class FunctionTarget(Target):
         self._function, self._is_async = function, is_coroutine(function)
         self.accepts, self.requires = _parameters_of(function)
         self.outputs = _declared(function)
-        for name in self.parameters if self.accepts is not None else ():
-            if name not in self.accepts:
-                near = near_names(name, self.accepts)
-                raise InputError(f"target {self.name} must take the parameter {name!r} but does not{near}")
+        accepts = self.accepts
+        for given in self.parameters if accepts is not None else ():
+            if accepts is not None and given not in accepts:
+                near = near_names(given, accepts)
+                raise InputError(f"target {self.name} must take the parameter {given!r} but does not{near}")
 
     def config(self) -> dict[str, Any]:
         """Name and version; ``origin`` is None for a function that another process cannot find."""

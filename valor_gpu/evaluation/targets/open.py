@@ -50,7 +50,7 @@ def open_target(
         >>> open_target(lambda question: "Paris", secrets=Secrets())
         FunctionTarget('<lambda>')
     """
-    options = {"secrets": secrets, "timeout": timeout, "parameters": parameters}
+    options: dict[str, Any] = {"secrets": secrets, "timeout": timeout, "parameters": parameters}
     if isinstance(target, Target):
         return target
     if isinstance(target, os.PathLike):
@@ -73,7 +73,8 @@ def _function(target: Any, origin: str | None = None, **options: Any) -> Target:
         raise InputError(
             f"target {target.__name__} must be made without arguments, or given as an object: {error}"
         ) from error
-    return FunctionTarget(made, origin=origin, **options)
+    called: Any = made
+    return FunctionTarget(called, origin=origin, **options)
 
 
 def _named(target: str, options: Mapping[str, Any]) -> Target:
@@ -123,7 +124,8 @@ def target_from_config(
     """
     if config is None:
         return None
-    options = {"secrets": secrets, "timeout": timeout, "prices": prices, "max_concurrency": max_concurrency}
+    options: dict[str, Any] = {"secrets": secrets, "timeout": timeout, "prices": prices}
+    options["max_concurrency"] = max_concurrency
     name, parameters = config.get("name", ""), config.get("parameters") or {}
     if config.get("kind") == "function":
         if not config.get("origin"):
