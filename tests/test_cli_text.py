@@ -206,8 +206,8 @@ def test_a_failed_command_leaves_the_old_table(tmp_path: Path) -> None:
 def test_neither_torch_nor_pandas_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("answer,ground_truth\na,b\n")
-    arguments = ["text", "--predictions", str(path), "--metrics", "f1_score,rouge,corpus_bleu", "--json", "-"]
+    arguments = ["text", "--predictions", str(path), "--metrics", "f1_score,rouge,bleu,gleu", "--json", "-"]
     program = f"import sys\nfrom valor_gpu.cli import main\nassert main({arguments!r}) == 0\n"
-    program += "print({'torch', 'pandas', 'nltk'} & set(sys.modules), file=sys.stderr)"
+    program += "print({'torch', 'pandas', 'sklearn', 'scipy'} & set(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "set()\n"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import unescape
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators._nltk_parts import tokenizer_module
 
 ABBREVIATIONS = (
     "a.d", "a.m", "adm", "al", "apr", "assn", "aug", "ave", "b.c", "blvd", "capt", "cf", "cmdr", "co", "col", "corp",
@@ -28,6 +29,8 @@ ABBREVIATIONS = (
 
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#124;": "|", "&#91;": "[", "&#93;": "]"}
 _AFTER, _BEFORE, _SYMBOL = re.compile("[psn\n][p\n]"), re.compile("[p\n][psn\n]"), re.compile("[s\n]")
+
+_PURPOSE = "bleu, gleu and meteor by Azure's tokens"
 
 
 def azure_tokenizer(punkt: str | os.PathLike[str] | None = None) -> Callable[[str], list[str]]:
@@ -54,11 +57,7 @@ def azure_tokenizer(punkt: str | os.PathLike[str] | None = None) -> Callable[[st
 
 @lru_cache(4)
 def _sentence_splitter(folder: str | None) -> Callable[[str], list[str]]:
-    try:
-        from nltk.tokenize.punkt import PunktSentenceTokenizer
-    except ImportError:
-        raise MissingExtraError("nltk", "text", "bleu, gleu and meteor by Azure's tokens") from None
-    splitter = PunktSentenceTokenizer()
+    splitter: Any = tokenizer_module("punkt", _PURPOSE).PunktSentenceTokenizer()
     parameters: Any = splitter._params
     if folder is None:
         parameters.abbrev_types = set(ABBREVIATIONS)
@@ -82,9 +81,7 @@ def _read_punkt(folder: Path, parameters: Any) -> None:
 
 @lru_cache(1)
 def _treebank() -> Callable[[str], list[str]]:
-    from nltk.tokenize.destructive import NLTKWordTokenizer
-
-    words: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
+    words: Callable[[str], list[str]] = tokenizer_module("destructive", _PURPOSE).NLTKWordTokenizer().tokenize
     return words
 
 
