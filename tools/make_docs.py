@@ -136,9 +136,22 @@ def functions_page(title: str, home: str, functions: list[Callable[..., Any]], i
 def option_line(action: argparse.Action) -> str:
     """One option of the command line."""
     choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
-    takes = f" {action.metavar or choices}" if action.nargs != 0 else ""
+    takes = [] if action.nargs == 0 else [str(action.metavar or choices)]
     needed = " (required)" if action.required else ""
-    return f"| `{', '.join(action.option_strings)}{takes}` | {action.help}{needed} |"
+    names = [", ".join(action.option_strings)] if action.option_strings else []
+    return f"| `{' '.join([*names, *takes])}` | {action.help}{needed} |"
+
+
+def command_parts(name: str, command: argparse.ArgumentParser) -> Iterator[str]:
+    """A section on a command, or one on each of its own commands."""
+    yield f"## {name}\n\n{command.description}"
+    nested = [a for a in command._actions if isinstance(a, argparse._SubParsersAction)]
+    for each in nested:
+        for inner, parser in each.choices.items():
+            yield from command_parts(f"{name} {inner}", parser)
+    shown = [a for a in command._actions if not isinstance(a, (argparse._HelpAction, argparse._SubParsersAction))]
+    if shown:
+        yield "\n".join(["| option | |", "| --- | --- |", *map(option_line, shown)])
 
 
 def cli_page() -> str:
@@ -150,9 +163,7 @@ def cli_page() -> str:
     status = inspect.cleandoc(cli.__doc__ or "").split("\n\n")[1]
     parts = [NOTE.format(source="valor_gpu/cli"), "# The command `valor-gpu`", plain(status)]
     for name, command in commands.choices.items():
-        options = [option_line(a) for a in command._actions if not isinstance(a, argparse._HelpAction)]
-        rows = "\n".join(["| option | |", "| --- | --- |", *options])
-        parts.append(f"## valor-gpu {name}\n\n{command.description}\n\n{rows}")
+        parts += command_parts(f"valor-gpu {name}", command)
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,7 +1,7 @@
 """The command ``valor-gpu``.
 
-Exit status: 0 fine; 2 the command line or the data cannot be used, and standard error says where; 1 another failure;
-130 interrupted.
+Exit status: 0 fine; 1 a condition of ``--fail-if`` holds, a run stopped early, or another failure; 2 the command line
+or the data cannot be used, and standard error says where; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import Any, TextIO
 
 from valor_gpu._version import __version__
@@ -27,10 +28,13 @@ _COMMANDS = {
     "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
+    "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",
     "studio": "evaluations in a browser, served on this machine",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }
 """Modules of this package, and what they are for."""
+_NESTED = ("subcommand", "action")
+"""What commands of commands are called in the options."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parsed(sys.argv[1:] if argv is None else list(argv))
     try:
         with _any_character(sys.stdout):
-            options.run(options)
+            status = options.run(options)
     except InputError as error:
         return _complain(options.command, error, BAD_INPUT)
     except (ValorError, OSError) as error:
@@ -57,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(options.command, f"not enough memory: {error}".removesuffix(": "), FAILURE)
     except KeyboardInterrupt:
         return _complain(options.command, "interrupted", INTERRUPTED)
-    return OK
+    return OK if status is None else int(status)
 
 
 @contextlib.contextmanager
@@ -85,10 +89,12 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     """The options, by the parser of the command alone where that understands them all: the whole one takes longer."""
     if argv and argv[0] in _COMMANDS:
         command = argparse.ArgumentParser(f"valor-gpu {argv[0]}", allow_abbrev=False, **_described(argv[0]))
-        _add_options(argv[0], command)
+        module = _add_options(argv[0], command)
+        if hasattr(module, "check_arguments"):
+            module.check_arguments(command, argv[1:])
         options, unknown = command.parse_known_args(argv[1:])
         if not unknown:
-            options.command = argv[0]
+            options.command = " ".join([argv[0], *(vars(options).get(name) or "" for name in _NESTED)]).rstrip()
             return options
     return parser().parse_args(argv)
 
@@ -109,9 +115,11 @@ def _described(name: str) -> dict[str, Any]:
     return {"description": f"{about[0].upper()}{about[1:]}.", "formatter_class": _Narrow}
 
 
-def _add_options(name: str, command: argparse.ArgumentParser) -> None:
-    importlib.import_module(f"valor_gpu.cli.{name}").add_options(command)
+def _add_options(name: str, command: argparse.ArgumentParser) -> ModuleType:
+    module = importlib.import_module(f"valor_gpu.cli.{name}")
+    module.add_options(command)
     command.formatter_class = argparse.HelpFormatter
+    return module
 
 
 class _Narrow(argparse.HelpFormatter):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import (
     TABLES,
+    add_param_option,
     add_report_options,
     check_outputs,
     input_files,
@@ -18,19 +19,15 @@ from valor_gpu.cli.options import (
     names,
     output_path,
     reports,
-    setting,
 )
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from valor_gpu.evaluation._source_rows import SourceRow
     from valor_gpu.evaluation.evaluators.base import Evaluator
     from valor_gpu.report.texts import TextScores
-
-_LISTED = 10
-"""How many rows that cannot be read standard error lists."""
 
 
 def add_options(text: argparse.ArgumentParser) -> None:
@@ -56,8 +53,7 @@ def add_options(text: argparse.ArgumentParser) -> None:
         help="f1_score, exact_match, rouge (rouge1, rouge2 and rougeL), rouge1 to rouge5, rougeL, bleu (mean of"
         " sentences and number of the corpus), corpus_bleu, gleu, meteor, word_error_rate, valor_bleu, valor_rougeL"
         " ...: docs/evaluation/evaluators.md")  # fmt: skip
-    add("--param", type=setting, action="append", default=[], metavar="METRIC.NAME=VALUE",
-        help="parameter of a metric, for example exact_match.ignore_case=true; again for several")  # fmt: skip
+    add_param_option(text)
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
     add_report_options(text)
@@ -134,7 +130,7 @@ def _rows(options: argparse.Namespace) -> Iterable[SourceRow]:
 
 
 @contextlib.contextmanager
-def _lines(options: argparse.Namespace, evaluators: list[Evaluator]) -> Iterator[Callable[[SourceRow, Any], None]]:
+def _lines(options: argparse.Namespace, evaluators: Sequence[Evaluator]) -> Iterator[Callable[[SourceRow, Any], None]]:
     """What takes each row and its outcomes."""
     if options.per_row is None:
         yield lambda row, outcomes: None
@@ -158,10 +154,7 @@ def _more(scores: TextScores) -> dict[str, Any]:
 
 
 def _warn(options: argparse.Namespace, unreadable: list[str]) -> None:
-    from valor_gpu.report.text import plural
+    from valor_gpu.report.text import failure_lines
 
-    for reason in unreadable[:_LISTED]:
-        print(f"valor-gpu {options.command}: unreadable: {reason}", file=sys.stderr)
-    if len(unreadable) > _LISTED:
-        more = plural(len(unreadable) - _LISTED, "more row")
-        print(f"valor-gpu {options.command}: {more} cannot be read: --per-row and --json list all", file=sys.stderr)
+    for line in failure_lines("unreadable", unreadable):
+        print(f"valor-gpu {options.command}: {line}", file=sys.stderr)

@@ -188,6 +188,18 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
         ...     load_config(file)
         {'data': 'rows.csv', 'metrics_list': ['f1_score']}
     """
+    found = read_mapping(path)
+    check_keys(os.fspath(path), found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])
+    return found
+
+
+def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a mapping out of a file in YAML or JSON, as :func:`load_config` does, whatever its keys.
+
+    Raises:
+        InputError: there is no such file, or it is no mapping.
+        MissingExtraError: YAML without the package pyyaml.
+    """
     name = os.fspath(path)
     try:
         text = Path(name).read_text(encoding="utf-8-sig")
@@ -196,7 +208,6 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     found = _yaml(name, text) if Path(name).suffix.lower() in _YAML else _json(name, text)
     if not isinstance(found, Mapping):
         raise InputError(f"{name} must hold a mapping of arguments but holds {type(found).__name__}")
-    check_keys(name, found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])
     return dict(found)
 
 

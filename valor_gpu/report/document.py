@@ -80,8 +80,12 @@ def document(command: str, result: Result, inputs: Described, device: str, **mor
         device: where the numbers were counted.
         more: keys of one command alone.
     """
-    head = {"schema_version": SCHEMA_VERSION, "command": command, "versions": _versions()}
-    return {**head, "inputs": inputs.describe(), "device": device, **more, **result.to_dict()}
+    return {**document_head(command), "inputs": inputs.describe(), "device": device, **more, **result.to_dict()}
+
+
+def document_head(command: str) -> dict[str, Any]:
+    """What every document begins with: ``schema_version``, ``command`` and ``versions``."""
+    return {"schema_version": SCHEMA_VERSION, "command": command, "versions": _versions()}
 
 
 def _versions() -> dict[str, str | None]:

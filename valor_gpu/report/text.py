@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -19,17 +19,28 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
     """
     from valor_gpu.drawing import width  # here, since numbers alone need no table
 
-    lines = [[_printable(cell) for cell in line] for line in (header, *rows)]
+    lines = [[printable(cell) for cell in line] for line in (header, *rows)]
     sizes = [[width(cell) for cell in line] for line in lines]
     widths = [max(column) for column in zip(*sizes)]
     gaps = [[" " * (wide - size) for wide, size in zip(widths, line)] for line in sizes]
     return "\n".join(_line(cells, spaces, left) for cells, spaces in zip(lines, gaps))
 
 
-def _printable(cell: str) -> str:
-    if cell.isprintable():
-        return cell
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cell)
+def printable(text: str) -> str:
+    """The text with escapes for characters that are not printable, such as newlines and those that steer a terminal.
+
+    Example:
+        >>> print(printable("a" + chr(9) + "b") == "a" + chr(92) + "tb")
+        True
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines, which it keeps."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _line(cells: Sequence[str], gaps: Sequence[str], left: int) -> str:
@@ -62,3 +73,10 @@ def plural(count: int, noun: str) -> str:
         ('1 image', '5,000 images')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def failure_lines(what: str, reasons: Sequence[str], limit: int = 10) -> Iterator[str]:
+    """The first reasons why rows failed, one line each, and how many more there are."""
+    yield from (printable(f"{what}: {reason}") for reason in reasons[:limit])
+    if len(reasons) > limit:
+        yield f"{what}: {plural(len(reasons) - limit, 'more row')}"

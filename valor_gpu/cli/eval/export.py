@@ -1,0 +1,46 @@
+"""``valor-gpu eval export``: a run as files."""
+
+from __future__ import annotations
+
+import argparse
+
+from valor_gpu.cli.eval.options import add_run_argument, add_store_option, existing_store, found_run
+from valor_gpu.cli.options import check_outputs, output_path
+from valor_gpu.errors import InputError
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    add = command.add_argument
+    add_run_argument(command)
+    add("--html", type=output_path, metavar="FILE", help="one page with distributions, failures and a table of rows")
+    add("--csv", type=output_path, metavar="FILE", help="a table with one line per row")
+    add("--jsonl", type=output_path, metavar="FILE", help="one JSON object per row")
+    add("--baseline", metavar="RUN", help="run that the page compares with; default: that of the run itself")
+    add_store_option(command)
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    wanted = {name: getattr(options, name) for name in ("html", "csv", "jsonl") if getattr(options, name) is not None}
+    if not wanted:
+        raise InputError("--html, --csv or --jsonl must be given but none is")
+    if options.baseline is not None and "html" not in wanted:
+        raise InputError("--baseline must go with --html but that is not given")
+    check_outputs([(f"--{name}", path) for name, path in wanted.items()])
+    with existing_store(options) as store:
+        exported = found_run(store, options.run_id)
+        baseline = None if options.baseline is None else found_run(store, options.baseline)
+        for name, path in wanted.items():
+            if name == "html":
+                from valor_gpu.evaluation.report import write_report
+
+                write_report(exported, path, baseline=baseline)
+                print(f"wrote {path}")
+            else:
+                from valor_gpu.evaluation.exports import export_csv, export_jsonl
+                from valor_gpu.report.text import plural
+
+                count = (export_csv if name == "csv" else export_jsonl)(exported, path)
+                print(f"wrote {path}: {plural(count, 'row')}")

@@ -1,0 +1,106 @@
+"""What follows an evaluation: warnings as lines, the report, gates, and how to go on after Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.cli.eval.gates import gate_status
+from valor_gpu.cli.eval.options import run_here, write_document
+from valor_gpu.cli.options import reports
+from valor_gpu.errors import ValorError
+
+if TYPE_CHECKING:
+    from valor_gpu.store import Run
+
+
+def described_run(run: Run) -> dict[str, Any]:
+    """A run as JSON, with its configuration."""
+    return {
+        "id": run.id, "name": run.name, "state": run.state, "created": run.created, "tags": run.tags,
+        "config": run.config,
+    }  # fmt: skip
+
+
+def run_document(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A run and its numbers as JSON."""
+    return {"run": described_run(run), "summary": dict(summary)}
+
+
+def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Sequence[Any]) -> int:
+    """Evaluates, reports and returns the exit status.
+
+    Args:
+        options: of the command line.
+        start: evaluates; takes ``progress``.
+        gates: conditions of ``--fail-if``.
+    """
+    from valor_gpu.cli import FAILURE, INTERRUPTED
+    from valor_gpu.report.evaluation import failed_line, run_summary_of, run_text
+
+    gc.enable()  # the process of a command begins without, and requests make cycles
+    run_here()
+    with _warnings_as_lines(options):
+        try:
+            found = start(progress=sys.stderr.isatty() and not options.quiet)
+        except (KeyboardInterrupt, ValorError) as error:
+            result = getattr(error, "result", None)  # of the run as far as it came
+            if isinstance(error, ValorError):
+                _say_how_to_go_on(options, result)
+                raise
+            _say(options, "interrupted" if result is not None else "interrupted: nothing was stored")
+            _say_how_to_go_on(options, result)
+            return INTERRUPTED
+    results = found if isinstance(found, list) else [found]
+    runs = [result.run for result in results]
+    summaries = [run_summary_of(run) for run in runs]
+    documents = [run_document(run, summary) for run, summary in zip(runs, summaries)]
+    alone = write_document(options, options.command, documents[0] if found is not results else {"runs": documents})
+    if reports(options) and not alone:
+        texts = [run_text(run, summary) for run, summary in zip(runs, summaries)]
+        print("\n\n".join([*texts, *([f"wrote {options.json}"] if options.json is not None else [])]))
+    for run, summary in zip(runs, summaries):
+        if failed := failed_line(summary):
+            _say(options, f"warning: {failed}: valor-gpu eval show {run.id}{_store(options)} --failures")
+    status = gate_status(options, gates, summaries)
+    for result, summary in zip(results, summaries):
+        if summary.get("stopped"):  # evaluate() warns of it
+            _say_how_to_go_on(options, result)
+            status = status or FAILURE
+    return status
+
+
+def _say_how_to_go_on(options: argparse.Namespace, result: Any) -> None:
+    if result is not None:
+        _say(options, f"go on with: valor-gpu eval resume {result.run_id}{_store(options)}")
+
+
+def _store(options: argparse.Namespace) -> str:
+    """What a command that is shown needs to find the run."""
+    return "" if options.store is None else f" --store {options.store}"
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    print(f"valor-gpu {options.command}: {text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _warnings_as_lines(options: argparse.Namespace) -> Iterator[None]:
+    """Shows what is meant for users as the command shows its own warnings, and others as ever."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category is UserWarning:
+                _say(options, f"warning: {message}")
+            else:
+                shown(message, category, *place, **more)
+
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
