@@ -151,3 +151,12 @@ def test_a_missing_extra_is_named(
 def test_wrong_types_are_type_errors() -> None:
     with pytest.raises(InputTypeError, match="ignore_case must be bool but got int"):
         evaluator("contains", texts="a", ignore_case=1)
+
+
+def test_json_that_no_validator_reads_costs_its_row_alone() -> None:
+    pytest.importorskip("jsonschema_rs")
+    made = evaluator("json_schema", schema={"type": "string"})
+    answers = ['"a"', '"\\ud800"', "[" * 300 + "]" * 300, "1"]
+    found = made.score_rows([{"answer": answer} for answer in answers])
+    assert [outcome.value for outcome in found] == [1.0, None, None, 0.0]
+    assert [outcome.status for outcome in found[1:3]] == ["invalid_field"] * 2

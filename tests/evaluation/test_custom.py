@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +117,7 @@ def test_coroutines_run_where_a_loop_runs_already() -> None:
         (Outcome(3.0, level="high"), Outcome(3.0, level="high")),
         (None, Outcome(None, "undefined", "the evaluator returned None")),
         (float("nan"), Outcome(None, "undefined", "the evaluator's value is nan")),
+        (decimal.Decimal("0.5"), Outcome(0.5)),
         ("5", Outcome(None, "evaluator_error", "InputTypeError: it must return a number or None but returned str")),
         (11, Outcome(None, "evaluator_error", "InputError: its value must be in [0, 10] but is 11")),
         (
@@ -129,6 +133,88 @@ def test_what_may_be_returned(returned: Any, outcome: Outcome) -> None:
         return returned
 
     assert custom_evaluator(give, low=0, high=10).score_rows([{"answer": "a"}]) == [outcome]
+
+
+def test_a_row_that_takes_too_long_costs_its_time_and_no_other_row() -> None:
+    held = threading.Event()
+
+    def wait(answer: str) -> float:
+        return float(answer == "hang" and held.wait(60))
+
+    made = custom_evaluator(wait, timeout=0.2)
+    rows = [{"answer": answer} for answer in ("a", "hang", "b", "hang", "hang", "c")]
+    found = made.score_rows(rows)
+    late = Outcome(None, "timeout", "the evaluator needed more than 0.2 s")
+    assert found == [Outcome(0.0), late, Outcome(0.0), late, late, Outcome(0.0)]
+    held.set()
+
+
+def test_a_function_that_always_hangs_is_called_five_times() -> None:
+    held, calls = threading.Event(), []
+
+    def hang(answer: str) -> float:
+        calls.append(answer)
+        held.wait(60)
+        return 0.0
+
+    made = custom_evaluator(hang, timeout=0.02)
+    found = made.score_rows([{"answer": "a"}] * 4) + made.score_rows([{"answer": "a"}] * 3)
+    assert len(calls) == 5 and [outcome.status for outcome in found] == ["timeout"] * 7
+    assert found[-1].reason == "not called: 5 rows one after the other took more than 0.02 s"
+    held.set()
+
+
+def test_a_coroutine_that_takes_too_long_is_cancelled() -> None:
+    async def wait(answer: str) -> float:
+        await asyncio.sleep(60 if answer == "hang" else 0)
+        return 1.0
+
+    found = custom_evaluator(wait, timeout=0.1).score_rows([{"answer": "hang"}, {"answer": "a"}])
+    assert found == [Outcome(None, "timeout", "the evaluator needed more than 0.1 s"), Outcome(1.0)]
+
+
+def test_a_coroutine_that_ends_the_process_or_cancels_itself_fails_alone() -> None:
+    async def leave(answer: str) -> float:
+        if answer == "exit":
+            sys.exit(3)
+        raise asyncio.CancelledError
+
+    found = custom_evaluator(leave).score_rows([{"answer": "exit"}, {"answer": "cancel"}])
+    assert [outcome.reason for outcome in found] == ["SystemExit: 3", "CancelledError: "]
+
+
+@pytest.mark.parametrize("timeout", [None, 10.0])
+def test_a_function_that_ends_the_process_fails_alone(timeout: float | None) -> None:
+    def leave(answer: str) -> float:
+        return sys.exit(3) if answer == "exit" else 1.0
+
+    found = custom_evaluator(leave, timeout=timeout).score_rows([{"answer": "exit"}, {"answer": "a"}])
+    assert found == [Outcome(None, "evaluator_error", "SystemExit: 3"), Outcome(1.0)]
+
+
+def test_what_a_function_does_to_its_arguments_stays_with_it() -> None:
+    def spoil(context: list[str]) -> float:
+        context.append("more")
+        return float(len(context))
+
+    row = {"context": ["one"]}
+    assert custom_evaluator(spoil).score_rows([row, row]) == [Outcome(2.0), Outcome(2.0)]
+    assert row == {"context": ["one"]}
+
+
+def test_an_outcome_is_checked_as_any_other_value() -> None:
+    returned = {
+        "good": Outcome(1.0, reason="why", details={"a": 1}),
+        "none": Outcome(None, "undefined", "no words"),
+        "nan": Outcome(float("nan")),
+        "no status": Outcome(None),
+        "text": Outcome("1"),  # type: ignore[arg-type]
+        "details": Outcome(1.0, details={"a": float("nan")}),
+    }
+    rows = [{"answer": name} for name in returned]
+    found = custom_evaluator(lambda answer: returned[answer], "given").score_rows(rows)
+    assert found[:2] == [returned["good"], returned["none"]]
+    assert [outcome.status for outcome in found[2:]] == ["undefined"] * 2 + ["evaluator_error"] * 2
 
 
 def test_details_that_are_no_json_are_errors_of_the_row() -> None:

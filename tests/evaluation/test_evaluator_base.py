@@ -51,11 +51,11 @@ def test_a_portion_is_split_once_for_all_evaluators() -> None:
     assert made == [1]
 
 
-def test_an_evaluator_that_raises_is_an_outcome_of_every_row_and_of_itself_alone() -> None:
-    found = base.score_portion([Answered("good"), Answered("bad")], [{"answer": 3}, {"answer": "a"}])
-    assert (
-        found["good"] == [Outcome(None, "evaluator_error", "AttributeError: 'int' object has no attribute 'split'")] * 2
-    )
+def test_a_row_on_which_an_evaluator_raises_costs_no_other_row() -> None:
+    found = base.score_portion([Answered("good")], [{"answer": "a b"}, {"answer": 3}, {}, {"answer": "a"}])
+    assert [outcome.value for outcome in found["good"]] == [2.0, None, None, 1.0]
+    assert found["good"][1].reason == "AttributeError: 'int' object has no attribute 'split'"
+    assert [outcome.status for outcome in found["good"]] == ["ok", "evaluator_error", "missing_field", "ok"]
 
 
 def test_numbers_that_are_none_have_a_reason() -> None:

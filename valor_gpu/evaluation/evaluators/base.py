@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
+from valor_gpu.judge.protocol import describe
 
 __all__ = [
     "EVALUATORS",
@@ -203,7 +204,8 @@ def content_hash(content: Any) -> str:
 def score_portion(evaluators: Sequence[Evaluator], rows: Sequence[Row]) -> dict[str, list[Outcome]]:
     """Scores rows by several evaluators, which share their work: texts are split once for all that split alike.
 
-    An evaluator that raises, which is a defect of its code, has the error as the outcome of every row.
+    An evaluator that raises, which is a defect of its code, scores the rows one by one: the error is the outcome of
+    those alone that it comes of.
 
     Args:
         evaluators: of different names.
@@ -226,8 +228,9 @@ def _guarded(each: Evaluator, portion: Portion) -> list[Outcome]:
     try:
         return each.score_portion(portion)
     except Exception as error:
-        failed = Outcome(None, EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
-        return [failed] * len(portion.rows)
+        if len(portion.rows) == 1:
+            return [Outcome(None, EVALUATOR_ERROR, describe(error))]
+    return [outcome for row in portion.rows for outcome in _guarded(each, Portion([row]))]
 
 
 def evaluator_info(name: str) -> EvaluatorInfo:

@@ -194,7 +194,10 @@ class JsonSchema(_AnswerCheck):
             return Outcome(0.0, reason=_cut(f"the answer is no JSON: {error}"))
         if self._validator is None:
             return Outcome(1.0)
-        wrong = next(self._validator.iter_errors(value), None)
+        try:
+            wrong = next(self._validator.iter_errors(value), None)
+        except ValueError as error:  # lone surrogates, more than 255 levels
+            return Outcome(None, INVALID_FIELD, _cut(f"the answer is JSON that cannot be validated: {error}"))
         if wrong is None:
             return Outcome(1.0)
         path = "".join(f"[{part!r}]" for part in wrong.instance_path) or "the answer"

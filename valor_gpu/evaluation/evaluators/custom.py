@@ -18,15 +18,21 @@ import inspect
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.evaluators._watched import Worker
 from valor_gpu.evaluation.evaluators.base import (
     EVALUATOR_ERROR,
+    OK,
+    TIMEOUT,
     UNDEFINED,
     Evaluator,
     Outcome,
@@ -37,9 +43,15 @@ from valor_gpu.evaluation.evaluators.base import (
 )
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.fields import field_of
+from valor_gpu.judge.protocol import describe
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _CONCURRENT = 32  # coroutines of a portion that run at once
+_MOST_LATE = 5  # rows one after the other that take too long, each of which leaves a thread behind
+_LONGEST = 2000  # characters of a message
+_OUTCOME = ("value", "reason", "level")
+TIMEOUT_SECONDS = 300.0
+"""Time of a row, unless another one is given."""
 
 
 class CustomEvaluator(Evaluator):
@@ -57,6 +69,7 @@ class CustomEvaluator(Evaluator):
         fields: parameter to the field that fills it; None where it takes every field.
         source: of the code, or an empty text where it cannot be read.
         parameters: what the code depends on beside the row; JSON.
+        timeout: seconds of a row; None: any time, in the caller's thread.
     """
 
     def __init__(
@@ -66,43 +79,72 @@ class CustomEvaluator(Evaluator):
         fields: Mapping[str, str] | None,
         source: str,
         parameters: Mapping[str, Any],
+        timeout: float | None = TIMEOUT_SECONDS,
     ) -> None:
         super().__init__(info, {**parameters, "code": content_hash(source)})
-        self._call, self._fields = call, fields
+        self._call, self._fields, self._timeout = call, fields, timeout
+        self._late = 0  # rows in a row
         self.is_lambda = getattr(call, "__name__", "") == "<lambda>"
         self.hashes_code = bool(source)
 
     def score_complete(self, portion: Portion, complete: Sequence[int]) -> list[Outcome]:
         """Calls the function for each row; coroutines of a portion run side by side, 32 at once."""
         rows = [self._arguments(portion.rows[i]) for i in complete]
-        return _run(self._score_together(rows)) if _is_async(self._call) else [self._score(row) for row in rows]
+        if _is_async(self._call):
+            return _run(self._score_together(rows))
+        return [self._score(row) for row in rows] if self._timeout is None else self._watched(rows, self._timeout)
 
     def _arguments(self, row: Row) -> dict[str, Any]:
+        """Fields by parameter; lists and mappings are copies, for functions that change them."""
         fields = self._fields if self._fields is not None else {str(name): name for name in row}
-        return {name: row[field] for name, field in fields.items() if row.get(field) is not None}
+        given = {name: row[field] for name, field in fields.items() if row.get(field) is not None}
+        return {name: value if isinstance(value, str) else deepcopy(value) for name, value in given.items()}
 
     def _score(self, arguments: Mapping[str, Any]) -> Outcome:
         try:
             return self._outcome(self._call(**arguments))
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
             return _failed(error)
+
+    def _watched(self, rows: Sequence[Mapping[str, Any]], timeout: float) -> list[Outcome]:
+        """Outcomes of rows, each within its time."""
+        found: list[Outcome] = []
+        while len(found) < len(rows) and self._late < _MOST_LATE:
+            done = Worker(self._score, rows[len(found) :], timeout).results()
+            self._late = 0 if done else self._late
+            found += done
+            if len(found) < len(rows):
+                self._late += 1
+                found.append(_too_late(timeout))
+        reason = f"not called: {_MOST_LATE} rows one after the other took more than {timeout:g} s"
+        return found + [Outcome(None, TIMEOUT, reason)] * (len(rows) - len(found))
 
     async def _score_together(self, rows: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         limit = asyncio.Semaphore(_CONCURRENT)
 
         async def score(arguments: Mapping[str, Any]) -> Outcome:
             async with limit:
-                try:
-                    return self._outcome(await self._call(**arguments))
-                except Exception as error:
-                    return _failed(error)
+                attempt = asyncio.ensure_future(self._attempt(arguments))
+                done, _ = await asyncio.wait((attempt,), timeout=self._timeout)
+                attempt.cancel()  # nothing to one that is done
+                return attempt.result() if done else _too_late(self._timeout)
 
         return list(await asyncio.gather(*map(score, rows)))
+
+    async def _attempt(self, arguments: Mapping[str, Any]) -> Outcome:
+        try:
+            return self._outcome(await self._call(**arguments))
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            return _failed(error)
 
     def _outcome(self, returned: Any) -> Outcome:
         """The outcome that a returned object means."""
         if isinstance(returned, Outcome):
-            return returned
+            if returned.value is None and returned.status != OK:
+                return Outcome(None, str(returned.status), str(returned.reason))
+            returned = {**(returned.details or {}), **{key: getattr(returned, key) for key in _OUTCOME}}
         more: dict[str, Any] = {}
         if isinstance(returned, Mapping):
             key = "value" if "value" in returned else "score"
@@ -119,7 +161,7 @@ class CustomEvaluator(Evaluator):
         if inspect.isawaitable(returned):
             getattr(returned, "close", lambda: None)()
             raise InputTypeError("it returned something to await: make it an async function")
-        if not isinstance(returned, Real):
+        if not isinstance(returned, Real | Decimal):
             raise InputTypeError(f"it must return a number or None but returned {type(returned).__name__}")
         value = float(returned)
         if value < self.low or value > (math.inf if self.high is None else self.high):
@@ -127,8 +169,12 @@ class CustomEvaluator(Evaluator):
         return number_outcome(value, **more) if math.isfinite(value) else number_outcome(value)
 
 
-def _failed(error: Exception) -> Outcome:
-    return Outcome(None, EVALUATOR_ERROR, f"{type(error).__name__}: {error}")
+def _failed(error: BaseException) -> Outcome:
+    return Outcome(None, EVALUATOR_ERROR, describe(error)[:_LONGEST])
+
+
+def _too_late(timeout: float | None) -> Outcome:
+    return Outcome(None, TIMEOUT, f"the evaluator needed more than {timeout:g} s")
 
 
 def custom_evaluator(
@@ -138,6 +184,7 @@ def custom_evaluator(
     high: float = math.inf,
     higher_is_better: bool | None = True,
     parameters: Mapping[str, Any] | None = None,
+    timeout: float | None = TIMEOUT_SECONDS,
 ) -> CustomEvaluator:
     """Makes an evaluator of a function, a coroutine function, an object with ``__call__`` or a class of such objects.
 
@@ -155,6 +202,10 @@ def custom_evaluator(
         higher_is_better: None where neither is.
         parameters: what the function depends on beside the row, such as what an object was made with; JSON. They go
             into the version with the code.
+        timeout: seconds of a row. A plain function runs in a thread of its own: one that is not done in time goes on
+            there, nobody waits for it, and the next row is scored; after five such rows one after the other it is not
+            called any more. A coroutine function is cancelled, unless it keeps its event loop from that. None: rows
+            take any time, in the caller's thread.
 
     Raises:
         InputTypeError: ``function`` cannot be called.
@@ -169,12 +220,14 @@ def custom_evaluator(
         raise InputError(f"name must differ from those of the table of evaluators but is {title!r}")
     check_number("low", low)
     check_number("high", high, low)
+    if timeout is not None:
+        check_number("timeout", timeout, 0.001, 86_400)
     call = _instance(function) if inspect.isclass(function) else function
     required, fields = _fields_of(call)
     top = None if high == math.inf else high
     summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
     info = EvaluatorInfo(title, "custom", "", required, low, top, summary, higher_is_better)
-    return CustomEvaluator(info, call, fields, source_of(function), parameters or {})
+    return CustomEvaluator(info, call, fields, source_of(function), parameters or {}, timeout)
 
 
 def _own_name(function: Callable[..., Any]) -> str:
