@@ -7,14 +7,17 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from valor_gpu.errors import LeaseError, StoreError
+from valor_gpu.errors import InputError, LeaseError, MissingExtraError, StoreError
+from valor_gpu.evaluation.files import METRICS, artifact_paths, write_artifacts
 from valor_gpu.evaluation.judged.guard import GuardMetric
 from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.pipeline import Pipeline
 from valor_gpu.evaluation.plan import Plan
+from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.stages import RowFailed
+from valor_gpu.evaluation.summary import run_summary
 from valor_gpu.evaluation.work import Work
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
@@ -22,10 +25,8 @@ from valor_gpu.judge.statistics import Prices
 from valor_gpu.judge.stream import open_scheduler
 from valor_gpu.store import Run, Store
 
-if TYPE_CHECKING:
-    from valor_gpu.evaluation.result import EvaluationResult
-
 FINISHED, STOPPED, BROKEN = "finished", "stopped", "failed"
+REPORT = "report.html"
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -86,14 +87,12 @@ def _outcome(
     plan: Plan, store: Store, run: Run, reason: str, error: BaseException | None, tracking_uri: str | None
 ) -> EvaluationResult:
     """The result, or the error that ended the run."""
-    from valor_gpu.evaluation.result import EvaluationResult
-
     if error is not None and not isinstance(error, (KeyboardInterrupt, RowFailed)):
         raise error
     result = EvaluationResult(store, run, plan.config.output_path)
     if error is None and reason:
         warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=4)
-    _write_files(plan, run, tracking_uri)
+    _write_files(plan, run)
     if isinstance(error, KeyboardInterrupt):
         raise EvaluationInterrupted(result) from None
     if isinstance(error, RowFailed):
@@ -102,16 +101,24 @@ def _outcome(
     return result
 
 
-def _write_files(plan: Plan, run: Run, tracking_uri: str | None) -> None:
-    if plan.config.output_path is not None:
-        from valor_gpu.evaluation.files import write_artifacts
+def _write_files(plan: Plan, run: Run) -> None:
+    """Writes the files of a run; what cannot be written is a warning, since the run itself is in the store."""
+    if plan.config.output_path is None:
+        return
+    from valor_gpu.evaluation.report import write_report
 
+    paths = artifact_paths(plan.config.output_path)
+    try:
         write_artifacts(run, plan.config.output_path, summary=run.finished_summary)
+        write_report(run, paths[METRICS].with_name(REPORT), baseline=plan.baseline)
+    except MissingExtraError as error:
+        warnings.warn(f"{REPORT} is not written: {error}", UserWarning, stacklevel=5)
+    except (OSError, InputError) as error:
+        message = f"run {run.id} is in the store, but its files could not be written: {error}"
+        warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
-    from valor_gpu.evaluation.summary import run_summary
-
     summary = run_summary(run, seconds=seconds)
     run.finish(state, {**summary, "stopped": reason or None})
 

@@ -174,7 +174,7 @@ class _Resolver:
         elif isinstance(given, (Evaluator, LLMMetric)):
             found = _object(given)
         elif callable(given):
-            found = _function(given, name, self._params_of(name or getattr(given, "__name__", "")))
+            found = _function(given, name, self._params_of(name or str(getattr(given, "__name__", ""))))
         else:
             raise InputTypeError(
                 f"a metric must be a name, a function, an evaluator or a judged metric but got {type(given).__name__}"

@@ -18,6 +18,7 @@ from valor_gpu.evaluation._references import shown_names
 from valor_gpu.evaluation.config import RunConfig
 from valor_gpu.evaluation.data import DataSource, open_data
 from valor_gpu.evaluation.fields import ANSWER, MESSAGES, field_of
+from valor_gpu.evaluation.files import METRICS, artifact_paths
 from valor_gpu.evaluation.keys import RowKeys
 from valor_gpu.evaluation.metrics import RunEvaluator, default_names, resolve_evaluators
 from valor_gpu.evaluation.models import identity_of
@@ -108,6 +109,7 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     check_thresholds(settings.thresholds, evaluators)
     _check_slices(settings, source)
     RowKeys(source.columns, mapping, settings.key)
+    _check_folder(settings.output_path)
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
@@ -281,6 +283,16 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
                 f"slice_by must name columns but has {name!r:.80}{near_names(name, source.columns)};"
                 f" columns: {shown_names(source.columns)}"
             )
+
+
+def _check_folder(output_path: str | os.PathLike[str] | None) -> None:
+    """Raises unless the folder of the files is there or can be made."""
+    if output_path is None:
+        return
+    folder = artifact_paths(output_path)[METRICS].parent
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise InputError(f"output_path must be a folder that can be written but {nearest} is none")
 
 
 def find_baseline(baseline: Any, store: Store) -> Run | None:

@@ -100,9 +100,9 @@ class Stages:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._plan.answers:
+            if (target := self._plan.services.target) is not None:
                 with contextlib.suppress(Exception):  # the results are there
-                    await asyncio.wait_for(self._plan.services.target.close(), PATIENCE)
+                    await asyncio.wait_for(target.close(), PATIENCE)
         finally:
             if self._scheduler is not None:
                 await self._scheduler.__aexit__(None, None, None)

@@ -68,7 +68,7 @@ class LoopThread:
         """Result of ``work`` in the loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    def end(self, work: Coroutine[Any, Any, None]) -> None:
+    def end(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs ``work`` in the loop, unless a parser or a judge that does not return keeps the loop from it."""
         if self._is_blocked:
             work.close()

@@ -271,7 +271,7 @@ def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str]
     return frozenset(required), (None if every else fields)
 
 
-def source_of(function: Callable[..., Any]) -> str:
+def source_of(function: Any) -> str:
     """The code, for its hash; of an object that of its class."""
     named = inspect.isclass(function) or inspect.isroutine(function)
     try:
