@@ -366,6 +366,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"judge": rate, "metrics_list": ["gpt_coherence"], "max_cost": 1}, InputError, "must come with prices"),
     ({"prices": {"promt": 1}}, InputError, "prices must have"),
     ({"progress": "yes"}, InputTypeError, "progress must be bool or a function"),
+    ({"output_path": __file__}, InputError, "output_path must be a folder"),
     ({"baseline": 3}, InputTypeError, "baseline must be a run"),
     ({"resume": 3}, InputTypeError, "resume must be the id"),
 ]
@@ -399,3 +400,27 @@ def test_judged_metrics_as_objects_are_the_builtin_ones(store: Store) -> None:
     result = evaluate(data=ROWS, metrics_list=[judged_metric("gpt_fluency")], judge=rate, store=store)
     [described] = result.run.config["evaluators"]
     assert (described["source"], described["kind"]) == ("builtin", "quality")
+
+
+def test_files_of_a_run_are_written_and_replaced(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "deep"
+    for target in (capital, lambda question: "Oslo"):
+        result = evaluate(data=ROWS, target=target, metrics_list=["exact_match"], output_path=folder, store=store)
+        rows = [json.loads(line) for line in (folder / "eval_results.jsonl").read_text().splitlines()]
+        metrics = json.loads((folder / "metrics.json").read_text())
+        assert [row["exact_match"] for row in rows] == values(result, "exact_match")
+        assert metrics["run_id"] == result.run_id and metrics["metrics"] == result.metrics_summary
+    assert {file.name for file in folder.iterdir()} == {"eval_results.jsonl", "metrics.json", "run.json", "report.html"}
+    assert len(store.runs()) == 2
+
+
+def test_files_that_cannot_be_written_cost_a_warning(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("valor_gpu.evaluation.execute.write_artifacts", full)
+    with pytest.warns(UserWarning, match="is in the store, but its files could not be written.*No space"):
+        result = evaluate(data=ROWS, metrics_list=["exact_match"], output_path=tmp_path / "out", store=store)
+    assert result.run.state == "finished"
