@@ -1,6 +1,6 @@
 # Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
 #
-#   make demo     boxes, masks, label maps and classification of bundled real data: numbers, classes, pictures
+#   make demo     boxes, masks, label maps, classification and texts of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
@@ -86,6 +86,11 @@ demo: setup
 	@echo
 	@$(PY) examples/valor_detection.py demo_out
 	@echo
+	@echo "Answers of two language models to word problems, with a rule in the place of the judge (examples/evaluate_texts.py):"
+	@echo
+	@$(PY) examples/evaluate_texts.py demo_out/evaluation
+	@echo
+	@echo "report: demo_out/evaluation/report.html"
 	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
 # The pictures of the README and of docs/valor.md; the numbers in it are compared with the code by tests/test_readme.py.

@@ -10,9 +10,11 @@ from typing import Any
 from valor_gpu.evaluation.comparison import Comparison
 from valor_gpu.evaluation.metric_comparison import MetricComparison
 from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short
+from valor_gpu.evaluation.report.rows import row_title
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.texts import Html
+from valor_gpu.store import StoredRow
 
 MOST_ROWS = 20
 MOST_CHANGES = 8
@@ -63,7 +65,7 @@ def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) 
             if names
         ],
         "jailbreak": _jailbreak(jailbreak),
-        "rows": [_row(row, facts) for row in rows],
+        "rows": [_row(row, facts, found.run.config.get("data_mapping") or {}) for row in rows],
         "more_rows": max(changed - len(rows), 0),
     }
 
@@ -129,13 +131,15 @@ def _jailbreak(found: Mapping[str, Any] | None) -> str:
     return f"{numbers.percent(found['rate'])}: {found['n_worse']:,} of {found['n']:,} rows{between}"
 
 
-def _row(found: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    first = next(iter(found["inputs"].values()), "")
+def _row(
+    found: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], mapping: Mapping[str, str]
+) -> dict[str, Any]:
+    row = StoredRow(1, found["key"], found["inputs"])
     changes = list(_changes(found["metrics"], facts))
     return {
         "number": found["numbers"][0] if found["numbers"] else 0,
         "key": short(found["key"]),
-        "title": short(first if isinstance(first, str) else json.dumps(first), CLIP),
+        "title": row_title(row, mapping),
         "changes": changes[:MOST_CHANGES],
         "more": max(len(changes) - MOST_CHANGES, 0),
     }

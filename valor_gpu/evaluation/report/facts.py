@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from valor_gpu.evaluation.report import bounds
@@ -16,7 +17,7 @@ def run_facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     """Name and text of each fact: data, rows, target, judge, tokens and cost, time."""
     config, rows = run.config, summary["rows"]
     data, target, judge = (config.get(name) or {} for name in ("data", "target", "judge"))
-    source = short(data.get("source", "")) or "unknown"
+    source = short(PurePath(str(data.get("source", ""))).name) or "unknown"  # the configuration has the whole path
     yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
     failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
     questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""

@@ -124,6 +124,7 @@ class RowReader:
 
     def __init__(self, run: Run, facts: Facts, columns: Sequence[str], limits: Mapping[str, Threshold]) -> None:
         self._run, self._facts, self._columns, self._limits = run, facts, columns, limits
+        self._mapping: Mapping[str, str] = run.config.get("data_mapping") or {}
 
     def views(self, wanted: Sequence[int]) -> Iterator[RowView]:
         """The rows of these numbers, in this order."""
@@ -137,12 +138,11 @@ class RowReader:
         order = [*(name for name in self._facts if name in by_name), *sorted(set(by_name) - set(self._facts))]
         marks = [self._mark(each, len(by_name[name]) > 1) for name in order for each in by_name[name]]
         texts = list(_texts(row))
-        first = next(iter(row.inputs.values()), None)
         return RowView(
             row.number,
             short(row.key),
-            next(filter(None, (self._text(row, name) for name in (QUESTION, MESSAGES))), _clip(first)),
-            self._text(row, ANSWER),
+            row_title(row, self._mapping),
+            _shown_text(row, ANSWER, self._mapping),
             row.status,
             short(row.error, CLIP),
             [self._cell(by_name.get(name, [])) for name in self._columns],
@@ -150,9 +150,6 @@ class RowReader:
             texts[:FIELDS],
             max(len(texts) - FIELDS, 0),
         )
-
-    def _text(self, row: StoredRow, field: str) -> str:
-        return _shown_text(row, field, self._run.config.get("data_mapping") or {})
 
     def _cell(self, scores: Sequence[StoredScore]) -> Mark | None:
         """The mean over the repeats, or the first failure."""
@@ -194,6 +191,17 @@ class RowReader:
         if (low, high) == (0, 1) and facts.get("kind") not in ("check", "pairwise"):
             return numbers.number(value, 3)
         return f"{short(level)} {shown}" if level else shown
+
+
+def row_title(row: StoredRow, mapping: Mapping[str, str]) -> str:
+    """What a row asks, for a table: its question, the first message, or the first column.
+
+    Args:
+        row: of a store.
+        mapping: ``data_mapping`` of the run's configuration.
+    """
+    found = _shown_text(row, QUESTION, mapping) or _shown_text(row, MESSAGES, mapping)
+    return found or _clip(next(iter(row.inputs.values()), None))
 
 
 def _shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
