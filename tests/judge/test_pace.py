@@ -71,12 +71,12 @@ def test_nothing_is_sent_once_a_429_has_been_read(at: int, monkeypatch: pytest.M
         shut(gate, seconds)
 
     monkeypatch.setattr(Gate, "shut", watched)
-    overloaded = Overloaded(at, 2.0)
+    overloaded = Overloaded(at, 1.0)
     with ChatServer(overloaded) as server:
         judge = Watched(server.url)
         found = run_judge(range(60), [RATE], judge)
     assert found.scores("q") == [4.0] * 60 and found.summaries["q"].attempts == 61 and len(read) == 1
-    assert not [call for call in judge.calls if read[0] < call < read[0] + 2.0]
+    assert not [call for call in judge.calls if read[0] < call < read[0] + 1.0]
     # What had left before the reply was read arrives at once: within 50 ms, and the time that a busy machine loses.
     busy = read[0] - overloaded.sent
     assert all(seconds < 0.05 + busy + 0.5 for seconds in overloaded.early(server)), overloaded.early(server)
@@ -127,13 +127,13 @@ def test_a_header_that_asks_for_nothing_leaves_the_own_backoff(header: str | Non
 
     def respond(request: Request) -> Answer | str:
         begun.append(request.time)
-        if request.time - begun[0] < 1.5:
+        if request.time - begun[0] < 0.5:
             return failure(429, "slow down", **({} if header is None else {"retry_after": header}))
         return "4"
 
     with ChatServer(respond) as server:
         judge = OpenAIJudge("m", base_url=server.url)
-        found = run_judge(range(10), [RATE], judge, limits=Limits(backoff=0.5), seed=1)
+        found = run_judge(range(10), [RATE], judge, limits=Limits(backoff=0.17), seed=1)
     assert found.scores("q") == [4.0] * 10 and found.summaries["q"].attempts < 80
 
 

@@ -40,11 +40,25 @@ _OF_CLIENT = ("extra_body", "extra_headers", "extra_query", "timeout")
 
 @dataclass
 class _Connection:
-    """What belongs to one event loop: the client, and whether the first reply has come."""
+    """What belongs to one event loop: the client, and whether it is known what the server supports.
+
+    Attributes:
+        client: of the ``openai`` package.
+        scout: the task whose request finds that out; None when it is the next one's turn.
+        known: whether a request has come back whose parameters were all right.
+        back: set when a request has come back, or is not sent after all.
+    """
 
     client: Any
-    begun: bool = False
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    scout: asyncio.Task[Any] | None = None
+    known: bool = False
+    back: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def over(self) -> None:
+        """It is the next one's turn to find out, unless it is known."""
+        self.scout = None
+        self.back.set()
+        self.back = asyncio.Event()
 
 
 class OpenAIJudge:
@@ -160,10 +174,18 @@ class OpenAIJudge:
             connection = self._connection()
         except JudgeError:
             return  # the call itself reports it
-        if connection.begun and not connection.answered.is_set():
+        me, clock = asyncio.current_task(), asyncio.get_running_loop().time
+        until = clock() + _PROBE_WAIT
+        while not connection.known and connection.scout not in (None, me) and (left := until - clock()) > 0:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(connection.answered.wait(), _PROBE_WAIT)
-        connection.begun = True
+                await asyncio.wait_for(connection.back.wait(), left)
+        connection.scout = me
+
+    def unready(self) -> None:
+        """Let the next request go first: the one that :meth:`ready` was called for is not sent."""
+        connection = self._connections.get(asyncio.get_running_loop())
+        if connection is not None and connection.scout is asyncio.current_task():
+            connection.over()
 
     async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
         """Sends one request.
@@ -177,10 +199,8 @@ class OpenAIJudge:
         try:
             outcome = await self._outcome(connection.client, request, sent, schema)
         finally:
-            if self._parameters is sent:
-                connection.answered.set()
-            else:
-                connection.begun = False  # the next call finds out whether the server rejects more
+            connection.known |= self._parameters is sent  # else the next call finds out whether the server rejects more
+            connection.over()
         if isinstance(outcome, JudgeError):
             raise outcome.with_traceback(None)
         return outcome

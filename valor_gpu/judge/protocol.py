@@ -97,10 +97,11 @@ class Reply:
 class Judge(Protocol):
     """Anything that answers messages.
 
-    A judge may also have ``async ready()``, awaited before a request is counted, ``async aclose()``, awaited at the
-    end of a run, ``concurrency``, the number of requests in flight that suits it, and ``dropped(schema)``, the names
-    of the parameters that a request with this schema would now be sent without because the server rejects them. They
-    are part of the cache key, as is :attr:`Reply.dropped`.
+    A judge may also have ``async ready()``, awaited before a request is counted, ``unready()``, called when that
+    request is then not sent after all, ``async aclose()``, awaited at the end of a run, ``concurrency``, the number
+    of requests in flight that suits it, and ``dropped(schema)``, the names of the parameters that a request with this
+    schema would now be sent without because the server rejects them. They are part of the cache key, as is
+    :attr:`Reply.dropped`.
 
     Attributes:
         identity: what decides the replies (kind, model, address, parameters) as JSON values without secrets; it is

@@ -319,16 +319,23 @@ class Scheduler:
                 raise
             except Exception as error:
                 raise _raised(error) from error
-        async with self._sending:  # requests leave in the order in which they came
-            await asyncio.sleep(0)  # a reply that arrives in this round of the loop may shut the gate
-            while self.stopped is None:
-                tokens = self._estimate.of(characters)
-                if (wait := max(self.gate.wait(), self._window.wait(tokens))) > 0.0:
-                    await self._pause(wait)
-                elif spent.reply is None and spent.dropped != self._dropped(schema):
-                    raise JudgeError(Status.BAD_REQUEST, "the judge has dropped a parameter", retry_now=True)
-                else:
-                    return self._window.add(tokens)
+        try:
+            async with self._sending:  # requests leave in the order in which they came
+                await asyncio.sleep(0)  # a reply that arrives in this round of the loop may shut the gate
+                return await self._admitted(characters, schema, spent)
+        except BaseException:
+            getattr(self.judge, "unready", lambda: None)()
+            raise
+
+    async def _admitted(self, characters: int, schema: Schema | None, spent: _Spent) -> list[float]:
+        while self.stopped is None:
+            tokens = self._estimate.of(characters)
+            if (wait := max(self.gate.wait(), self._window.wait(tokens))) > 0.0:
+                await self._pause(wait)
+            elif spent.reply is None and spent.dropped != self._dropped(schema):
+                raise JudgeError(Status.BAD_REQUEST, "the judge has dropped a parameter", retry_now=True)
+            else:
+                return self._window.add(tokens)
         raise JudgeError(self.stopped.status, self.stopped.error)
 
     def _slow_down(self, error: JudgeError, started: float) -> None:
