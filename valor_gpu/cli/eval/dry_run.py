@@ -34,14 +34,14 @@ def show_plan(options: argparse.Namespace, arguments: Mapping[str, Any]) -> int:
     settings = Settings(**{name: value for name, value in arguments.items() if name != "store"})
     with _store(arguments.get("store")) as store, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are the notes of the plan
-        grid = settings.grid() or [None]
-        first = settings if grid[0] is None else replace(settings, params_grid=None, parameters=grid[0])
+        grid = settings.grid()
+        first = settings if grid is None else replace(settings, params_grid=None, parameters=grid[0])
         plan = make_plan(first, store)
-    expected = _forecast(plan)
-    found = _document(plan, expected, len(grid))
+    expected, runs = _forecast(plan), 1 if grid is None else len(grid)
+    found = _document(plan, expected, runs)
     alone = write_document(options, "eval run", found)
     if reports(options) and not alone:
-        print(_text(plan, expected, len(grid)))
+        print(_text(plan, expected, runs))
     return OK
 
 
@@ -59,10 +59,11 @@ def _store(path: Any) -> Iterator[Store]:
 def _forecast(plan: Plan) -> Forecast:
     from valor_gpu.evaluation.forecast import forecast
 
-    config = plan.config
+    config, source = plan.config, plan.source
+    assert source is not None  # of a run that begins
     given = (_FROM_RUN if plan.has_target else frozenset()) | ({"baseline_answer"} if plan.fills_baseline else set())
     return forecast(
-        plan.source, plan.mapping, plan.evaluators, config.limit, config.epochs, config.repeats, plan.has_target, given
+        source, plan.mapping, plan.evaluators, config.limit, config.epochs, config.repeats, plan.has_target, given
     )
 
 

@@ -21,8 +21,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="action")
 
     def add(name: str, about: str, run: Any) -> argparse.ArgumentParser:
-        described = {"description": f"{about[0].upper()}{about[1:]}.", "formatter_class": command.formatter_class}
-        action: argparse.ArgumentParser = actions.add_parser(name, help=about, allow_abbrev=False, **described)
+        described = f"{about[0].upper()}{about[1:]}."
+        formatter = command.formatter_class
+        action = actions.add_parser(
+            name, help=about, allow_abbrev=False, description=described, formatter_class=formatter
+        )
         add_store_option(action)
         action.set_defaults(run=run)
         return action
