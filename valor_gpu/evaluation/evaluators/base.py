@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeVar
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
-from valor_gpu.judge.protocol import describe
 
 __all__ = [
     "EVALUATORS",
@@ -229,6 +228,8 @@ def _guarded(each: Evaluator, portion: Portion) -> list[Outcome]:
         return each.score_portion(portion)
     except Exception as error:
         if len(portion.rows) == 1:
+            from valor_gpu.judge.protocol import describe  # loads asyncio, 20 ms that few errors are worth
+
             return [Outcome(None, EVALUATOR_ERROR, describe(error))]
     return [outcome for row in portion.rows for outcome in _guarded(each, Portion([row]))]
 
