@@ -111,9 +111,26 @@ def test_the_p_value_is_never_zero() -> None:
     assert found.p_value == 1 / 1000
 
 
+def test_differences_by_rounding_are_none() -> None:
+    found = compare_paired([0.1 + 0.2] * 10, [0.3] * 10)
+    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+    assert compare_paired([1e6] * 10, [1e6 + 1e-6] * 10).p_value < 0.01
+
+
+@pytest.mark.parametrize("exponent", [-1000, -400, 400, 1020])
+def test_the_size_of_numbers_changes_nothing(exponent: int) -> None:
+    second = np.array([1.0, -0.5, 2.0, 3.25, 0.75, -1.5])
+    plain = compare_paired(np.zeros(6), second)
+    found = compare_paired(np.zeros(6), np.ldexp(second, exponent))
+    assert found.p_value == plain.p_value
+    ends = [math.ldexp(number, -exponent) for number in (found.difference, found.low, found.high)]
+    assert ends == [plain.difference, plain.low, plain.high]
+
+
 @pytest.mark.parametrize(
     ("arguments", "choices", "message"),
     [
+        (([1, 1e308], [1, -1e308]), {}, "second - first must be finite but overflows at 1"),
         (([1, 2], [1]), {}, "same rows but have 2 and 1"),
         (([[1, 2]], [[1, 2]]), {}, r"first must hold one number for each row but has shape \[1, 2\]"),
         (([1, 2], [1, math.inf]), {}, r"second must be finite or NaN but second\[1\] is infinite"),

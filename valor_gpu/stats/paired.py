@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 _DRAWS = 1 << 22  # random numbers in memory at a time: 32 MB
 _FEW = 64  # up to so many different values are drawn by their counts
 _ROUNDING = 1e-12  # relative to the sum of sizes: sums of the same numbers in another order are equal
+_EQUAL = 1e-14  # relative: means of the same repeats in another order differ by less
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ def compare_paired(
 
     The interval is the bias-corrected and accelerated one (BCa) of the mean difference under resampling of rows. The
     p-value is ``(b + 1) / (B + 1)``, b of B random assignments of signs to the differences having a mean at least as
-    far from 0; it is valid for any number of rows, and at least ``1 / (B + 1)``.
+    far from 0; it is valid for any number of rows, and at least ``1 / (B + 1)``. Numbers that differ by a part in 1e14
+    count as equal. Of few rows the interval is too narrow: where it is to hold 95 % it held 84 % for 5 rows, 90 % for
+    12, 92 % for 30 and 95 % for 100 (600 simulations each of normal differences).
 
     Args:
         first: a number for each row; NaN where it has none.
@@ -85,17 +88,18 @@ def compare_paired(
     normal_quantile(confidence)
     check_int("resamples", resamples, 1)
     check_int("seed", seed)
-    differences = _differences(first, second)
+    differences, exponent = _differences(first, second)
     kept: Floats = differences[~np.isnan(differences)]
     n, missing = len(kept), len(differences) - len(kept)
     if n < 2:
         reason = too_few(n)
-        mean = float(kept[0]) if n else math.nan
-        return PairedDifference(mean, math.nan, math.nan, math.nan, n, missing, confidence, reason)
+        only = math.ldexp(kept[0], exponent) if n else math.nan
+        return PairedDifference(only, math.nan, math.nan, math.nan, n, missing, confidence, reason)
     mean = math.fsum(kept) / n
     bootstrap, flips = np.random.default_rng(seed).spawn(2)
     low, high = _mean_interval(kept, mean, np.sort(_resampled_means(kept, resamples, bootstrap)), confidence)
     p_value = _sign_flip(kept, resamples, flips)
+    mean, low, high = (math.ldexp(number, exponent) for number in (mean, low, high))
     return PairedDifference(mean, low, high, p_value, n, missing, confidence)
 
 
@@ -104,7 +108,8 @@ def too_few(n: int) -> str:
     return f"it takes two rows with both numbers but there {'is' if n == 1 else 'are'} {n or 'none'}"
 
 
-def _differences(first: ArrayLike, second: ArrayLike) -> Floats:
+def _differences(first: ArrayLike, second: ArrayLike) -> tuple[Floats, int]:
+    """Differences as multiples of a power of 2, below 1 in size, and its exponent: their cubes are finite, too."""
     sides = [np.asarray(side, np.float64) for side in (first, second)]
     for name, side in zip(("first", "second"), sides):
         if side.ndim != 1:
@@ -113,7 +118,15 @@ def _differences(first: ArrayLike, second: ArrayLike) -> Floats:
             raise InputError(f"{name} must be finite or NaN but {name}[{int(np.isinf(side).argmax())}] is infinite")
     if len(sides[0]) != len(sides[1]):
         raise InputError(f"first and second must have the same rows but have {len(sides[0])} and {len(sides[1])}")
-    return sides[1] - sides[0]
+    sizes = np.fmax(*np.abs(sides))
+    with np.errstate(over="ignore"):
+        differences: Floats = sides[1] - sides[0]
+    beyond = np.isinf(differences)
+    if beyond.any():
+        raise InputError(f"second - first must be finite but overflows at {int(beyond.argmax())}")
+    differences[np.abs(differences) <= _EQUAL * sizes] = 0.0
+    exponent = math.frexp(np.nanmax(np.abs(differences), initial=0.0))[1]
+    return np.ldexp(differences, -exponent), exponent
 
 
 def _chunks(resamples: int, numbers: int) -> Iterator[int]:
