@@ -80,6 +80,7 @@ def test_rows_are_joined_by_key_whatever_their_order(store: Store, tmp_path: Pat
             "numbers": [3],
             "baseline_numbers": [3],
             "inputs": {},
+            "baseline_inputs": {},
             "outputs": {"answer": "C"},
             "baseline_outputs": {"answer": "C"},
             "metrics": {"f1_score": {"run": 0.3, "baseline": 0.5, "difference": -0.2}},

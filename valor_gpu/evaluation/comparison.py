@@ -90,8 +90,9 @@ class Comparison:
             only_different: leave out rows that have the same number, or none, in both runs.
 
         Returns:
-            For each row ``key``, ``numbers`` of its rows in the run and ``baseline_numbers``, ``inputs``, ``outputs``,
-            ``baseline_outputs`` (of the first epoch) and ``metrics``: name to ``run``, ``baseline``, ``difference``.
+            For each row ``key``, ``numbers`` of its rows in the run, ``inputs`` and ``outputs`` (of the first epoch),
+            the same of the baseline with ``baseline_`` before it, and ``metrics``: name to ``run``, ``baseline``,
+            ``difference``.
 
         Raises:
             InputError: no such metric or order, or an order that the metric does not have.
@@ -175,6 +176,7 @@ class Comparison:
             "numbers": run,
             "baseline_numbers": baseline,
             "inputs": ours.inputs if ours else {},
+            "baseline_inputs": theirs.inputs if theirs else {},
             "outputs": ours.outputs if ours else {},
             "baseline_outputs": theirs.outputs if theirs else {},
             "metrics": metrics,

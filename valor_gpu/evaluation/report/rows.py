@@ -142,7 +142,7 @@ class RowReader:
             row.number,
             short(row.key),
             row_title(row, self._mapping),
-            _shown_text(row, ANSWER, self._mapping),
+            shown_text(row, ANSWER, self._mapping),
             row.status,
             short(row.error, CLIP),
             [self._cell(by_name.get(name, [])) for name in self._columns],
@@ -200,11 +200,11 @@ def row_title(row: StoredRow, mapping: Mapping[str, str]) -> str:
         row: of a store.
         mapping: ``data_mapping`` of the run's configuration.
     """
-    found = _shown_text(row, QUESTION, mapping) or _shown_text(row, MESSAGES, mapping)
+    found = shown_text(row, QUESTION, mapping) or shown_text(row, MESSAGES, mapping)
     return found or _clip(next(iter(row.inputs.values()), None))
 
 
-def _shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
+def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     """The text of a field for a table: of the column that is mapped to it, else of one that has its name."""
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
     if reference is not None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.cards import families, total_failures
-from valor_gpu.evaluation.report.page import run_facts
+from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS

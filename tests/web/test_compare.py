@@ -1,0 +1,104 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.pages import client, text_of
+from valor_gpu.pages.diff import MOST_WORDS, word_diff
+from valor_gpu.store import Store, StoredRow, StoredScore
+
+INFOS = [
+    {"name": "f1_score", "kind": "text", "low": 0, "high": 1, "higher_is_better": True},
+    {"name": "violence", "kind": "safety", "low": 0, "high": 7, "higher_is_better": False},
+    {"name": "exact_match", "kind": "text", "low": 0, "high": 1, "higher_is_better": True},
+]
+
+
+def add(store: Store, name: str, shift: float, rows: range = range(1, 41), **more: Any) -> str:
+    draw = random.Random(5)
+    run = store.create_run(name, {"version": 1, "evaluators": INFOS, "seed": 0, "data": {"hash": "h"}, **more})
+    with run.lease():
+        answers = {n: f"answer {name} <i>{n}</i>" if n == 3 else "same" for n in rows}
+        run.add_rows([StoredRow(n, f"k{n}", {"question": f"q{n}", "answer": answers[n]}) for n in rows])
+        for n in rows:
+            base = draw.random() / 2
+            run.add_scores([StoredScore(n, "f1_score", 0, base + shift * (0.5 + draw.random()))])
+            run.add_scores([StoredScore(n, "violence", 0, 2.0 + 2 * (shift > 0 and n <= 4))])
+            run.add_scores([StoredScore(n, "exact_match", 0, float(n % 2))])
+        run.finish("finished", {})
+    return run.id
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> list[str]:
+    with Store(tmp_path / "s.sqlite") as store:
+        return [add(store, "first", 0.0), add(store, "second", 0.2, seed=1), add(store, "third", -0.1, range(1, 31))]
+
+
+def shown(tmp_path: Path, ids: list[str], query: str = "") -> Any:
+    return client(tmp_path / "s.sqlite").get(f"/compare?{'&'.join(f'runs={uid}' for uid in ids)}{query}")
+
+
+def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
+    found = shown(tmp_path, ids[:2])
+    words = text_of(found)
+    assert "second against first" in words and "B: 40 rows joined by key" in words
+    assert re.search(r"f1_score 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
+    assert "1 metrics without any difference are hidden" in words and "seed 0 1" in words
+    assert "10.0% 4 of 40 rows" in words, "jailbreak"
+    assert "answer <del>first</del><ins>second</ins> &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text
+
+
+def test_baseline_can_be_chosen(tmp_path: Path, ids: list[str]) -> None:
+    words = text_of(shown(tmp_path, ids[:2], f"&baseline={ids[1]}"))
+    assert "first against second" in words and re.search(r"f1_score .*? worse 40", words)
+
+
+def test_equal_ones_on_demand_and_one_metric(tmp_path: Path, ids: list[str]) -> None:
+    assert "exact_match" in text_of(shown(tmp_path, ids[:2], "&all=1")).split("Differences from A")[1]
+    assert "Rows that changed most in violence" in text_of(shown(tmp_path, ids[:2], "&metric=violence"))
+
+
+def test_three_runs_say_how_many_rows_are_joined(tmp_path: Path, ids: list[str]) -> None:
+    words = text_of(shown(tmp_path, ids))
+    assert "B: 40 rows joined by key; C: 30 rows joined by key" in words and "2 runs against first" in words
+
+
+def test_four_runs_have_a_table_each(tmp_path: Path, ids: list[str]) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        ids.append(add(store, "fourth", 0.01))
+    assert shown(tmp_path, ids).text.count('aria-label="Differences of') == 3
+
+
+def test_one_run_leads_to_a_choice(tmp_path: Path, ids: list[str]) -> None:
+    words = text_of(shown(tmp_path, ids[:1]))
+    assert "Compare first with" in words and "second" in words and "third" in words
+
+
+def test_what_cannot_be_compared(tmp_path: Path, ids: list[str]) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        far = add(store, "far", 0.0, range(1, 3))
+        with store.run(far).lease():
+            store.run(far)
+        run = store.create_run("others", {"version": 1, "evaluators": INFOS})
+        with run.lease():
+            run.add_rows([StoredRow(1, "another", {})])
+            run.finish("finished", {})
+    assert shown(tmp_path, ["nothing", ids[0]]).status_code == 404
+    found = shown(tmp_path, [ids[0], run.id])
+    assert found.status_code == 400 and "row" in text_of(found)
+    assert shown(tmp_path, [f"x{n}" for n in range(7)]).status_code == 404
+
+
+def test_words_that_differ() -> None:
+    assert word_diff("a b c", "a c") == "a <del>b </del>c"
+    assert word_diff("", "<b>") == "<ins>&lt;b&gt;</ins>"
+    assert word_diff("same\u202e", "same\u202e") == "same[U+202E]"
+    long = "word " * MOST_WORDS
+    assert word_diff(long, long + "x") == long + "x"

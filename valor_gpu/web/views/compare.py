@@ -1,0 +1,229 @@
+"""Runs beside a baseline: what differs in their settings, their numbers and their rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.comparison import Comparison, compare_runs
+from valor_gpu.evaluation.fields import ANSWER, QUESTION
+from valor_gpu.evaluation.metric_comparison import MetricComparison
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.rows import shown_text
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages.diff import word_diff
+from valor_gpu.store import Run, StoredRow
+from valor_gpu.web.book import Book, Entry
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, missing
+
+MOST = 6
+ROWS = 20
+_TOGETHER = 2
+"""Runs that stand in one table beside the baseline; more have a table each."""
+_KEPT = 24
+_LETTERS = "ABCDEF"
+_WORDS = {"better": "better", "worse": "worse", "not comparable": "not comparable"}
+
+
+def compare(ask: Ask) -> Response:
+    """The page of a comparison, or the choice of what to compare."""
+    book = ask.studio.memory.setdefault("book", Book(ask.studio.store))
+    entries = {each.head.id: each for each in book.entries()}
+    wanted = list(dict.fromkeys(uid for text in ask.many("runs") for uid in text.split(",")))
+    for uid in wanted:
+        if uid not in entries:
+            raise missing(f"There is no run {uid} in this store. It may have been deleted.")
+    if len(wanted) > MOST:
+        raise InputError(f"at most {MOST} runs can be compared at once, and {len(wanted)} were chosen")
+    if len(wanted) < 2:
+        return _choice(ask, entries, wanted)
+    oldest = min(wanted, key=lambda uid: entries[uid].head.created)
+    base = ask.query.get("baseline", "") if ask.query.get("baseline") in wanted else oldest
+    order = [base, *(uid for uid in wanted if uid != base)]
+    return _comparison(ask, [entries[uid] for uid in order])
+
+
+def _choice(ask: Ask, entries: dict[str, Entry], wanted: Sequence[str]) -> Response:
+    chosen = entries[wanted[0]] if wanted else None
+    others = [each for each in entries.values() if each.head.state in ("finished", "stopped") and each is not chosen]
+    if chosen is not None:
+        others.sort(key=lambda each: each.head.dataset != chosen.head.dataset)
+    same = {each.head.id for each in others if chosen and chosen.head.dataset == each.head.dataset != ""}
+    rows = [(each.head.id, each.head.name or each.head.id, each.about, each.head.id in same) for each in others[:100]]
+    name = None if chosen is None else (chosen.head.id, chosen.head.name or chosen.head.id)
+    return page(ask, "compare_choice.html", chosen=name, others=rows, more=max(len(others) - 100, 0))
+
+
+def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
+    runs = [ask.studio.store.run(each.head.id) for each in entries]
+    found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
+    letters = dict(zip([run.id for run in runs], _LETTERS))
+    everything = "all" in ask.query
+    metric = ask.query.get("metric") or None
+    shared = list(dict.fromkeys(name for each in found for name in each.metrics))
+    if metric not in shared:
+        metric = None
+    step = _TOGETHER if len(found) <= _TOGETHER else 1
+    groups = [found[i : i + step] for i in range(0, len(found), step)]
+    return page(
+        ask,
+        "compare.html",
+        runs=[{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs],
+        settings=_settings(found, everything),
+        groups=[_group(each, letters, everything) for each in groups],
+        rows=_rows(found, metric, everything, letters),
+        found=[{"letter": letters[each.run.id], "n": each.n, "differ": each.n_different(metric)} for each in found],
+        jailbreak=[(letters[each.run.id], each.jailbreak) for each in found if each.jailbreak is not None],
+        warnings=[(letters[each.run.id], text) for each in found for text in each.warnings],
+        only=[(letters[each.run.id], each.only_in) for each in found if any(each.only_in.values())],
+        metric=metric,
+        shared=shared,
+        everything=everything,
+        most=ROWS,
+    )
+
+
+def _compared(ask: Ask, run: Run, baseline: Run, entries: Sequence[Entry]) -> Comparison:
+    """The comparison of two runs; one of runs that have ended is kept."""
+    marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
+    memory: dict[Any, Comparison] = ask.studio.memory.setdefault("comparisons", {})
+    key = (run.id, marks[run.id], baseline.id, marks[baseline.id])
+    if key not in memory:
+        memory[key] = compare_runs(run, baseline)
+        while len(memory) > _KEPT:
+            memory.pop(next(iter(memory)), None)
+    return memory[key]
+
+
+def _settings(found: Sequence[Comparison], everything: bool) -> dict[str, Any]:
+    """A table of the settings: a column each, the baseline first. Equal ones are counted."""
+    names = sorted({each["name"] for one in found for each in one.differences})
+    lines = []
+    by_run = [{each["name"]: each for each in one.differences} for one in found]
+    for name in names:
+        base = next((each[name]["baseline"] for each in by_run if name in each), None)
+        cells = [each[name]["run"] if name in each else base for each in by_run]
+        lines.append((name, [_setting(value) for value in (base, *cells)]))
+    equal = len(set(_flat(found[0].baseline.config)) - set(names))
+    return {"lines": lines, "equal": equal}
+
+
+def _setting(value: Any) -> str:
+    return numbers.NOTHING if value is None else short(value)
+
+
+def _flat(config: dict[str, Any], prefix: str = "") -> list[str]:
+    found = []
+    for name, value in config.items():
+        if isinstance(value, dict):
+            found += _flat(value, f"{prefix}{name}.")
+        else:
+            found.append(f"{prefix}{name}")
+    return found
+
+
+def _group(found: Sequence[Comparison], letters: dict[str, str], everything: bool) -> dict[str, Any]:
+    """A table of metrics: those in which some run has another number, others counted."""
+    names = list(dict.fromkeys(name for each in found for name in each.metrics))
+    shown = [name for name in names if everything or any(_differs(each.metrics.get(name)) for each in found)]
+    lines = []
+    for name in shown:
+        cells = [each.metrics.get(name) for each in found]
+        scale = _scale(cells)
+        first = next(cell for cell in cells if cell is not None)
+        decimals = 3 if _is_small(first) else 2
+        views = [None if cell is None else _cell(cell, scale, decimals) for cell in cells]
+        lines.append((name, numbers.number(first.baseline, decimals), views))
+    return {"letters": [letters[each.run.id] for each in found], "lines": lines, "hidden": len(names) - len(shown)}
+
+
+def _differs(found: MetricComparison | None) -> bool:
+    return found is not None and (found.n_higher + found.n_lower > 0 or found.n_missing > 0 or found.n == 0)
+
+
+def _is_small(found: MetricComparison) -> bool:
+    return max(abs(found.run or 0), abs(found.baseline or 0)) <= 1
+
+
+def _scale(cells: Sequence[MetricComparison | None]) -> tuple[float, float]:
+    """One axis for a line: from minus to plus the largest end."""
+    ends = [abs(end) for cell in cells if cell is not None for end in (*(cell.interval or ()), cell.difference or 0.0)]
+    most = max(ends, default=0.0)
+    return (-most, most) if most > 0 and math.isfinite(most) else (-1.0, 1.0)
+
+
+def _cell(found: MetricComparison, scale: tuple[float, float], decimals: int) -> dict[str, Any]:
+    word = _WORDS.get(found.verdict, "unclear" if found.verdict == "not shown" else found.verdict)
+    difference = None if found.difference is None else numbers.difference(found.difference, decimals)
+    between, chart = None, ""
+    if found.difference is not None and found.interval is not None:
+        between = " to ".join(numbers.difference(end, decimals) for end in found.interval)
+        label = f"{found.name}: difference {difference}, 95% interval {between}, {word}"
+        kind = word if word in ("better", "worse") else "unclear"
+        chart = charts.interval(Estimate(found.difference, *found.interval), scale, label, kind)
+    return {
+        "difference": difference,
+        "between": between,
+        "chart": chart,
+        "p": numbers.p_value(found.p_adjusted),
+        "word": word,
+        "n": found.n,
+        "missing": found.n_missing,
+        "reason": found.warning or found.reason,
+    }
+
+
+def _rows(
+    found: Sequence[Comparison], metric: str | None, everything: bool, letters: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Rows that changed most in any of the runs, each with its numbers and texts in all of them."""
+    lines: dict[str, dict[str, Any]] = {}
+    for place, each in enumerate(found):
+        for row in each.rows(metric, limit=ROWS, only_different=not everything):
+            line = lines.setdefault(row["key"], {"key": row["key"], "sides": [None] * len(found), **_base(each, row)})
+            line["sides"][place] = _side(each, row, line["answer"], metric, letters)
+    return list(lines.values())[:ROWS]
+
+
+def _base(found: Comparison, row: dict[str, Any]) -> dict[str, Any]:
+    kept = StoredRow(1, row["key"], row["baseline_inputs"], row["baseline_outputs"])
+    mapping = found.baseline.config.get("data_mapping") or {}
+    question = shown_text(kept, QUESTION, mapping) or row["key"]
+    return {"question": question, "answer": shown_text(kept, ANSWER, mapping), "number": (row["numbers"] or [None])[0]}
+
+
+def _side(
+    found: Comparison, row: dict[str, Any], base: str, metric: str | None, letters: dict[str, str]
+) -> dict[str, Any]:
+    kept = StoredRow(1, row["key"], row["inputs"], row["outputs"])
+    answer = shown_text(kept, ANSWER, found.run.config.get("data_mapping") or {})
+    changed = {name: each for name, each in row["metrics"].items() if each["difference"] and metric in (None, name)}
+    return {
+        "letter": letters[found.run.id],
+        "run": found.run.id,
+        "row": (row["numbers"] or [None])[0],
+        "text": word_diff(base, answer) if answer != base else None,
+        "changes": [
+            (
+                name,
+                numbers.number(each["baseline"]),
+                numbers.number(each["run"]),
+                numbers.difference(each["difference"]),
+            )
+            for name, each in list(changed.items())[:8]
+        ],
+    }
+
+
+def _change(found: dict[str, float | None]) -> tuple[str, str, str]:
+    numbers_of = numbers.number(found["baseline"]), numbers.number(found["run"])
+    return (*numbers_of, numbers.difference(found["difference"]))
+
+
+ROUTES = [get("/compare", compare)]
