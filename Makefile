@@ -46,7 +46,7 @@ $(VENV)/.installed: pyproject.toml setup.py Makefile
 	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
-	@$(BUILD) $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"  # native code: by .native, once
 	@$(PY) tools/install_oracle.py $(VENV)/oracle
 	@touch $@
 
