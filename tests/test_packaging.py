@@ -28,10 +28,12 @@ HASTY_COMPILER = """#!/bin/sh
 exec c++ "$@" -O0
 """
 
-# Copies the object file of the same name; links as the real one.
+# Reads the source and all that it includes, so that a file that is missing is an error, and copies the object file of
+# the same name; links as the real one.
 COPYING_COMPILER = """#!/bin/sh
 case "$*" in
-  *" -c "*) while [ "$1" != -o ]; do shift; done; cp "{objects}/$(basename "$2")" "$2" ;;
+  *" -c "*) c++ "$@" -M -MF /dev/null || exit 1
+            while [ "$1" != -o ]; do shift; done; cp "{objects}/$(basename "$2")" "$2" ;;
   *) exec c++ "$@" ;;
 esac
 """
@@ -94,10 +96,23 @@ def unbuilt(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return used(source, tmp_path_factory.mktemp("unbuilt"))
 
 
+def objects_of_the_checkout() -> Path | None:
+    """Where ``setup.py build_ext --inplace`` left object files, unless one is missing or older than a source."""
+    sources = list((ROOT / "csrc").rglob("*.[ch]*"))
+    newest = max(path.stat().st_mtime for path in sources)
+    names = {f"{path.stem}.o" for path in sources if path.parent.name == "cpu" and path.suffix == ".cpp"}
+    for folder in (ROOT / "build").glob("temp*"):
+        if names <= {path.name for path in folder.glob("*.o") if path.stat().st_mtime > newest}:
+            return folder
+    return None
+
+
 @pytest.fixture(scope="module")
 def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What serves after ``setup.py build_ext --inplace``, the way of a machine without network."""
-    compiler = tool(source.parent / "hasty", HASTY_COMPILER)
+    built = objects_of_the_checkout()
+    text = COPYING_COMPILER.format(objects=built) if built else HASTY_COMPILER
+    compiler = tool(source.parent / "first_compiler", text)
     run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=source, CXX=compiler)
     return used(source, tmp_path_factory.mktemp("in_place"))
 
