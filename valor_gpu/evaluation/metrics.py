@@ -20,6 +20,7 @@ from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, content_hash, evaluator
 from valor_gpu.evaluation.evaluators.custom import custom_evaluator, source_of
+from valor_gpu.evaluation.judged.table import Rating
 from valor_gpu.evaluation.objects import is_object_name, load_object, origin_of
 from valor_gpu.judge.metric import LLMMetric, check_metric
 
@@ -199,7 +200,8 @@ class _Resolver:
         if name.partition("@")[0] in saved:
             from valor_gpu.evaluation import library
 
-            return _object(library.saved_evaluator(self._store, name), _LIBRARY, name)
+            pinned = library.pinned_name(self._store, name)
+            return _object(library.saved_evaluator(self._store, pinned, self._task), _LIBRARY, pinned)
         known = [*EVALUATORS, *saved]
         near = near_names(name, known) or f"; there are {', '.join(known)}"
         raise InputError(f"metric {name!r} is none{near}")
@@ -228,10 +230,13 @@ class _Resolver:
             raise InputError(f"metric {name!r} must get parameters that it takes: {error}") from error
 
     def _prompt(self, path: str) -> RunEvaluator:
-        from valor_gpu.evaluation.prompt_files import prompt_evaluator
+        from valor_gpu.evaluation.prompt_files import prompt_for
 
-        metric = prompt_evaluator(path)
-        return RunEvaluator(metric, "prompt", _PROMPT, {}, path)
+        metric = prompt_for(path, self._task)
+        params = self._params_of(metric.name)
+        if params:
+            metric = prompt_for(path, self._task, **params)
+        return RunEvaluator(metric, "prompt", _PROMPT, _plain(params), path)
 
     def unused(self, names: Collection[str]) -> list[str]:
         """Problems of parameters for evaluators that the run has not."""
@@ -249,8 +254,16 @@ def _object(tool: Any, source: str = _CUSTOM, origin: str | None = None) -> RunE
     metric = check_metric(tool)
     info = EVALUATORS.get(metric.name)
     ours = info is not None and type(metric).__module__.startswith("valor_gpu.evaluation.judged.")
-    kind = info.kind if info is not None and ours else ("prompt" if hasattr(metric, "prompt") else "custom")
+    kind = info.kind if info is not None and ours else _judged_kind(metric)
     return RunEvaluator(metric, kind, _BUILTIN if ours else source, {}, origin)
+
+
+def _judged_kind(metric: LLMMetric) -> str:
+    """Kind of a judged metric that goes by another name than those of the table."""
+    rating = getattr(metric, "rating", None)
+    if isinstance(rating, Rating):
+        return "safety" if rating.is_safety else "quality"
+    return "prompt" if hasattr(metric, "prompt") else "custom"
 
 
 def _function(

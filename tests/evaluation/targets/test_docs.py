@@ -18,8 +18,9 @@ PAGE = (Path(__file__).parents[3] / "docs/evaluation/targets.md").read_text()
 
 
 def test_examples_print_what_the_page_shows() -> None:
+    pytest.importorskip("yaml")
     names: dict[str, Any] = {}
-    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```python\n((?:(?!```).)*)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == PAGE.count("```text") >= 1
     for code, shown in blocks:
         printed = io.StringIO()
