@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -318,6 +319,21 @@ def tokenize_13a(text: str) -> list[str]:
     text = text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for name, sign in _ENTITIES:
         text = text.replace(name, sign)
-    text = _SIGNS.sub(r" \1 ", f" {text} ")
+    words: list[str] = []
+    for word in text.split():  # no rule looks beyond white space, and most words have no sign or come again
+        if word.isalnum():
+            words.append(word)
+        else:
+            words += _cut_once(word) if len(word) <= _LONGEST_KEPT else _cut(word)
+    return words
+
+
+def _cut(word: str) -> tuple[str, ...]:
+    """The words of a text without white space."""
+    text = _SIGNS.sub(r" \1 ", f" {word} ")
     text = _BEFORE.sub(r" \1 \2", _AFTER.sub(r"\1 \2 ", text))
-    return _DASH.sub(r"\1 \2 ", text).split()
+    return tuple(_DASH.sub(r"\1 \2 ", text).split())
+
+
+_LONGEST_KEPT = 32  # characters
+_cut_once = lru_cache(1 << 16)(_cut)
