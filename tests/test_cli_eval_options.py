@@ -156,6 +156,13 @@ def test_contradictions(options: list[str], message: str, tmp_path: Path, capsys
     assert len(shown.splitlines()) == 1
 
 
+def test_a_pattern_may_look_for_keys() -> None:
+    found = arguments(
+        "--data", "x", "--param", "regex.pattern=password: secret1", "--param=contains.texts=api_key=1234"
+    )
+    assert found["metric_params"] == {"regex": {"pattern": "password: secret1"}, "contains": {"texts": "api_key=1234"}}
+
+
 def test_data_must_be_named() -> None:
     with pytest.raises(InputError, match="--data must be given, or data in a configuration file"):
         arguments("--metrics", "f1_score")

@@ -81,7 +81,9 @@ def _any_character(stream: TextIO | None) -> Iterator[None]:
 
 
 def _complain(command: str, error: object, status: int) -> int:
-    print(f"valor-gpu {command}: error: {error}", file=sys.stderr)
+    from valor_gpu.report.text import printable_lines
+
+    print(printable_lines(f"valor-gpu {command}: error: {error}"), file=sys.stderr)
     return status
 
 

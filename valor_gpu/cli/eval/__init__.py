@@ -51,8 +51,10 @@ class _Narrow(argparse.HelpFormatter):
 
 def check_arguments(whole: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Ends the process with status 2 where an argument looks like a key; no message has its value."""
-    for argument in arguments:
+    for before, argument in zip(["", *arguments], arguments):
         option, equals, _ = argument.partition("=")
+        if "--param" in (before, option):  # of metrics, such as a pattern that looks for keys in answers
+            continue
         if _KEY_OPTION.fullmatch(option.lower().replace("_", "-")):
             whole.error(f"{option} is no option: {KEY_REASON}")
         if not _WORD.fullmatch(argument):

@@ -14,6 +14,7 @@ from valor_gpu.cli.eval.gates import gate_status
 from valor_gpu.cli.eval.options import run_here, write_document
 from valor_gpu.cli.options import reports
 from valor_gpu.errors import ValorError
+from valor_gpu.report.text import printable_lines
 
 if TYPE_CHECKING:
     from valor_gpu.store import Run
@@ -86,7 +87,7 @@ def _store(options: argparse.Namespace) -> str:
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    print(f"valor-gpu {options.command}: {text}", file=sys.stderr)
+    print(printable_lines(f"valor-gpu {options.command}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager
