@@ -181,6 +181,9 @@ def test_a_grid_is_several_runs(folder: Path, target: str, capsys: pytest.Captur
     runs = document(capsys)["runs"]
     assert [run["run"]["config"]["parameters"] for run in runs] == [{"city": "Paris"}, {"city": "Rome"}]
     assert [run["summary"]["rows"]["ok"] for run in runs] == [3, 3]
+    assert main(["eval", "run", *arguments, "--grid", 'city=["Paris", "Rome"]']) == OK
+    lines = [line.split() for line in capsys.readouterr().out.split("\n\n")[-1].splitlines()]
+    assert [line[1:] for line in lines] == [["city", "mean_f1_score"], ["Paris", "0.3333"], ["Rome", "0.3333"]]
 
 
 BAD = [

@@ -102,6 +102,21 @@ def run_table(runs: Iterable[Run]) -> str:
     return table(["run", "begun", "state", "name", "rows", "numbers"], lines, left=6)
 
 
+def grid_table(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
+    """One line per run of a grid: its parameters and numbers."""
+    names = list(dict.fromkeys(name for run in runs for name in run.config.get("parameters", {})))
+    numbers = list(dict.fromkeys(name for summary in summaries for name in summary["metrics"]))
+    lines = [
+        [
+            run.id,
+            *(cell_text(run.config["parameters"].get(name)) for name in names),
+            *(shown(summary["metrics"].get(name)) for name in numbers),
+        ]
+        for run, summary in zip(runs, summaries)
+    ]
+    return table(["run", *names, *numbers], lines, left=1 + len(names))
+
+
 def failure_table(failures: Sequence[Mapping[str, Any]]) -> str:
     """Rows and scores that failed: number and key of the row, evaluator, status and why.
 

@@ -42,7 +42,7 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
         gates: conditions of ``--fail-if``.
     """
     from valor_gpu.cli import FAILURE, INTERRUPTED
-    from valor_gpu.report.evaluation import failed_line, run_summary_of, run_text
+    from valor_gpu.report.evaluation import failed_line, grid_table, run_summary_of, run_text
 
     gc.enable()  # the process of a command begins without, and requests make cycles
     run_here()
@@ -64,6 +64,8 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
     alone = write_document(options, options.command, documents[0] if found is not results else {"runs": documents})
     if reports(options) and not alone:
         texts = [run_text(run, summary) for run, summary in zip(runs, summaries)]
+        if found is results:
+            texts.append(grid_table(runs, summaries))
         print("\n\n".join([*texts, *([f"wrote {options.json}"] if options.json is not None else [])]))
     for run, summary in zip(runs, summaries):
         if failed := failed_line(summary):
