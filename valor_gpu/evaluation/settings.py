@@ -69,6 +69,11 @@ class Settings:
             check_type(name, getattr(self, name), (str, type(None)))
         for name in ("data_mapping", "thresholds", "metric_params", "tags"):
             check_type(name, getattr(self, name), (Mapping, type(None)))
+        if (self.tracking_uri or "").lower().startswith("azureml"):
+            raise InputError(
+                "tracking_uri must be of an MLflow server that needs no plugin but is an address of azureml: give"
+                " http://..., sqlite:///FILE or a folder, or None to keep the run in the store alone"
+            )
         check_type("output_path", self.output_path, (str, os.PathLike, type(None)))
         check_choice("task_type", self.task_type, TASK_TYPES)
         check_choice("on_error", self.on_error, ON_ERROR)
