@@ -115,7 +115,7 @@ def check_qa(result: Any, judge: ScriptedJudge, folder: Path) -> None:
     assert {request.path for request in judge.requests} == {
         "/openai/deployments/gpt-4-eval/chat/completions?api-version=2023-05-15"
     }
-    assert list(result.artifacts)[0] == "eval_results.jsonl"
+    assert next(iter(result.artifacts)) == "eval_results.jsonl"
     written = [json.loads(line) for line in (folder / "myevalresults" / "eval_results.jsonl").read_text().splitlines()]
     first = {name: written[0][name] for name in (*ROW, *METRICS)}
     assert first == {**numbered(0), **{name: score_of_first(name) for name in METRICS}}
@@ -151,7 +151,7 @@ def test_address_of_azure_fails_before_the_first_row(
     address = "azureml://eastus.api.azureml.ms/mlflow/v1.0/subscriptions/x"
     world |= {"mydata": str(rows_file(tmp_path, True)), "client": SimpleNamespace(tracking_uri=address)}
     world["myflow"] = lambda question: asked.append(question) or {"answer": "x"}
-    with ScriptedJudge(score) as judge, pytest.raises(InputError, match="tracking_uri .*azureml.*None"):
+    with ScriptedJudge(score) as judge, pytest.raises(InputError, match=r"tracking_uri .*azureml.*None"):
         run_sample(code, world, monkeypatch, judge)
     assert not asked and not judge.requests and not (tmp_path / "myevalresults").exists()
 
