@@ -14,7 +14,8 @@ from typing import Any
 
 from valor_gpu.errors import ValorError
 
-_OPEN, _CLOSE = "<think>", "</think>"
+THOUGHTS = re.compile(r"<(/?)(?:think|thinking|thoughts?|reasoning)>", re.IGNORECASE)
+"""Tags around what a model thinks before it replies."""
 _FENCE_HEAD = re.compile(r"[\w-]*[ \t]*\n?")
 # Of masked texts, where no quote is escaped; a string that is not closed goes on to the end, so none is read twice.
 _SIGN = re.compile(r"""[{}\[\],]|"[^"]*"?|'[^']*'?|\b(?:True|False|None)\b""")
@@ -67,16 +68,23 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 def without_thoughts(text: str) -> str:
-    """Returns a text without its closed ``<think>`` blocks.
+    """Returns a text without its blocks of thoughts, ``<think>``, ``<thinking>``, ``<thought>``, ``<reasoning>``.
+
+    A text that begins with a block that is not closed, since the reply was cut short, has nothing else.
 
     Example:
-        >>> without_thoughts("<think>4?</think>5")
-        '5'
+        >>> without_thoughts("<think>4?</think>5"), without_thoughts("<think>Score: 4, or rather")
+        ('5', '')
     """
-    kept, position = [], 0
-    while (begin := text.find(_OPEN, position)) >= 0 and (end := text.find(_CLOSE, begin)) >= 0:
-        kept.append(text[position:begin])
-        position = end + len(_CLOSE)
+    kept, position, begin = [], 0, -1
+    for match in THOUGHTS.finditer(text):
+        if not match[1] and begin < 0:
+            begin = match.start()
+        elif match[1] and begin >= 0:
+            kept.append(text[position:begin])
+            position, begin = match.end(), -1
+    if begin >= 0 and not "".join([*kept, text[position:begin]]).strip():
+        return ""
     return "".join(kept) + text[position:]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError, ValorError
-from valor_gpu.judge.json_text import ParseError, parse_object, shown, without_thoughts
+from valor_gpu.judge.json_text import THOUGHTS, ParseError, parse_object, shown, without_thoughts
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
 
 __all__ = [
@@ -32,10 +32,10 @@ __all__ = [
 # Every quantifier below is bounded: a reply is hostile text, and no part of it may be read again and again.
 _TAG = re.compile(r"<(/?)(S1|S2)>", re.IGNORECASE)
 _NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
-_END = (
-    r"(?![\d.,/]{0,8}\d|\s{0,8}(?:to|-|\u2013)\s{0,8}\d|\s{0,8}%)"  # no part of a longer number, a range, a percentage
-)
-_RATED = rf"({_NUMBER})(?:\s{{0,8}}(?:/|out of)\s{{0,8}}(\d{{1,9}}))?"
+# Not a part of a longer number, of a range, of several numbers, of a correction, or a percentage.
+_MORE = r"to|or|and|-|\u2013|->|\u2192|,|\?\s{0,8}no\b\W{0,8}"
+_END = rf"(?![\d.,/*_]{{0,8}}\d|[eE][-+]?\d|[\s*_]{{0,8}}(?:{_MORE})[\s*_]{{0,8}}\d|\s{{0,8}}%)"
+_RATED = rf"({_NUMBER})(?:[\s*_(]{{0,8}}(?:/|out of)[\s*_]{{0,8}}(\d{{1,9}}))?"
 _LABEL = re.compile(
     rf"\b(?:score|rating|S2)\b[\s*_\"'`]{{0,16}}(?:(?::|=|\bis\b|\bof\b)[\s*_\"'`]{{0,16}})?{_RATED}{_END}",
     re.IGNORECASE,
@@ -110,6 +110,10 @@ def _value_of(found: Mapping[str, Any], key: str, high: float) -> float:
 
 
 def _from_prose(text: str, high: float) -> float:
+    if thoughts := list(THOUGHTS.finditer(text)):  # opened by the template of the model, or quoted
+        head, tail = text[: thoughts[-1].start()], text[thoughts[-1].end() :]
+        earlier = [_of_fraction(number, top, high) for number, top in _LABEL.findall(head)]
+        return _agreed([_from_prose(tail, high), *earlier], text)
     if tags := _tagged(text, "S2"):
         return _agreed([_in_tag(tag, high) for tag in tags], text)
     if "# Result" in text:
