@@ -13,7 +13,7 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.files import artifact_paths, write_artifacts
+from valor_gpu.evaluation.files import ARTIFACTS, artifact_paths, write_artifacts
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
@@ -166,7 +166,7 @@ def test_files_are_strict_and_replaced_by_a_second_run(store: Store, tmp_path: P
     assert json.loads((out / "metrics.json").read_text())["metrics"] == {"mean_f1_score": None}
     (out / "mine.txt").write_text("stays")
     paths = write_artifacts(second, out)
-    assert {path.name for path in out.iterdir()} == {"eval_results.jsonl", "metrics.json", "run.json", "mine.txt"}
+    assert {path.name for path in out.iterdir()} == {*ARTIFACTS, "mine.txt"}
     assert len(strict(paths["eval_results.jsonl"])) == 2
     assert json.loads(paths["metrics.json"].read_text())["metrics"] == {"mean_f1_score": 0.5}
     record = json.loads(paths["run.json"].read_text())
@@ -192,7 +192,7 @@ def test_files_stay_as_they_are_when_writing_fails(
 
 def test_output_path_may_name_the_file_of_the_rows(store: Store, tmp_path: Path) -> None:
     paths = write_artifacts(paris(store), tmp_path / "out" / "rows.jsonl")
-    assert sorted(path.name for path in paths.values()) == ["metrics.json", "rows.jsonl", "run.json"]
+    assert sorted(path.name for path in paths.values()) == ["metrics.json", "report.html", "rows.jsonl", "run.json"]
     assert artifact_paths(tmp_path)["run.json"] == tmp_path / "run.json"
 
 
@@ -209,3 +209,18 @@ def test_results_import_neither_torch_nor_pandas() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_without_jinja2_the_page_is_left_out_with_a_warning(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = paris(store)
+    result = EvaluationResult(store, run, tmp_path)
+    assert "report.html" in write_artifacts(run, tmp_path)
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert result.to_html(tmp_path / "mine.html").exists()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.warns(UserWarning, match=r"report.html is not written: .*valor_gpu\[eval\]"):
+        assert sorted(write_artifacts(run, tmp_path)) == ["eval_results.jsonl", "metrics.json", "run.json"]
+    assert sorted(result.artifacts) == ["eval_results.jsonl", "metrics.json", "run.json"]
+    assert not (tmp_path / "report.html").exists()

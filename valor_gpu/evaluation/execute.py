@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from valor_gpu.errors import InputError, LeaseError, MissingExtraError, StoreError
-from valor_gpu.evaluation.files import METRICS, artifact_paths, write_artifacts
+from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.files import write_artifacts
 from valor_gpu.evaluation.judged.guard import GuardMetric
 from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.pipeline import Pipeline
@@ -26,7 +26,6 @@ from valor_gpu.judge.stream import open_scheduler
 from valor_gpu.store import Run, Store
 
 FINISHED, STOPPED, BROKEN = "finished", "stopped", "failed"
-REPORT = "report.html"
 
 
 class EvaluationInterrupted(KeyboardInterrupt):
@@ -92,7 +91,11 @@ def _outcome(
     result = EvaluationResult(store, run, plan.config.output_path)
     if error is None and reason:
         warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=4)
-    _write_files(plan, run)
+    files = _write_files(plan, run)
+    if tracking_uri is not None:
+        from valor_gpu.evaluation.tracking import log_run
+
+        log_run(run, tracking_uri, files)
     if isinstance(error, KeyboardInterrupt):
         raise EvaluationInterrupted(result) from None
     if isinstance(error, RowFailed):
@@ -101,21 +104,16 @@ def _outcome(
     return result
 
 
-def _write_files(plan: Plan, run: Run) -> None:
+def _write_files(plan: Plan, run: Run) -> dict[str, Path] | None:
     """Writes the files of a run; what cannot be written is a warning, since the run itself is in the store."""
     if plan.config.output_path is None:
-        return
-    from valor_gpu.evaluation.report import write_report
-
-    paths = artifact_paths(plan.config.output_path)
+        return None
     try:
-        write_artifacts(run, plan.config.output_path, summary=run.finished_summary)
-        write_report(run, paths[METRICS].with_name(REPORT), baseline=plan.baseline)
-    except MissingExtraError as error:
-        warnings.warn(f"{REPORT} is not written: {error}", UserWarning, stacklevel=5)
+        return write_artifacts(run, plan.config.output_path, summary=run.finished_summary, baseline=plan.baseline)
     except (OSError, InputError) as error:
         message = f"run {run.id} is in the store, but its files could not be written: {error}"
         warnings.warn(message, UserWarning, stacklevel=5)
+        return None
 
 
 def _finish(run: Run, state: str, reason: str, seconds: float) -> None:

@@ -8,19 +8,20 @@ import json
 import os
 import platform
 import secrets
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from valor_gpu._version import __version__
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.result_rows import result_rows
 from valor_gpu.evaluation.summary import run_summary
 from valor_gpu.store.runs import Run
 
-RESULTS, METRICS, CONFIG = "eval_results.jsonl", "metrics.json", "run.json"
-ARTIFACTS = (RESULTS, METRICS, CONFIG)
-"""Names of the files of every run."""
+RESULTS, METRICS, CONFIG, REPORT = "eval_results.jsonl", "metrics.json", "run.json", "report.html"
+ARTIFACTS = (RESULTS, METRICS, CONFIG, REPORT)
+"""Names of the files of a run."""
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
@@ -47,25 +48,29 @@ def write_artifacts(
     *,
     summary: Mapping[str, Any] | None = None,
     thresholds: Mapping[str, float | str] | None = None,
+    baseline: Run | None = None,
 ) -> dict[str, Path]:
     """Writes the files of a run.
 
     - ``eval_results.jsonl``: a line a row, see :func:`~valor_gpu.evaluation.result_rows.result_rows`;
     - ``metrics.json``: the summary, see :func:`~valor_gpu.evaluation.summary.run_summary`, with ``run_id``, ``name``
       and ``state``;
-    - ``run.json``: configuration, tags, data hash and versions: what the run was made from, without secrets.
+    - ``run.json``: configuration, tags, data hash and versions: what the run was made from, without secrets;
+    - ``report.html``: a page of the run, see :func:`~valor_gpu.evaluation.report.write_report`. Without the extra
+      ``eval`` it is left out with a warning, and that of an earlier run is removed.
 
-    All are strict JSON in UTF-8. They are written beside their places and moved there when all are complete, so that a
-    reader finds the files of one run or another, never half a file.
+    All but the page are strict JSON in UTF-8. They are written beside their places and moved there when all are
+    complete, so that a reader finds the files of one run or another, never half a file.
 
     Args:
         run: of a store.
         output_path: a folder, made if need be, or a ``.jsonl`` file; see :func:`artifact_paths`.
         summary: of the run, where it is known already.
         thresholds: instead of those of the run.
+        baseline: run that the page compares with; by default that of the run's configuration.
 
     Returns:
-        Name to path.
+        Name to path of the files that were written.
 
     Raises:
         InputError: the place is no folder.
@@ -74,12 +79,28 @@ def write_artifacts(
     paths = artifact_paths(output_path)
     numbers = run_summary(run, thresholds=thresholds) if summary is None else summary
     about = {"run_id": run.id, "name": run.name, "state": run.state}
+    page = _page(run, baseline, thresholds)
+    stale = [paths.pop(REPORT)] if page is None else []
     with replaced_files(paths) as files:
+        if page is not None:
+            files[REPORT].write(page)
         for row in result_rows(run, thresholds):
             files[RESULTS].write(_LINE.encode(row) + "\n")
         _write_json(files[METRICS], {**about, **numbers})
         _write_json(files[CONFIG], run_record(run))
+    _remove(stale)
     return paths
+
+
+def _page(run: Run, baseline: Run | None, thresholds: Mapping[str, float | str] | None) -> str | None:
+    """The page of a run; None, with a warning, where jinja2 is not installed."""
+    from valor_gpu.evaluation.report.page import report_page
+
+    try:
+        return report_page(run, baseline, thresholds)
+    except MissingExtraError as error:
+        warnings.warn(f"{REPORT} is not written: {error}", UserWarning, stacklevel=4)
+        return None
 
 
 def run_record(run: Run) -> dict[str, Any]:

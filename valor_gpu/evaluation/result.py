@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.evaluation.failures import Failures
-from valor_gpu.evaluation.files import ARTIFACTS, artifact_paths, write_artifacts
+from valor_gpu.evaluation.files import ARTIFACTS, REPORT, artifact_paths, write_artifacts
 from valor_gpu.evaluation.result_rows import result_rows
 from valor_gpu.evaluation.result_text import result_html, result_text
 from valor_gpu.evaluation.summary import run_summary
@@ -113,17 +113,21 @@ class EvaluationResult:
         """
         if self._output_path is None:
             return {name: f"runs:/{self.run_id}/{name}" for name in ARTIFACTS}
-        return {name: str(path) for name, path in artifact_paths(self._output_path).items()}
+        paths = artifact_paths(self._output_path)
+        return {name: str(path) for name, path in paths.items() if name != REPORT or path.exists()}
 
     @property
     def tracking_uri(self) -> str | None:
         """Address of the MLflow server that the run was logged to, or None."""
-        return (self.summary.get("tracking") or {}).get("uri")
+        return self._tracking().get("uri")
 
     @property
     def studio_url(self) -> str | None:
         """Address of a page of the run; None where none is known."""
-        return (self.summary.get("tracking") or {}).get("url")
+        return self._tracking().get("url")
+
+    def _tracking(self) -> dict[str, Any]:
+        return (self.run.finished_summary or {}).get("tracking") or {}
 
     def download_evaluation_artifacts(self, path: str | os.PathLike[str]) -> Path:
         """Writes the files of the run into a folder, which is made, in place of what is there under their names.
@@ -133,6 +137,21 @@ class EvaluationResult:
         """
         write_artifacts(self.run, path, thresholds=self._thresholds)
         return Path(path)
+
+    def to_html(self, path: str | os.PathLike[str], *, baseline: EvaluationResult | Run | None = None) -> Path:
+        """Writes the run as one HTML file that needs no script and no network (extra ``eval``).
+
+        Args:
+            path: of the file.
+            baseline: run to compare with; by default that of the run's configuration.
+
+        Returns:
+            The path.
+        """
+        from valor_gpu.evaluation.report import write_report
+
+        other = baseline.run if isinstance(baseline, EvaluationResult) else baseline
+        return write_report(self.run, path, baseline=other, thresholds=self._thresholds)
 
     def to_dict(self) -> dict[str, Any]:
         """The summary with ``run_id``, ``name``, ``state``, ``tags`` and ``config`` of the run; strict JSON."""

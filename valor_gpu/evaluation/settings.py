@@ -84,6 +84,10 @@ class Settings:
             raise InputError("epochs runs the target again for each row, so that it needs a target but there is none")
         self.token_prices()
         self.slice_columns()
+        if self.tracking_uri is not None:
+            from valor_gpu.evaluation.tracking import open_client
+
+            open_client(self.tracking_uri)
 
     def _check_numbers(self) -> None:
         check_int("seed", self.seed)

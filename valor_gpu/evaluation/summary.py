@@ -75,7 +75,7 @@ def run_summary(
         - ``rows``: ``n``, ``ok`` and ``failed`` by status; ``n_questions`` where each was answered several times.
         - ``slices``: column to ``{"slices": [{"value", "n", "passed", "evaluators"}], "reason"}``.
         - ``usage`` of tokens, ``cost``, ``costs`` (of ``judge`` and ``target``), ``seconds``, ``stopped``,
-          ``confidence`` of the intervals.
+          ``tracking`` (where MLflow has the run, or None), ``confidence`` of the intervals.
 
     Raises:
         InputError: thresholds for what is no evaluator of the run.
@@ -105,6 +105,7 @@ def run_summary(
         **spending_summary(spent, table.target, run.config),
         "seconds": last.get("seconds") if seconds is None else seconds,
         "stopped": last.get("stopped") if stopped is None else stopped,
+        "tracking": last.get("tracking"),
         "confidence": CONFIDENCE,
     }
 

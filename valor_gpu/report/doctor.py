@@ -24,6 +24,7 @@ EXTRAS = {
     "local": ("transformers",),
     "pandas": ("pandas",),
     "images": ("pillow",),
+    "mlflow": ("mlflow-skinny",),
     "eval": ("regex", "jsonschema-rs", "jinja2", "pyyaml"),
     "web": ("starlette", "jinja2", "uvicorn", "python-multipart"),
 }
