@@ -116,6 +116,12 @@ def test_several_columns_and_lists_are_references(text: Text, tmp_path: Path) ->
     assert found["values"]["corpus_bleu"] == pytest.approx(corpus_bleu(PREDICTIONS, references).value, rel=1e-12)
 
 
+def test_short_names(text: Text, tmp_path: Path) -> None:
+    files = [lines(tmp_path / "p.txt", PREDICTIONS), lines(tmp_path / "r.txt", FIRST)]
+    found = text("--predictions", files[0], "--references", files[1], "--metrics", "chrf,wer,cer,bleu")
+    assert list(found["values"]) == ["corpus_chrf", "word_error_rate", "char_error_rate", "mean_bleu", "corpus_bleu"]
+
+
 def test_texts_given_directly(text: Text) -> None:
     found = text("--prediction", "A red cat", "--reference", "a cat", "--reference", "A RED CAT", "--metrics",
                  "rouge1,exact_match", "--param", "exact_match.ignore_case=true")  # fmt: skip

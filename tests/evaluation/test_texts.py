@@ -36,7 +36,8 @@ def name(request: pytest.FixtureRequest) -> str:
 def test_values_lie_in_the_scale_and_the_best_ground_truth_counts(name: str) -> None:
     each = evaluator(name)
     several, alone = each.score_rows(ROWS[:2]), each.score_rows([{"answer": "dog", "ground_truth": "the dog"}])
-    if name not in ("bleu", "corpus_bleu", "word_error_rate"):  # these compare with the nearest, or with all at once
+    others = ("bleu", "corpus_bleu", "word_error_rate", "char_error_rate")
+    if name not in others:  # these compare with the nearest, or with all at once
         assert several[1] == alone[0]
     assert all(each.low <= outcome.value <= (each.high or 9) for outcome in several if outcome.value is not None)
 
@@ -83,13 +84,18 @@ def test_counts_of_a_corpus_are_pooled_and_have_no_mean() -> None:
     rows = ROWS[:2]
     predictions, references = [row["answer"] for row in rows], [row["ground_truth"] for row in rows]
     sums = {}
-    for each in (evaluator("corpus_bleu"), evaluator("word_error_rate")):
+    for each in map(evaluator, ("corpus_bleu", "corpus_chrf", "word_error_rate", "char_error_rate")):
         assert each.pooled and each.summary_name == each.name
         counts = [outcome.details["counts"] for outcome in each.score_rows(rows)]
         sums[each.name] = each.pool(np.sum(counts, axis=0).tolist()).value
     assert sums["corpus_bleu"] == text.corpus_bleu(predictions, references).value > 0
-    edits = text.edit_counts(predictions, references)
-    assert sums["word_error_rate"] == edits.edits.sum() / edits.reference_lengths.sum() == 3 / 8
+    for name, tokenizer in (("word_error_rate", "whitespace"), ("char_error_rate", "characters")):
+        edits = text.edit_counts(predictions, references, tokenizer)
+        assert sums[name] == edits.edits.sum() / edits.reference_lengths.sum()
+    assert sums["word_error_rate"] == 3 / 8 and sums["char_error_rate"] == 9 / 25
+    sacrebleu = pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
+    theirs = sacrebleu.corpus_chrf(predictions, [["a red cat sat on a mat", "cat"], [None, "the dog"]])
+    assert sums["corpus_chrf"] == pytest.approx(theirs.score / 100, rel=1e-12)
 
 
 def test_corpora_without_words() -> None:

@@ -51,8 +51,8 @@ def add_options(text: argparse.ArgumentParser) -> None:
         " one")  # fmt: skip
     add("--metrics", type=names, required=True, metavar="NAME[,NAME...]",
         help="f1_score, exact_match, rouge (rouge1, rouge2 and rougeL), rouge1 to rouge5, rougeL, bleu (mean of"
-        " sentences and number of the corpus), corpus_bleu, gleu, meteor, word_error_rate, valor_bleu, valor_rougeL"
-        " ...: docs/evaluation/evaluators.md")  # fmt: skip
+        " sentences and number of the corpus), gleu, meteor, chrf (of the corpus), wer (word_error_rate), cer"
+        " (char_error_rate), corpus_bleu, valor_bleu ...: docs/evaluation/evaluators.md")  # fmt: skip
     add_param_option(text)
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip

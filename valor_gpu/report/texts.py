@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from valor_gpu.evaluation._source_rows import SourceRow
     from valor_gpu.evaluation.evaluators.base import Outcome
 
-GROUPS = {"rouge": ("rouge1", "rouge2", "rougeL"), "bleu": ("bleu", "corpus_bleu")}
-"""Names for several metrics; ``bleu`` is the mean of sentences and the number of the corpus, each by its name."""
+GROUPS = {
+    "rouge": ("rouge1", "rouge2", "rougeL"),
+    "bleu": ("bleu", "corpus_bleu"),
+    "chrf": ("corpus_chrf",),
+    "wer": ("word_error_rate",),
+    "cer": ("char_error_rate",),
+}
+"""Names beside those of metrics; ``bleu`` is the mean of sentences and the number of the corpus, each by its name."""
 METRICS = tuple(
     name for name, info in EVALUATORS.items() if info.kind in ("text", "corpus") and "embed" not in info.needs
 )

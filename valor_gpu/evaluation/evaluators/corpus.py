@@ -20,10 +20,12 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import UNDEFINED, Outcome, number_outcome
 from valor_gpu.evaluation.evaluators.texts import TextEvaluator, TextRows
 from valor_gpu.text.bleu import BleuCounts, corpus_value, counts_of, tokenize_13a
+from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.overlap import edit_counts
 from valor_gpu.text.tokens import word_rows
 
-_ORDER = 4
+_ORDER = 4  # words
+_CHARACTERS = 6
 
 
 class CorpusEvaluator(TextEvaluator):
@@ -65,30 +67,72 @@ class CorpusBleu(CorpusEvaluator):
         return number_outcome(corpus_value(parts)[0])
 
 
-class WordErrorRate(CorpusEvaluator):
-    """Words inserted, deleted and replaced, divided by the words of the ground truths; it may exceed 1.
+class ErrorRate(CorpusEvaluator):
+    """Base of rates of edits: what is inserted, deleted and replaced, by the length of the ground truths; may exceed 1.
 
-    The counts are edits and words of the nearest ground truth.
+    The counts are edits and length of the nearest ground truth.
+
+    Attributes:
+        tokenizer: of :func:`valor_gpu.text.edit_counts`.
+        unit: what it gives, for messages.
     """
 
     places = 2
+    tokenizer: str
+    unit: str
 
     def score_texts(self, texts: TextRows) -> list[Outcome]:
         """Gives a row's own rate and its counts."""
-        counts = edit_counts(texts.predictions, texts.references)
+        counts = edit_counts(texts.predictions, texts.references, self.tokenizer)
         rows = np.stack((counts.edits, counts.reference_lengths), axis=1).tolist()
         return [self.pool(row)._replace(details={"counts": row}) for row in rows]
 
     def pool(self, counts: Sequence[int]) -> Outcome:
-        """The rate of sums of counts; none where words stand against no ground truth."""
+        """The rate of sums of counts; none where something stands against nothing."""
         self.check_counts(counts)
-        edits, words = counts
-        if words:
-            return number_outcome(edits / words)
-        return Outcome(None, UNDEFINED, "the ground truths have no word") if edits else Outcome(0.0)
+        edits, length = counts
+        if length:
+            return number_outcome(edits / length)
+        return Outcome(None, UNDEFINED, f"the ground truths have no {self.unit}") if edits else Outcome(0.0)
 
 
-_CLASSES: dict[str, type[CorpusEvaluator]] = {"corpus_bleu": CorpusBleu, "word_error_rate": WordErrorRate}
+class WordErrorRate(ErrorRate):
+    """Edits of words at white space."""
+
+    tokenizer, unit = "whitespace", "word"
+
+
+class CharErrorRate(ErrorRate):
+    """Edits of characters, white space among them."""
+
+    tokenizer, unit = "characters", "character"
+
+
+class CorpusChrf(CorpusEvaluator):
+    """chrF of a corpus as sacreBLEU computes it (characters without white space, n-grams of 1 to 6), in [0, 1].
+
+    The counts are n-grams of the answers, of their best ground truths, and of both.
+    """
+
+    places = 3 * _CHARACTERS
+
+    def score_texts(self, texts: TextRows) -> list[Outcome]:
+        """Gives a row's own chrF and its counts."""
+        table = np.concatenate(chrf_counts(texts.predictions, texts.references), axis=1)
+        return [self.pool(row)._replace(details={"counts": row}) for row in table.tolist()]
+
+    def pool(self, counts: Sequence[int]) -> Outcome:
+        """The chrF of sums of counts."""
+        self.check_counts(counts)
+        return number_outcome(float(chrf_value(ChrfCounts(*np.array(counts, np.int64).reshape(3, 1, -1)))[0]))
+
+
+_CLASSES: dict[str, type[CorpusEvaluator]] = {
+    "corpus_bleu": CorpusBleu,
+    "corpus_chrf": CorpusChrf,
+    "word_error_rate": WordErrorRate,
+    "char_error_rate": CharErrorRate,
+}
 
 
 def make(name: str) -> CorpusEvaluator:

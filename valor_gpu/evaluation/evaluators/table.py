@@ -104,7 +104,14 @@ _COMPUTED = (
     _text("valor_rougeL", "ROUGE-L as Valor computes it: F-measure"),
     _text("valor_rougeLsum", "ROUGE-L over lines as Valor computes it: F-measure"),
     _corpus("corpus_bleu", "BLEU of all rows together, as sacreBLEU computes it", 1.0, True),
+    _corpus("corpus_chrf", "chrF of all rows together, as sacreBLEU computes it", 1.0, True),
     _corpus("word_error_rate", "edits of words of all rows, divided by the words of their ground truths", None, False),
+    _corpus(
+        "char_error_rate",
+        "edits of characters of all rows, divided by the characters of their ground truths",
+        None,
+        False,
+    ),
 )
 _CHECKED = (
     _check(
