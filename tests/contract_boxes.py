@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from testing.scenes import random_scene
+from testing.scenes import Scene, random_scene
 
 Batch = tuple[Any, ...]
 
@@ -29,9 +30,15 @@ SHAPE_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@functools.cache
+def _scene(seed: int, images: int) -> Scene:
+    """Shared by all batches of a number: that no metric writes to its inputs is a check of its own."""
+    return random_scene(np.random.default_rng([seed, 5]), images=images, most=12)
+
+
 def boxes_batch(seed: int, images: int = 4, ids: bool = False) -> Batch:
     """Images with tied scores; with ids, batches of different numbers share no id."""
-    scene = random_scene(np.random.default_rng([seed, 5]), images=images, most=12)
+    scene = _scene(seed, images)
     preds = [
         dict(boxes=b, scores=(s * 4).round() / 4, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)
     ]
