@@ -23,7 +23,8 @@ COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL
 
 
 @pytest.mark.parametrize("block", range(len(PYTHON)))
-def test_code_runs_and_gives_the_output_below_it(block: int) -> None:
+def test_code_runs_and_gives_the_output_below_it(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_GPU_STORE", str(tmp_path / "store.sqlite"))
     code, shown = PYTHON[block]
     if "for images, targets in loader" in code:
         example = runpy.run_path(str(ROOT / "examples/training_loop.py"))
@@ -39,7 +40,7 @@ def test_code_runs_and_gives_the_output_below_it(block: int) -> None:
 def test_the_first_screen_is_an_install_line_a_paste_and_a_picture() -> None:
     first = README.split("## Which API should I use?")[0]
     assert re.findall(r"```(\w+)\n", first) == ["bash", "python", "text"]
-    assert "pip install" in first and len(PYTHON[0][0].splitlines()) <= 8 and len(PYTHON) == 6
+    assert "pip install" in first and len(PYTHON[0][0].splitlines()) <= 8 and len(PYTHON) == 7
     pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
     assert first.count("](docs/images") == 2 and len(pictures) == 4
     assert all((ROOT / picture).stat().st_size < 200_000 for picture in pictures)

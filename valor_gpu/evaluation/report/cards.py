@@ -94,7 +94,7 @@ def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:
     if facts["pooled"]:
         return numbers.number(facts.get("value"), 3), unit, ""
     between = facts.get("interval")
-    said = numbers.span(*between, decimals) if between else ""
+    said = numbers.span(between[0], between[1], decimals) if between else ""
     return numbers.number(facts["mean"], decimals), unit, _between(said)
 
 

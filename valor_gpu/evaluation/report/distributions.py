@@ -85,7 +85,7 @@ def _clamped(estimate: Estimate | None, least: float, most: float) -> Estimate |
 def _label(name: str, facts: Mapping[str, Any], rest: str) -> str:
     decimals = numbers.decimals_of(facts["low"], facts["high"])
     between = facts.get("interval")
-    said = f", 95% interval {numbers.span(*between, decimals)}" if between else ""
+    said = f", 95% interval {numbers.span(between[0], between[1], decimals)}" if between else ""
     return f"{short(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
 
 
