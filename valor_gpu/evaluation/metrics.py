@@ -197,7 +197,7 @@ class _Resolver:
         if is_object_name(name):
             return _function(load_object(name, "metric"), None, {}, name)
         saved = [] if self._store is None else [each.name for each in self._store.evaluators.list()]
-        if name.partition("@")[0] in saved:
+        if self._store is not None and name.partition("@")[0] in saved:
             from valor_gpu.evaluation import library
 
             pinned = library.pinned_name(self._store, name)

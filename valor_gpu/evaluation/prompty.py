@@ -179,7 +179,7 @@ def scale_of(value: Any, place: str) -> tuple[float, float]:
         >>> scale_of({"low": 0, "high": 1}, "scale")
         (0.0, 1.0)
     """
-    found = [value.get("low"), value.get("high")] if isinstance(value, Mapping) else value
+    found: Any = [value.get("low"), value.get("high")] if isinstance(value, Mapping) else value
     is_pair = isinstance(found, (list, tuple)) and len(found) == 2
     if not is_pair or any(isinstance(each, bool) or not isinstance(each, (int, float)) for each in found):
         raise InputError(f"{place} must be [low, high] or have low and high but is {value!r:.100}")

@@ -209,8 +209,9 @@ def _again(described: Mapping[str, Any], task: str, services: Services, store: S
     elif origin is None:
         raise InputError(f"evaluators must have {name!r} again, since it was an object of the process of its run")
     else:
-        named = described["source"] == "custom"
-        [found] = resolve_evaluators([(name, origin) if named else origin], task, None, services.embed, store)
+        named, prompt = described["source"] == "custom", described["source"] == "prompt"
+        params = {name: described["parameters"]} if prompt and described["parameters"] else None
+        [found] = resolve_evaluators([(name, origin) if named else origin], task, params, services.embed, store)
     return found
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from valor_gpu.checks import check_int
@@ -19,6 +21,23 @@ from valor_gpu.judge.scheduler import Scheduler
 RETRIES = 5
 _NEVER = 1e6  # seconds
 _STATUSES = {Status.OK: OK, Status.TIMEOUT: TIMEOUT, Status.CONTENT_FILTER: FILTERED}
+
+
+_ANSWERS = frozenset({"stop", "length", "model_length", "refusal"})
+"""Ends of a reply that make an answer: a refusal is one, and so is one that is too long."""
+
+
+@dataclass(frozen=True)
+class AskedReply(Reply):
+    """A reply that is an answer.
+
+    Attributes:
+        ended: how it ended; its ``finish_reason`` is always ``stop``, so that the scheduler takes it.
+        seconds: that the request took.
+    """
+
+    ended: str = "stop"
+    seconds: float = 0.0
 
 
 class Asked:
@@ -40,6 +59,7 @@ class Asked:
 
     async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
         """Asks once."""
+        start = time.perf_counter()
         task = asyncio.ensure_future(self._ask(messages))
         try:
             done, _ = await asyncio.wait([task], timeout=self._timeout)
@@ -49,7 +69,10 @@ class Asked:
         if not done:
             raise JudgeError(Status.TIMEOUT, f"no answer within {self._timeout:g} s", max_retries=0)
         reply: Reply = task.result()
-        return reply
+        if reply.finish_reason not in _ANSWERS:
+            return reply
+        values = {each.name: getattr(reply, each.name) for each in fields(Reply)} | {"finish_reason": "stop"}
+        return AskedReply(**values, ended=reply.finish_reason, seconds=time.perf_counter() - start)
 
 
 class AskedTarget(Target):
@@ -104,7 +127,8 @@ class AskedTarget(Target):
         status = _STATUSES.get(judgement.status, ERROR)
         usage = judgement.usage if judgement.usage.total else None
         outputs = judgement.value if judgement.ok else {}
-        return TargetAnswer(outputs, status, "" if judgement.ok else judgement.error, usage=usage, cost=cost)
+        seconds = getattr(judgement.reply, "seconds", 0.0)
+        return TargetAnswer(outputs, status, "" if judgement.ok else judgement.error, seconds, usage, cost)
 
     async def close(self) -> None:
         """Closes connections."""

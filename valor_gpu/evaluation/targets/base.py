@@ -33,7 +33,8 @@ class TargetAnswer:
         outputs: name to value, strict JSON; empty where there is no answer.
         status: ``ok``, ``target_error``, ``timeout``, or ``filtered`` by the content filter of a model's server.
         error: why there is no answer, without secrets; empty where there is one.
-        seconds: from the call to the answer, waits and retries included.
+        seconds: from the call to the answer. Of a reply of a server, those of the attempt that got it: waits for other
+            rows and for a retry are no part of it.
         usage: tokens, where they are known.
         cost: of ``usage`` by the prices of the run, or what a function says; None where it is unknown.
     """
@@ -83,14 +84,18 @@ class Target(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    @abstractmethod
     def config(self) -> dict[str, Any]:
-        """What :func:`target_from_config` makes the target of again, as JSON without secrets."""
+        """What :func:`target_from_config` makes the target of again, as JSON without secrets, and its version."""
+        return {**self._described(), "version": self.version}
+
+    @abstractmethod
+    def _described(self) -> dict[str, Any]:
+        """The configuration without the version."""
 
     @property
     def version(self) -> str:
         """16 hexadecimal digits."""
-        return content_hash({**self.config(), "version": None})
+        return content_hash(self._described())
 
     @abstractmethod
     async def _answer(self, arguments: dict[str, Any]) -> Any:
@@ -147,7 +152,7 @@ class Target(ABC):
             answer = TargetAnswer(status=ERROR, error="the target cancelled itself")
         else:
             answer = task.result()
-        return replace(answer, seconds=time.perf_counter() - start)
+        return answer if answer.seconds > 0.0 else replace(answer, seconds=time.perf_counter() - start)
 
     async def _guarded(self, arguments: Mapping[str, Any]) -> TargetAnswer:
         try:

@@ -60,10 +60,10 @@ class FunctionTarget(Target):
                 near = near_names(given, accepts)
                 raise InputError(f"target {self.name} must take the parameter {given!r} but does not{near}")
 
-    def config(self) -> dict[str, Any]:
+    def _described(self) -> dict[str, Any]:
         """Name and version; ``origin`` is None for a function that another process cannot find."""
         masked = self._secrets.mask_json({"origin": self.origin, "parameters": self.parameters})
-        return {"kind": "function", "name": self.name, **masked, "version": self.version, "outputs": list(self.outputs)}
+        return {"kind": "function", "name": self.name, **masked, "outputs": list(self.outputs)}
 
     @property
     def version(self) -> str:

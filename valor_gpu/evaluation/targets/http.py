@@ -94,7 +94,7 @@ class HttpTarget(AskedTarget):
                 "target must have an https:// address, or 'allow_http': True, to send keys to another machine"
             )
 
-    def config(self) -> dict[str, Any]:
+    def _described(self) -> dict[str, Any]:
         """What was given, with secrets masked; ``masked`` says whether there were any by value."""
         shown = self._secrets.mask_json({**self._given_as, "parameters": self.parameters})
         masked = shown != {**self._given_as, "parameters": self.parameters}

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation._source_rows import plain_row
-from valor_gpu.evaluation.evaluators.base import content_hash
 from valor_gpu.evaluation.fields import ANSWER, MESSAGES, QUESTION
 from valor_gpu.evaluation.models import CONFIG_KEYS, judge_from_config, prices_of
 from valor_gpu.evaluation.prompty import read_prompt
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedTarget
+from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
 from valor_gpu.evaluation.templates import MessageTemplate, Template
 from valor_gpu.judge.protocol import Judge, Messages, Reply
 
 KEYS = ("name", "prompt", "prompt_file", "system", "retries")
 """What such a target may have beside what names the model."""
-_ASKED = frozenset({"stop", "length", "model_length", "refusal"})
-"""Ends of a reply that make an answer: a refusal is one, and so is one that is too long."""
-
-
-@dataclass(frozen=True)
-class _ModelReply(Reply):
-    """A reply whose end is kept beside it."""
-
-    ended: str = "stop"
 
 
 class ModelTarget(AskedTarget):
@@ -102,37 +91,29 @@ class ModelTarget(AskedTarget):
             shown = ", ".join(map(repr, sorted(columns)[:50]))
             raise InputError(f"target {self.name} needs 'question' or 'messages', or a prompt; columns: {shown}")
 
-    def config(self) -> dict[str, Any]:
+    def _described(self) -> dict[str, Any]:
         """What was given; ``masked`` says whether there was a key by value. The prompt of a file is in it as text."""
         given = dict(self._given_as)
         shown = self._secrets.mask_json({**given, "parameters": self.parameters})
         masked = self._has_held_key or shown != {**given, "parameters": self.parameters}
         return {"kind": "model", **shown, "name": self.name, "masked": masked}
 
-    @property
-    def version(self) -> str:
-        """Hash of the configuration, the prompt's text included."""
-        return content_hash(self.config())
-
     def _judge(self) -> Asked:
         judge: Judge = self._asked_judge
 
         async def ask(messages: Messages) -> Reply:
-            reply = await judge(messages, None)
-            if reply.finish_reason not in _ASKED:
-                return reply
-            return _ModelReply(reply.text, reply.usage, None, "stop", reply.model, reply.dropped, reply.finish_reason)
+            return await judge(messages, None)
 
         return Asked(ask, self.attempt_timeout, judge)
 
     async def _answer(self, arguments: dict[str, Any]) -> TargetAnswer:
         messages, chat = self._messages(arguments), self._prompt is None and arguments.get(MESSAGES) is not None
 
-        def parse(reply: Reply) -> dict[str, Any]:
+        def parse(reply: AskedReply) -> dict[str, Any]:
             outputs: dict[str, Any] = {ANSWER: reply.text}
             if chat:
                 outputs[MESSAGES] = [*_asked_part(arguments[MESSAGES]), {"role": "assistant", "content": reply.text}]
-            ended = getattr(reply, "ended", "stop")
+            ended = reply.ended
             return outputs if ended == "stop" else {**outputs, "finish_reason": ended}
 
         judgement = await self._ask(messages, parse)
