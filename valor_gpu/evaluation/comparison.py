@@ -278,7 +278,7 @@ def _lines(found: Comparison) -> list[str]:
         "run",
         "baseline",
         "difference",
-        f"{percent(found.confidence)} interval",
+        f"{100 * found.confidence:g}% interval",
         "p",
         "adjusted",
         "n",
