@@ -97,3 +97,10 @@ def test_keys_themselves_are_not_remembered() -> None:
     size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert size < 20_000 * 149  # bytes of a text of 100 characters alone
+
+
+def test_keys_of_epochs_differ_from_those_of_other_rows() -> None:
+    source = open_data([{"id": "a"}, {"id": "a@2"}, {"id": "b@2"}, {"id": "b"}])
+    keys = RowKeys(source.columns, resolve_mapping(None, source.columns))
+    found = [(key := keys.next(row), keys.epoch(key, 2)) for row in source]
+    assert found == [("a", "a@2"), ("a@2#2", "a@2#2@2"), ("b@2", "b@2@2"), ("b", "b@2#2")]

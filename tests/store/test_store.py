@@ -257,7 +257,27 @@ def test_rows_are_found_by_their_texts_alone(store: Store, ended: bool) -> None:
     assert [row.number for row in other.search("paris").rows] == [1]
     with pytest.raises(InputError, match="is no longer in the store: it was purged"):
         _ = run.state
+    for use in (lambda: run.finish("finished", {}), lambda: run.add_rows([StoredRow(1, "a", {})]), run.delete):
+        with pytest.raises(InputError, match="is no longer in the store: it was purged"):
+            use()
+    with pytest.raises(InputError, match="is no longer in the store: it was purged"), run.lease():
+        pass
     assert sql(store, "SELECT count(*) FROM rows") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sought"),
+    [
+        ("\u6211\u5728\u5317\u4eac\u4f4f", "\u5317\u4eac"),
+        ("\u6771\u4eac\u30bf\u30ef\u30fc\u3078", "\u30bf\u30ef\u30fc"),
+        ("\ud55c\uad6d\uc5b4\ub294", "\ud55c\uad6d\uc5b4"),
+    ],
+)
+def test_search_finds_words_that_no_spaces_part(store: Store, text: str, sought: str) -> None:
+    run = store.create_run("r", {})
+    run.add_rows([StoredRow(1, "a", {"question": text})])
+    run.finish("finished", {})
+    assert [row.number for row in run.search(sought).rows] == [1]
 
 
 def test_runs_are_found_by_id_and_newest_name(store: Store) -> None:

@@ -63,7 +63,18 @@ class RowKeys:
 
         A row without a value in the column of keys has the hash; one that could not be read ``row-`` and its number.
         """
-        key = self._bare(row)
+        return self._unique(self._bare(row))
+
+    def epoch(self, key: str, number: int) -> str:
+        """The key of a row when the target answers it again: ``key@2``, and so on, unless another row has that.
+
+        Args:
+            key: that :meth:`next` gave.
+            number: from 2.
+        """
+        return self._unique(f"{key}@{number}")
+
+    def _unique(self, key: str) -> str:
         mark = _mark(key)
         if mark not in self._given:
             self._given.add(mark)

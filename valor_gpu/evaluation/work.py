@@ -58,7 +58,9 @@ def rows_of(source: DataSource, keys: RowKeys, limit: int | None, epochs: int, h
     for row in islice(source, limit):
         key = keys.next(row)
         for epoch in range(1, epochs + 1):
-            yield _work(row, key if epoch == 1 else f"{key}@{epoch}", (row.number - 1) * epochs + epoch, has_target)
+            yield _work(
+                row, key if epoch == 1 else keys.epoch(key, epoch), (row.number - 1) * epochs + epoch, has_target
+            )
 
 
 def _work(row: SourceRow, key: str, number: int, has_target: bool) -> Work:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from valor_gpu.errors import LeaseError, StoreError
+from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.store.database import Database
 
 HEARTBEAT = 5.0  # seconds between two heartbeats
@@ -152,7 +152,9 @@ def owner(connection: sqlite3.Connection, run: int) -> str | None:
 
 
 def check_free(connection: sqlite3.Connection, run: int, name: str) -> None:
-    """Raises while a process that lives holds a lease of the run."""
+    """Raises while a process that lives holds a lease of the run, and where the run is gone."""
+    if connection.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone() is None:
+        raise InputError(f"run {name} is no longer in the store: it was purged")
     if (holder := owner(connection, run)) is not None:
         raise LeaseError(f"run {name} is worked on by {holder}")
 

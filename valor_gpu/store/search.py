@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from valor_gpu.store.records import ROW_COLUMNS, StoredRow
 from valor_gpu.store.values import packed, unpacked
 
 LONGEST = 1000  # characters of a text that is looked for
+# Thai to Myanmar, Khmer, Chinese, Japanese, Korean: words have no spaces between them, or endings that nobody types.
+_UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
+)
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
 _WORDS = "SELECT id, 'run' || run, row_words_of(key, inputs, outputs) FROM rows WHERE run = ?"
@@ -26,7 +31,8 @@ class FoundRows:
         rows: in the order of their numbers.
         how: ``"words"`` where the index of an ended run was asked: the words of the text in their order, letters and
             digits alone, in any case and without accents. ``"substring"`` where the rows were read (the run goes on,
-            this SQLite has no FTS5, or the text has no word): the text as it is, in any case.
+            this SQLite has no FTS5, or the text has no word, or is of a script without spaces between words, such as
+            Chinese): the text as it is, in any case.
     """
 
     rows: list[StoredRow]
@@ -117,7 +123,7 @@ def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> Foun
 
 
 def _quoted(text: str) -> str:
-    """A text as one phrase of FTS5; empty where it has no letter or digit, of which there is no word."""
-    if not any(sign.isalnum() for sign in text):
+    """A text as one phrase of FTS5; empty where the index has no words like it."""
+    if not any(sign.isalnum() for sign in text) or _UNSPACED.search(text):
         return ""
     return '"' + text.encode(errors="replace").decode().replace("\0", " ").replace('"', '""') + '"'
