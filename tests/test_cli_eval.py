@@ -186,6 +186,29 @@ def test_a_grid_is_several_runs(folder: Path, target: str, capsys: pytest.Captur
     assert [line[1:] for line in lines] == [["city", "mean_f1_score"], ["Paris", "0.3333"], ["Rome", "0.3333"]]
 
 
+def test_saved_evaluators_are_metrics(folder: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    (folder / "polite.jinja2").write_text("Rate from 1 to 5 how polite this is, as JSON: {{ answer }}")
+    (folder / f"{target}.py").write_text("def brief(answer):\n    return 1 / len(answer)\n")
+    save = ["eval", "evaluators", "save"]
+    assert main([*save, "politeness", "polite.jinja2", "--note", "first"]) == OK
+    assert main([*save, "brief", f"{target}:brief", "--param", "high=1"]) == OK
+    assert main([*save, "same", "exact_match", "--param", "ignore_case=true"]) == OK
+    assert capsys.readouterr().out.startswith("politeness version 1, ")
+    assert main([*save, "f1_score", "exact_match"]) == BAD_INPUT
+    assert main([*save, "new", "none.prompty"]) == BAD_INPUT
+    assert "none.prompty" in capsys.readouterr().err
+    with ChatServer(judged) as server:
+        options = ["--model", "m", "--base-url", server.url, "--json", "-"]
+        assert main(["eval", "run", "--data", "rows.jsonl", "--metrics", "politeness@1,brief,same", *options]) == OK
+    found = document(capsys)
+    assert list(found["summary"]["evaluators"]) == ["politeness", "brief", "same"]
+    assert found["summary"]["metrics"]["mean_politeness"] == 3.0
+    assert {each["origin"] for each in found["run"]["config"]["evaluators"]} == {"politeness@1", "brief@1", "same@1"}
+    assert main(["eval", "evaluators", "list", "--saved"]) == OK
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["brief", "politeness", "same"]
+
+
 BAD = [
     (["--data", "none.csv", "--metrics", "f1_score"], "there is no 'none.csv'"),
     (["--data", "rows.jsonl", "--metrics", "f1_scor"], "did you mean 'f1_score'"),

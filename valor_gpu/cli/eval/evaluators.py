@@ -7,8 +7,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.eval.options import add_store_option, check_json, existing_store, run_here, write_document
-from valor_gpu.cli.options import JSON_HELP, output_path
+from valor_gpu.cli.eval.options import (
+    add_store_option,
+    check_json,
+    existing_store,
+    run_here,
+    settings_of,
+    write_document,
+)
+from valor_gpu.cli.options import JSON_HELP, output_path, setting
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +49,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
         action.add_argument("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     saved = add("save", "keep an evaluator under a name; other content under the same name is a new version", save)
     add_name(saved)
-    saved.add_argument("what", metavar="WHAT", help="file of a prompt (.prompty or a template), or module:function")
+    saved.add_argument("what", metavar="WHAT",
+        help="file of a prompt (.prompty, or a template in .jinja2, .md, .txt), module:function, or a built-in"
+        " evaluator, whose parameters --param sets")  # fmt: skip
+    saved.add_argument("--param", type=setting, action="append", default=[], metavar="NAME=VALUE",
+        help="parameter of the evaluator, or low, high, higher_is_better of a function or prompt; again for"
+        " several")  # fmt: skip
     saved.add_argument("--note", default="", metavar="TEXT", help="what changed")
     difference = add("diff", "what differs between two versions of a saved evaluator", diff)
     add_name(difference)
@@ -130,7 +142,8 @@ def save(options: argparse.Namespace) -> None:
 
     run_here()
     with Store(options.store) as store:
-        kept = library.save_evaluator(store, options.name, options.what, note=options.note)
+        given = settings_of("--param", options.param)
+        kept = library.save_evaluator(store, options.name, options.what, options.note, parameters=given)
     print(f"{kept.name} version {kept.number}, {kept.hash[:16]}")
 
 
