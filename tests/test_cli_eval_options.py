@@ -143,6 +143,9 @@ CONTRADICTIONS = [
     (["{f}/list.json"], "{f}/list.json must hold a mapping of arguments but holds list"),
     (["{f}/typo.json"], "'metric_list'; did you mean 'metrics_list'"),
     (["--json", "{f}/none/x"], "--json must lie in a folder that exists"),
+    (["--json", "x"], "--json must be another file than --data but both are x"),
+    (["{f}/typo.json", "--json", "{f}/typo.json"], "--json must be another file than CONFIG but both are {f}/typo"),
+    (["--store", "{f}/s", "--json", "{f}/s"], "--json must be another file than --store but both are {f}/s"),
 ]
 
 

@@ -183,6 +183,8 @@ BAD = [
     (["--references", "{f}/r", "--param", "rouge2.x=1"], "--param must be of a metric of --metrics but rouge2 is none"),
     (["--references", "{f}/r", "--param", "x=1"], "--param must be METRIC.NAME=VALUE but got 'x' as METRIC.NAME"),
     (["--references", "{f}/r", "--json", "{f}/none/x"], "--json must lie in a folder that exists but"),
+    (["--references", "{f}/r", "--json", "{f}/r"], "--json must be another file than --references but both are {f}/r"),
+    (["--references", "{f}/r", "--per-row", "{f}/p.txt"], "--per-row must be another file than --predictions but both"),
     (["--reference", "x"], "--reference must go with --prediction but --predictions is given"),
     ([], "--references must be given for --predictions of one text per line but is not"),
 ]

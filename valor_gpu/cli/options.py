@@ -184,6 +184,15 @@ def check_outputs(outputs: Sequence[tuple[str, Path | None]], taken: dict[str, s
             _take(taken, option, output)
 
 
+def paths_of(inputs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    """Option by path of files that are read, which no output may replace; None of an option that is not given."""
+    found: dict[str, str] = {}
+    for option, path in inputs:
+        if path is not None and path != STANDARD_INPUT:
+            found.setdefault(os.path.realpath(path), option)
+    return found
+
+
 def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
     whole = os.path.realpath(path)
     if whole in taken:

@@ -18,6 +18,7 @@ from valor_gpu.cli.options import (
     metric_parameters,
     names,
     output_path,
+    paths_of,
     reports,
 )
 from valor_gpu.errors import InputError
@@ -65,11 +66,12 @@ def run(options: argparse.Namespace) -> None:
     from valor_gpu.report.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
 
-    check_outputs([("--json", options.json), ("--per-row", options.per_row)])
+    inputs = [("--predictions", options.predictions), *(("--references", path) for path in options.references or ())]
+    check_outputs([("--json", options.json), ("--per-row", options.per_row)], paths_of(inputs))
     scores = TextScores(text_evaluators(options.metrics, metric_parameters(options.param)))
     files = _files(options)
     rows = _rows(options)
-    inputs = input_files(options, **files)
+    hashes = input_files(options, **files)
     with Progress(2, sys.stderr, enabled=not options.quiet) as progress, _lines(options, scores.evaluators) as add_line:
         progress.step("scoring")
         for row, outcomes in scores.add_all(rows):
@@ -78,11 +80,11 @@ def run(options: argparse.Namespace) -> None:
                 progress.rename(f"scored {row.number:,} rows")
         progress.step("writing")
         result = scores.result()
-    if inputs is not None:
+    if hashes is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        write_json(options.json, document("text", result, inputs, "cpu", **_more(scores)))
+        write_json(options.json, document("text", result, hashes, "cpu", **_more(scores)))
     _warn(options, scores.unreadable)
     if reports(options):
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]

@@ -11,7 +11,7 @@ from valor_gpu.cli.eval.options import (
     add_run_argument,
     add_spending_options,
     add_store_option,
-    check_json,
+    check_files,
     existing_store,
     found_run,
     limits_of,
@@ -40,7 +40,7 @@ def go_on(options: argparse.Namespace, function: str, arguments: dict[str, Any])
         function: name of the function.
         arguments: of it beside those of the judge; None is left out.
     """
-    check_json(options)
+    check_files(options)
     gates = parsed_gates(options)
     spending = {"cache": options.cache, "max_cost": options.max_cost}
     given = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from valor_gpu.cli.eval.gates import add_gate_option, gate_status, parsed_gates
-from valor_gpu.cli.eval.options import add_store_option, check_json, existing_store, found_run, write_document
+from valor_gpu.cli.eval.options import add_store_option, check_files, existing_store, found_run, write_document
 from valor_gpu.cli.eval.outcome import described_run
 from valor_gpu.cli.options import add_report_options, integer, names, reports
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from valor_gpu.report.evaluation import run_summary_of
     from valor_gpu.report.text import printable_lines
 
-    check_json(options)
+    check_files(options)
     gates = parsed_gates(options)
     with existing_store(options) as store:
         compared, baseline = found_run(store, options.run_id), found_run(store, options.baseline)

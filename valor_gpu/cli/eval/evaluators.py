@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.eval.options import (
     add_store_option,
-    check_json,
+    check_files,
     existing_store,
     run_here,
     settings_of,
@@ -76,7 +76,7 @@ def list_all(options: argparse.Namespace) -> None:
     from valor_gpu.evaluation.evaluators.table import EVALUATORS
     from valor_gpu.report.evaluators import evaluator_table, library_table
 
-    check_json(options)
+    check_files(options)
     only_saved = options.saved or options.deleted
     saved = _saved(options)
     if options.json is not None:
@@ -105,7 +105,7 @@ def show(options: argparse.Namespace) -> None:
     """Runs ``show``."""
     from valor_gpu.evaluation.evaluators.table import EVALUATORS
 
-    check_json(options)
+    check_files(options)
     name, at, wanted = options.name.partition("@")
     if not at and name in EVALUATORS:
         from valor_gpu.report.evaluators import evaluator_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from valor_gpu.cli.eval.options import add_run_argument, add_store_option, existing_store, found_run
-from valor_gpu.cli.options import check_outputs, output_path
+from valor_gpu.cli.eval.options import add_run_argument, add_store_option, check_files, existing_store, found_run
+from valor_gpu.cli.options import output_path
 from valor_gpu.errors import InputError
 
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("--html, --csv or --jsonl must be given but none is")
     if options.baseline is not None and "html" not in wanted:
         raise InputError("--baseline must go with --html but that is not given")
-    check_outputs([(f"--{name}", path) for name, path in wanted.items()])
+    check_files(options, *wanted)
     with existing_store(options) as store:
         exported = found_run(store, options.run_id)
         baseline = None if options.baseline is None else found_run(store, options.baseline)

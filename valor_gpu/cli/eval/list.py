@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from valor_gpu.cli.eval.options import add_store_option, check_json, existing_store, write_document
+from valor_gpu.cli.eval.options import add_store_option, check_files, existing_store, write_document
 from valor_gpu.cli.options import JSON_HELP, count, output_path
 
 
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> None:
     from valor_gpu.report.evaluation import run_table
     from valor_gpu.report.text import plural
 
-    check_json(options)
+    check_files(options)
     with existing_store(options) as store:
         runs = store.runs(options.limit + 1, state=options.state)
         shown = runs[: options.limit]

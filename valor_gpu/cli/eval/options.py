@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import add_param_option, check_outputs, count, input_path, setting
+from valor_gpu.cli.options import add_param_option, check_outputs, count, input_path, paths_of, setting
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -150,9 +150,22 @@ def run_here() -> None:
         sys.path.append(os.getcwd())
 
 
-def check_json(options: argparse.Namespace) -> None:
-    """Raises where the file of ``--json`` cannot be written."""
-    check_outputs([("--json", options.json)])
+_FILES = {
+    "CONFIG": "config", "--data": "data", "--model-config": "model_config", "--embedding-config": "embedding_config",
+    "--cache": "cache", "--store": "store",
+}  # fmt: skip
+"""Files that a command reads, or goes on with."""
+
+
+def check_files(options: argparse.Namespace, *outputs: str) -> None:
+    """Raises where an output cannot be written, or would replace a file that the command needs.
+
+    Args:
+        options: of the command line.
+        outputs: names of options without dashes; by default ``json``.
+    """
+    needed = paths_of([(option, getattr(options, name, None)) for option, name in _FILES.items()])
+    check_outputs([(f"--{name}", getattr(options, name)) for name in outputs or ("json",)], needed)
 
 
 def write_document(options: argparse.Namespace, command: str, found: Mapping[str, Any]) -> bool:

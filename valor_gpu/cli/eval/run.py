@@ -12,7 +12,7 @@ from valor_gpu.cli.eval.options import (
     add_metric_settings,
     add_spending_options,
     add_store_option,
-    check_json,
+    check_files,
     limits_of,
     model_config_of,
     settings_of,
@@ -162,7 +162,7 @@ def _embedding(options: argparse.Namespace, configured: Any) -> Any:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
-    check_json(options)
+    check_files(options)
     gates = parsed_gates(options)
     arguments = arguments_of(options)
     if options.dry_run:

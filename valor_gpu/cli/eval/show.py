@@ -11,7 +11,7 @@ from valor_gpu.cli.eval.options import (
     add_run_argument,
     add_store_option,
     add_threshold_option,
-    check_json,
+    check_files,
     existing_store,
     found_run,
     settings_of,
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
     from valor_gpu.report.evaluation import failure_table, run_summary_of, run_text
 
-    check_json(options)
+    check_files(options)
     gates = parsed_gates(options)
     with existing_store(options) as store:
         shown = _run(store, options.run_id)
