@@ -184,7 +184,7 @@ def _config(
         data=_data(source, settings.data),
         task_type=task,
         data_mapping=mapping.to_dict(),
-        target=None if services.target is None else services.target.config(),
+        target=None if (target := services.target) is None else {**target.config(), "version": target.version},
         evaluators=tuple(each.describe() for each in evaluators),
         judge=judge_identity(services.judge),
         embedding=identity_of(services.embed),

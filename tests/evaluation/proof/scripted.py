@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -57,3 +58,9 @@ class ScriptedJudge(ChatServer):
     def config(self) -> dict[str, Any]:
         """``model_config`` for a server that speaks OpenAI's protocol."""
         return {"base_url": self.url, "model": "stub", "api_key": "sk-not-used-anywhere"}
+
+    def settle(self) -> None:
+        """Waits until every request of a process that is gone has been answered into the void."""
+        deadline = time.monotonic() + 10
+        while self.active and time.monotonic() < deadline:
+            time.sleep(0.005)
