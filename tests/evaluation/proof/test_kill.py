@@ -28,7 +28,8 @@ import sys
 from valor_gpu import evaluate
 folder, url, cache = sys.argv[1:]
 evaluate(
-    data=folder + "/rows.jsonl", target={"url": url + "/answer"}, metrics_list=["gpt_coherence", "gpt_fluency", "f1_score"],
+    data=folder + "/rows.jsonl", target={"url": url + "/answer"},
+    metrics_list=["gpt_coherence", "gpt_fluency", "f1_score"],
     model_config={"base_url": url + "/v1", "model": "stub", "api_key_env": "KEY_OF_THE_KILLED"},
     max_concurrency=6, store=folder + "/store.sqlite", cache=cache or None, evaluation_name="killed",
 )
