@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -61,6 +62,18 @@ def plain_row(place: str, row: Mapping[Any, Any]) -> dict[str, Any]:
             raise InputError(f"{place} must have texts as names of columns but has {name!r:.80}")
         values[name] = value if value is None or type(value) is str else _plain(place, name, value, DEEPEST)
     return values
+
+
+def own_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a row for code of the user: lists and objects are copies, which it may change.
+
+    Example:
+        >>> row = {"context": ["one"]}
+        >>> own_values(row)["context"].append("two")
+        >>> row
+        {'context': ['one']}
+    """
+    return {name: value if isinstance(value, str) else deepcopy(value) for name, value in values.items()}
 
 
 def _plain(place: str, name: str, value: Any, depth: int) -> Any:

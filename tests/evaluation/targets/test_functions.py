@@ -327,3 +327,13 @@ def test_nothing_here_imports_torch_or_pandas() -> None:
     code = "import sys, valor_gpu.evaluation.targets.open, valor_gpu.evaluation.models as _; "
     code += "print({'torch', 'pandas'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_what_a_target_does_to_its_arguments_stays_with_it() -> None:
+    def spoil(messages: list[str]) -> str:
+        messages.append("more")
+        return str(len(messages))
+
+    row = {"messages": ["one"]}
+    assert [answered(spoil, row).outputs["answer"] for _ in range(2)] == ["2", "2"]
+    assert row == {"messages": ["one"]}

@@ -21,13 +21,13 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation._source_rows import own_values
 from valor_gpu.evaluation.evaluators._watched import Worker
 from valor_gpu.evaluation.evaluators.base import (
     EVALUATOR_ERROR,
@@ -97,8 +97,7 @@ class CustomEvaluator(Evaluator):
     def _arguments(self, row: Row) -> dict[str, Any]:
         """Fields by parameter; lists and mappings are copies, for functions that change them."""
         fields = self._fields if self._fields is not None else {str(name): name for name in row}
-        given = {name: row[field] for name, field in fields.items() if row.get(field) is not None}
-        return {name: value if isinstance(value, str) else deepcopy(value) for name, value in given.items()}
+        return own_values({name: row[field] for name, field in fields.items() if row.get(field) is not None})
 
     def _score(self, arguments: Mapping[str, Any]) -> Outcome:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation._source_rows import own_values
 from valor_gpu.evaluation.evaluators.base import content_hash
 from valor_gpu.evaluation.objects import code_hash, origin_of
 from valor_gpu.evaluation.secrets import Secrets
@@ -71,7 +72,7 @@ class FunctionTarget(Target):
         return content_hash([self.name, code_hash(self._function), self.parameters])
 
     async def _answer(self, arguments: dict[str, Any]) -> Any:
-        function = self._function
+        function, arguments = self._function, own_values(arguments)
         returned = function(**arguments) if self._is_async else await in_thread(lambda: function(**arguments))
         return await returned if inspect.isawaitable(returned) else returned
 
