@@ -17,7 +17,6 @@ from typing import Any
 
 from valor_gpu import EvaluationResult, evaluate
 from valor_gpu.evaluation.exports import export_csv
-from valor_gpu.evaluation.report import write_report
 from valor_gpu.judge import CallableJudge
 
 DATA = Path(__file__).parent / "data" / "gsm8k_solutions.jsonl"
@@ -94,8 +93,7 @@ def main(folder: Path) -> None:
         print(large)
         print()
         print(large.compare(small))
-        large.download_evaluation_artifacts(folder)
-        write_report(large.run, folder / "report.html")
+        large.download_evaluation_artifacts(folder)  # rows, numbers, configuration, report.html
         export_csv(large.run, folder / "rows.csv")
 
 
