@@ -85,6 +85,16 @@ def test_a_run_that_has_not_ended_is_counted(store: Store, capsys: pytest.Captur
     assert ": draft" in shown and next(x for x in shown.splitlines() if x.startswith("mean_f1")).split()[1] == "1"
 
 
+def test_what_becomes_of_a_run_that_has_not_ended(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(store, ["f1_score"], make_rows(2), make_scores("f1_score", [1]), state="draft")
+    with run.lease():
+        assert main(["eval", "show"]) == OK
+        assert capsys.readouterr().out.splitlines()[-1].startswith("this process, last heard of 0 s ago works on it")
+    assert main(["eval", "show", "--store", str(store.path)]) == OK  # as after a kill: nobody ended the run
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"go on with: valor-gpu eval resume {run.id} --store {store.path}"
+
+
 def test_the_list_of_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [add_run(store, f"run {n}") for n in range(3)]
     make_run(store, ["f1_score"], make_rows(1), [], name="new", state="draft")

@@ -29,9 +29,9 @@ def run_summary_of(run: Run, thresholds: Mapping[str, Any] | None = None) -> Sum
     return run_summary(run, thresholds=thresholds)
 
 
-def run_text(run: Run, summary: Summary) -> str:
-    """The whole report of a run: its numbers, slices, what it was made of."""
-    parts = [printable_lines(result_text(run, summary)), *slice_tables(summary), "\n".join(config_lines(run))]
+def run_text(run: Run, summary: Summary, note: str = "") -> str:
+    """The whole report of a run: its numbers, slices, what it was made of, and a note at its end."""
+    parts = [printable_lines(result_text(run, summary)), *slice_tables(summary), "\n".join(config_lines(run)), note]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -143,6 +143,14 @@ class Store:
         with self._database.read() as connection:
             return heads.contents(connection, ids)
 
+    def owner(self, run: Run) -> str | None:
+        """Returns a description of the process that lives and works on a run; None if there is none.
+
+        A run in the state "running" without an owner was killed, and may be resumed.
+        """
+        with self._database.read() as connection:
+            return owner(connection, run._number)
+
     def purge(self, seconds: float = 60) -> int:
         """Takes away runs that were marked as deleted at least ``seconds`` ago, with rows, scores, feedback and words.
 

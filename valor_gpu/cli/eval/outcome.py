@@ -80,7 +80,12 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
 
 def _say_how_to_go_on(options: argparse.Namespace, result: Any) -> None:
     if result is not None:
-        _say(options, f"go on with: valor-gpu eval resume {result.run_id}{_store(options)}")
+        _say(options, f"go on with: {resume_command(options, result.run_id)}")
+
+
+def resume_command(options: argparse.Namespace, run_id: str) -> str:
+    """How a run goes on."""
+    return f"valor-gpu eval resume {run_id}{_store(options)}"
 
 
 def _store(options: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ from valor_gpu.cli.eval.options import (
     settings_of,
     write_document,
 )
-from valor_gpu.cli.eval.outcome import run_document
+from valor_gpu.cli.eval.outcome import resume_command, run_document
 from valor_gpu.cli.options import add_report_options, count, reports
 from valor_gpu.errors import InputError
 
@@ -51,12 +51,19 @@ def run(options: argparse.Namespace) -> int:
         more = {} if failures is None else {"failures": failures}
         write_document(options, "eval show", {**run_document(shown, summary), **more})
         if reports(options):
-            parts = [run_text(shown, summary)]
+            parts = [run_text(shown, summary, _note(options, store, shown))]
             if failures is not None:
                 parts.append(failure_table(failures) if failures else "nothing failed")
             parts += [f"wrote {options.json}"] if options.json is not None else []
             print("\n\n".join(parts))
     return status
+
+
+def _note(options: argparse.Namespace, store: Store, run: Run) -> str:
+    """Who works on a run that has not ended, or how it goes on."""
+    if run.state == "running" and (owner := store.owner(run)) is not None:
+        return f"{owner} works on it: these are the numbers so far"
+    return "" if run.state in ("draft", "finished") else f"go on with: {resume_command(options, run.id)}"
 
 
 def _run(store: Store, name: str | None) -> Run:
