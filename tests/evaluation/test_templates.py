@@ -91,6 +91,8 @@ _TEN = "[a, a, a, a, a, a, a, a, a, a]"
         "{% for i in range(200000) %}" + "z" * 10_000 + "{% endfor %}",
         "{% set s %}{% for i in range(200000) %}" + "z" * 10_000 + "{% endfor %}{% endset %}",
         "{{ big|urlencode * 100 }}",
+        "{{ ('&' * 1000000)" + "|urlencode" * 100 + "|length }}",
+        "{% for i in range(200000) %}{% set z = big.count('q') %}{% set z = big.count('q') %}{% endfor %}",
     ],
 )  # fmt: skip
 def test_templates_that_would_not_end_are_stopped(text: str) -> None:

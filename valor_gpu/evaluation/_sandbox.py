@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 from valor_gpu.errors import InputError, MissingExtraError
@@ -154,6 +154,19 @@ def _made(value: Any) -> Any:
     return value
 
 
+def _counted_filter(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter of jinja2 whose texts are counted."""
+
+    @wraps(function)
+    def counted(*values: Any, **options: Any) -> Any:
+        found = function(*values, **options)
+        if isinstance(found, str):
+            _take(len(found))
+        return found
+
+    return counted
+
+
 def _bounded_range(*numbers: int) -> range:
     found = range(*numbers)
     if len(found) > MOST_STEPS:
@@ -258,7 +271,7 @@ def environment() -> Any:
         undefined=jinja2.StrictUndefined, finalize=_text_of, autoescape=False, keep_trailing_newline=True
     )
     own = {"join": _joined, "replace": _replaced, "tojson": _as_json, "string": _text_of, "fenced": fenced}
-    made.filters = {**{name: made.filters[name] for name in _FILTERS}, **own}
+    made.filters = {**{name: _counted_filter(made.filters[name]) for name in _FILTERS}, **own}
     made.globals = {
         "range": _bounded_range,
         "dict": lambda **values: _made(values),

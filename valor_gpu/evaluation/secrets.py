@@ -66,6 +66,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self._values: set[str] = set()
+        self._lower: tuple[str, ...] = ()
         self._long: re.Pattern[str] | None = None
         self._short: re.Pattern[str] | None = None
 
@@ -97,7 +98,9 @@ class Secrets:
             return
         self._values.add(value)
         forms = {form for each in self._values for form in _forms(each)}
-        self._long = _any_of({form for form in forms if len(form) >= _LONG}, "", "")
+        long = {form for form in forms if len(form) >= _LONG}
+        self._lower = tuple({form.lower() for form in long})
+        self._long = _any_of(long, "", "")
         self._short = _any_of({form for form in forms if len(form) < _LONG}, r"(?<![\w-])", r"(?![\w-])")
 
     def _add_basic(self, coded: str) -> None:
@@ -124,7 +127,10 @@ class Secrets:
 
     def mask_known(self, text: str) -> str:
         """A text in which only the secrets that were added, of 8 characters or more, are masked: for answers."""
-        return text if self._long is None else self._long.sub(MASK, text)
+        if self._long is None:
+            return text
+        lower = text.lower()  # answers hardly ever hold a secret, and a search for plain texts is far faster
+        return self._long.sub(MASK, text) if any(form in lower for form in self._lower) else text
 
     def mask_json(self, value: Any) -> Any:
         """A JSON value, of a configuration say, whose texts are masked as messages.
@@ -154,7 +160,7 @@ class Secrets:
         if self._long is None:
             return value
         if isinstance(value, str):
-            return self._long.sub(MASK, value)
+            return self.mask_known(value)
         if isinstance(value, Mapping):
             return {self.mask_known(name): self.mask_data(each) for name, each in value.items()}
         if isinstance(value, (list, tuple)):

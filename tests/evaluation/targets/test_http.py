@@ -87,6 +87,8 @@ def test_what_a_row_holds_is_never_expanded() -> None:
         (Answer(body="plain"), {"answer": "plain"}),
         (Answer(body=b"not json", headers={"content-type": "text/plain"}), {"answer": "not json"}),
         (Answer(body=[{"role": "assistant", "content": "a"}]), {"messages": [{"role": "assistant", "content": "a"}]}),
+        (Answer(body=b'\xef\xbb\xbf{"answer": "bom"}'), {"answer": "bom"}),
+        (Answer(body=b"caf\xe9"), {"answer": "caf\ufffd"}),
         (Answer(201, {"answer": None, "x": 1}), {"answer": None, "x": 1}),
     ],
 )
@@ -103,6 +105,7 @@ def test_replies_that_are_answers(answer: Answer, outputs: Any) -> None:
         (Answer(body=b"oops"), {"answer": "a"}, "the reply must be JSON but is 'oops'"),
         (Answer(body=b" <!DOCTYPE html><p>Log in"), {}, "the reply must be JSON but is"),
         (Answer(body=7), {}, "must be an object or a text but is int: name the answer's path"),
+        (Answer(204, b""), {}, "the reply is empty"),
         (Answer(body={}), {}, "returned an empty dict"),
         (Answer(body=b"[" * 100_000), {"answer": "a"}, "must be JSON"),
         (Answer(body=b'{"a": 1e999}'), {"answer": "a"}, "must be a finite number"),
@@ -241,6 +244,8 @@ def test_what_is_wrong_is_said_before_any_row(given: Any, error: str) -> None:
 
 
 def test_parameters_must_have_a_place() -> None:
+    with pytest.raises(InputError, match="parameters must be given when a target is made"):
+        open_target(open_target("https://h/", secrets=Secrets()), secrets=Secrets(), parameters={"a": 1})
     with pytest.raises(InputError, match="must show the parameter 'top_k' in its body"):
         open_target({"url": "https://h/", "body": {"q": "${question}"}}, secrets=Secrets(), parameters={"top_k": 3})
     _, server = one(lambda request: Answer(body="x"), parameters={"n": 8})

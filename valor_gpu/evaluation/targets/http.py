@@ -127,7 +127,7 @@ class HttpTarget(AskedTarget):
         else:
             failed = self._failure(response)
             if failed is None:
-                return Reply(response.content.decode(errors="replace"))
+                return Reply(response.content.decode("utf-8-sig", errors="replace"))
             failure = failed
         raise failure  # outside of the except block: the client's exception has the headers
 
@@ -152,6 +152,8 @@ class HttpTarget(AskedTarget):
     def _read(self, reply: Reply) -> Mapping[str, Any]:
         """The outputs that a reply has."""
         text = reply.text
+        if not text.strip():
+            raise ParseError("the reply is empty")
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):

@@ -52,6 +52,8 @@ def open_target(
     """
     options: dict[str, Any] = {"secrets": secrets, "timeout": timeout, "parameters": parameters}
     if isinstance(target, Target):
+        if parameters:
+            raise InputError("parameters must be given when a target is made, but the target is made already")
         return target
     if isinstance(target, os.PathLike):
         target = os.fspath(target)
