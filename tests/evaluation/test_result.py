@@ -90,14 +90,26 @@ def test_rows_have_levels_turns_passes_and_failures(store: Store) -> None:
 
 def test_no_column_is_lost_to_a_name(store: Store) -> None:
     row = StoredRow(
-        1, "k", {"answer": "old", "f1_score": "mine", "_key": 3}, {"answer": "new", "passed": 1, "_cost": 2}
+        1,
+        "k",
+        {"answer": "old", "data.answer": 7, "f1_score": "mine", "_key": 3},
+        {"answer": "new", "passed": 1, "_cost": 2},
     )
     run = make_run(store, ["f1_score"], [row], make_scores("f1_score", [1.0]), thresholds={"f1_score": 0.5})
     [found] = EvaluationResult(store, run).rows
-    assert (found["answer"], found["data.answer"]) == ("new", "old")
+    assert (found["answer"], found["data.answer"], found["data.data.answer"]) == ("new", 7, "old")
     assert (found["f1_score"], found["data.f1_score"]) == (1.0, "mine")
     assert (found["_key"], found["data._key"], found["_cost"]) == ("k", 3, 2)
     assert (found["passed"], found["target.passed"]) == ({"f1_score": True}, 1)
+
+
+def test_metrics_whose_keys_are_taken_keep_their_numbers(store: Store) -> None:
+    scores = [score for name in ("f1", "f1_reason", "passed", "_key") for score in make_scores(name, [len(name)])]
+    [row] = EvaluationResult(store, make_run(store, [], make_rows(1), scores, thresholds={})).rows
+    numbers = {name: row.get(f"metric.{name}") for name in ("f1_reason", "passed", "_key")}
+    assert (row["f1"], numbers["passed"], numbers["_key"]) == (2, 6, 4)
+    assert {row["f1_reason"], numbers["f1_reason"]} == {"because 1", 9}
+    assert row["_key"] == "k1"
 
 
 def test_repeats_of_a_row_are_listed(store: Store) -> None:

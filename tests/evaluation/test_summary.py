@@ -182,6 +182,9 @@ def test_pooled_metrics_add_up_counts_and_have_no_mean(store: Store) -> None:
     score = sacrebleu.corpus_bleu([a for a, _ in data], [[b for _, b in data]]).score
     assert found["metrics"]["corpus_bleu"] == pytest.approx(score / 100, rel=1e-9)
     assert found["evaluators"]["word_error_rate"]["mean"] is None
+    leave_out = [1 / 7, 2 / 11, 3 / 8]
+    error = math.sqrt(2 / 3 * sum((each - sum(leave_out) / 3) ** 2 for each in leave_out))
+    assert found["evaluators"]["word_error_rate"]["standard_error"] == pytest.approx(error, rel=1e-12)
     slices = found["slices"]["kind"]["slices"]
     assert [(s["value"], s["evaluators"]["word_error_rate"]["value"]) for s in slices] == [("a", 2 / 6), ("b", 1 / 7)]
 

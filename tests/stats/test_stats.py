@@ -17,7 +17,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge.statistics import standard_error
 from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
 from valor_gpu.stats.means import mean_of_sample
-from valor_gpu.stats.pooled import compare_pooled
+from valor_gpu.stats.pooled import compare_pooled, pooled_estimate
 
 NAN = math.nan
 
@@ -283,3 +283,29 @@ def test_pooled_comparisons_that_do_not_exist() -> None:
     assert (math.isnan(none.difference), none.reason) == (True, "one of the results has no number")
     with pytest.raises(InputError, match=r"first and second must both be \[rows, counts\] but have the shapes"):
         compare_pooled([[1, 2]], [[1]], rate)
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_pooled_estimates_are_the_jackknife_and_means_where_they_are_means(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, ones = rng.integers(0, 9, 40), np.ones(40, np.int64)
+    rate = lambda sums: sums[0] / sums[1]  # noqa: E731
+    found = pooled_estimate(np.stack((values, ones), 1), rate)
+    assert (found.mean, found.standard_error) == pytest.approx((values.mean(), scipy.stats.sem(values)), rel=1e-12)
+
+    words = rng.integers(1, 30, 40)
+    leave_out = [(values.sum() - v) / (words.sum() - w) for v, w in zip(values, words)]
+    error = math.sqrt(39 / 40 * sum((each - np.mean(leave_out)) ** 2 for each in leave_out))
+    assert pooled_estimate(np.stack((values, words), 1), rate).standard_error == pytest.approx(error, rel=1e-12)
+
+    pairs = pooled_estimate(np.stack((values, words), 1), rate, np.repeat(np.arange(20), 2))
+    merged = pooled_estimate(np.stack((values, words), 1).reshape(20, 2, 2).sum(1), rate)
+    assert (pairs.standard_error, pairs.n, pairs.n_clusters) == (merged.standard_error, 40, 20)
+
+
+def test_pooled_estimates_that_do_not_exist() -> None:
+    rate = lambda sums: sums[0] / sums[1] if sums[1] else NAN  # noqa: E731
+    assert pooled_estimate(np.zeros((0, 2)), rate).reason == "there are no rows"
+    assert pooled_estimate([[0, 0]], rate).reason == "the counts have no number"
+    one = pooled_estimate([[1, 2]], rate)
+    assert (one.mean, math.isnan(one.standard_error), one.reason) == (0.5, True, "it takes two rows")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from valor_gpu.evaluation.row_values import Ints, RowValues
 from valor_gpu.evaluation.thresholds import Threshold
 from valor_gpu.judge.statistics import variance_split
 from valor_gpu.stats.means import mean_of_sample
+from valor_gpu.stats.pooled import pooled_estimate
 from valor_gpu.stats.proportions import Proportion, pass_rate
 
 CONFIDENCE = 0.95
@@ -119,20 +120,35 @@ def _add_repeats(found: dict[str, Any], values: RowValues) -> None:
         found["reasons"]["row_variance"] = "it takes two rows with a score"
 
 
-def pooled_summary(pool: Pool, counts: Ints) -> dict[str, Any]:
+def pooled_summary(pool: Pool, counts: Ints, clusters: Ints | None, errors: bool = True) -> dict[str, Any]:
     """The number of all rows together, of pooled evaluators.
 
     Args:
         pool: gives the outcome of sums of counts.
         counts: of the rows, ``[n, places]``.
+        clusters: of the rows; None where rows are independent.
+        errors: compute the standard error, which takes a time of its own.
 
     Returns:
-        ``value``, and why it is None under ``reasons``.
+        ``value``, ``standard_error``, ``interval``, and why one is None under ``reasons``.
     """
+    found: dict[str, Any] = {"value": None, "standard_error": None, "interval": None, "reasons": {}}
     if not len(counts):
-        return {"value": None, "reasons": {"value": "no row has counts"}}
+        return {**found, "reasons": {"value": "no row has counts"}}
     outcome = pool([int(each) for each in counts.sum(0)])
-    return {"value": outcome.value, "reasons": {} if outcome.value is not None else {"value": outcome.reason}}
+    if outcome.value is None:
+        return {**found, "reasons": {"value": outcome.reason}}
+    found["value"] = outcome.value
+    if not errors:
+        return {**found, "reasons": {"standard_error": "left out for slices of pooled metrics"}}
+
+    def statistic(sums: Sequence[int]) -> float:
+        value = pool(sums).value
+        return math.nan if value is None else float(value)
+
+    sample = pooled_estimate(counts, statistic, clusters, CONFIDENCE)
+    found |= {"standard_error": number(sample.standard_error), "interval": interval(sample.low, sample.high)}
+    return {**found, "reasons": {"standard_error": sample.reason} if sample.reason else {}}
 
 
 def number(value: float) -> float | None:

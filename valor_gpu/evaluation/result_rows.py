@@ -15,7 +15,7 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from valor_gpu.store.runs import Run
 PAGE = 500
 _RESERVED = ("_seconds", "_cost", "_usage")  # that the target spent, beside what it returned
 _KEPT_APART = ("turns", "counts")
+_ABOUT = ("evaluation_per_turn", "passed", "_number", "_key", "_status", "_error", *_RESERVED)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def result_rows(run: Run, thresholds: Mapping[str, float | str] | None = None) -
     then ``evaluation_per_turn`` of conversations (metric to its turns), ``passed`` (metric with a threshold to whether
     the row passes; None without a number), ``_number``, ``_key``, and where the row has no answer ``_status`` and
     ``_error``; of a target ``_seconds``, ``_cost``, ``_usage``. Columns of the data that have the name of a metric's
-    key are ``data.<name>``, too. An evaluator that has not scored a row has no keys in it.
+    key are ``data.<name>``, too; a metric's key that is taken is ``metric.<name>``. An evaluator that has not
+    scored a row has no keys in it.
 
     Args:
         run: of a store.
@@ -99,10 +101,20 @@ def _shown(row: StoredRow, scores: Mapping[str, Sequence[StoredScore]], columns:
     more |= {"_number": row.number, "_key": row.key}
     more |= {"_status": row.status, "_error": row.error} if row.status != OK else {}
     more |= {name: row.outputs[name] for name in _RESERVED if name in row.outputs}
-    answered = {(f"target.{name}" if name in metrics or name in more else name): v for name, v in outputs.items()}
-    taken = answered.keys() | metrics.keys() | more.keys()
-    given = {(f"data.{name}" if name in taken else name): value for name, value in row.inputs.items()}
+    answered = _renamed(outputs, "target.", metrics.keys() | more.keys())
+    given = _renamed(row.inputs, "data.", answered.keys() | metrics.keys() | more.keys())
     return {**given, **answered, **metrics, **more}
+
+
+def _renamed(values: Mapping[str, Any], prefix: str, taken: Set[str]) -> dict[str, Any]:
+    """The values with a prefix before the names that are taken, again where that is a name, too."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        free = name
+        while free in taken or (free != name and free in values):
+            free = prefix + free
+        found[free] = value
+    return found
 
 
 def _metrics(
@@ -116,7 +128,8 @@ def _metrics(
         if not repeats:
             continue
         value = mean_of_repeats(repeats)
-        found |= _cells(column, repeats, value)
+        for name, cell in _cells(column, repeats, value).items():  # another metric may have the name "<metric>_reason"
+            found[f"metric.{name}" if name in found or name in _ABOUT else name] = cell
         first = _first(repeats)
         if first.details and first.details.get("turns") is not None:
             turns[column.name] = first.details["turns"]

@@ -173,8 +173,9 @@ class _Evaluated:
         found = metric_summary(self.info, values, table.clusters(values.rows), self.threshold)
         if self.counts is not None:
             rows, counts, pool = self.counts
-            pooled = pooled_summary(pool, counts if numbers is None else counts[within(rows, numbers)])
-            found |= {"value": pooled["value"], "reasons": {**found["reasons"], **pooled["reasons"]}}
+            kept = np.ones(len(rows), bool) if numbers is None else within(rows, numbers)
+            pooled = pooled_summary(pool, counts[kept], table.clusters(rows[kept]), errors=numbers is None)
+            found |= {**pooled, "reasons": {**found["reasons"], **pooled["reasons"]}}
         return found
 
     def whole_run(self, columns: Columns, table: RowTable) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
+from valor_gpu.stats.means import Mean
 from valor_gpu.stats.paired import Floats, PairedDifference, bca_interval, random_bits, too_few
 from valor_gpu.stats.proportions import normal_quantile
 
@@ -85,6 +86,48 @@ def compare_pooled(
     low, high = bca_interval(whole, kept, _jackknife(tables, difference), confidence, _SLACK)
     p_value = _swapped(tables, difference, abs(whole), resamples, swaps)
     return PairedDifference(whole, low, high, p_value, n, 0, confidence)
+
+
+def pooled_estimate(
+    counts: ArrayLike, statistic: Statistic, clusters: ArrayLike | None = None, confidence: float = 0.95
+) -> Mean:
+    """A number of counts that are added up over rows, with its jackknife standard error.
+
+    Args:
+        counts: ``[n, k]`` of each row.
+        statistic: of the sums of k counts.
+        clusters: ``[n]`` ids of rows that are left out together, those of one cluster in succession; None when rows
+            are independent.
+        confidence: of the interval ``value -+ z * standard_error``.
+
+    Returns:
+        ``mean`` is the number; NaN, with a reason, where it does not exist. Of more than 2,000 rows several are left
+        out at a time.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 11.
+
+    Example:
+        >>> found = pooled_estimate([[1, 1], [3, 1], [5, 1]], lambda sums: sums[0] / sums[1])
+        >>> found.mean, round(found.standard_error, 6)  # a mean, so that it is s / sqrt(n)
+        (3.0, 1.154701)
+    """
+    z = normal_quantile(confidence)
+    table = np.asarray(counts, np.int64)
+    n = len(table)
+    value = statistic(table.sum(0).tolist()) if n else math.nan
+    if math.isnan(value):
+        reason = "the counts have no number" if n else "there are no rows"
+        return Mean(math.nan, math.nan, math.nan, math.nan, n, 0, confidence, reason)
+    if clusters is not None:
+        ids = np.asarray(clusters)
+        table = np.add.reduceat(table, np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]), axis=0)
+    deviations = _jackknife(table[None], lambda sums: statistic(sums[0].tolist()))
+    if len(table) < 2 or len(deviations) < 2:
+        what = "rows" if clusters is None else "clusters"
+        return Mean(value, math.nan, math.nan, math.nan, n, len(table), confidence, f"it takes two {what}")
+    groups = len(deviations)
+    error = math.sqrt((groups - 1) / groups * math.fsum(deviations**2))
+    return Mean(value, error, value - z * error, value + z * error, n, len(table), confidence)
 
 
 def _tables(first: ArrayLike, second: ArrayLike) -> Ints:
