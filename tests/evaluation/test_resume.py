@@ -205,12 +205,16 @@ def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch:
 def test_another_judge_is_another_run(tmp_path: Path, store: Store) -> None:
     with ChatServer(respond) as server:
         config = {"model": "one", "base_url": server.url}
-        result = evaluate(
-            data=write_rows(tmp_path, 2), metrics_list=["gpt_coherence"], model_config=config, store=store
-        )
+        data = write_rows(tmp_path, 2)
+        result = evaluate(data=data, metrics_list=["gpt_coherence"], model_config=config, store=store)
         with pytest.raises(InputError, match="start a new run for another judge"):
             resume_run(store, result.run_id, model_config={**config, "model": "two"})
         assert resume_run(store, result.run_id).state == "finished"
+        config = {**config, "api_key": "a-key-by-value-0"}
+        result = evaluate(data=data, metrics_list=["gpt_coherence"], model_config=config, store=store)
+        with pytest.raises(InputError, match="its key was given by value"):
+            resume_run(store, result.run_id)
+        assert resume_run(store, result.run_id, model_config=config).state == "finished"
 
 
 def test_rescore_adds_metrics_without_the_target(tmp_path: Path, store: Store) -> None:
@@ -246,3 +250,25 @@ def _other(name: str) -> Any:
     found = evaluator(name)
     found.code = "of another time"
     return found
+
+
+def test_evaluators_that_can_be_loaded_are_made_again(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWN_KEY", "a-key-of-the-environment")
+    (tmp_path / "own.py").write_text("def brevity(answer, unit=1):\n    return unit / len(answer)\n")
+    (tmp_path / "tone.md").write_text("Rate the tone of {{answer}} from 1 to 5.")
+    named = f"{tmp_path / 'own.py'}:brevity"
+    data = write_rows(tmp_path, 3)
+    with ChatServer(respond) as server:
+        result = evaluate(
+            data=data, metrics_list=["exact_match", str(tmp_path / "tone.md")], evaluators={"short": named},
+            metric_params={"exact_match": {"ignore_case": True}, "tone": {"scale": [1, 9]}, "short": {"of": "letters"}},
+            model_config={"model": "m", "base_url": server.url, "api_key_env": "OWN_KEY"}, store=store,
+        )  # fmt: skip
+        described = {each["name"]: each for each in result.run.config["evaluators"]}
+        assert set(described) == {"exact_match", "tone", "short"} and described["tone"]["high"] == 9
+        assert resume_run(store, result.run_id).state == "finished"
+    (tmp_path / "tone.md").write_text("Rate the kindness of {{answer}} from 1 to 5.")
+    with pytest.raises(InputError, match="these have changed: 'tone'"):
+        resume_run(store, result.run_id)

@@ -341,6 +341,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"metrics_list": ["nowhere:metric"]}, InputError, "nowhere"),
     ({"metric_params": {"exact_mtch": {}}}, InputError, "did you mean 'exact_match'"),
     ({"metric_params": {"exact_match": {"ignore": True}}}, InputError, "must get parameters of"),
+    ({"metrics_list": [evaluator("bleu")], "metric_params": {"bleu": {}}}, InputError, "made with its parameters"),
     ({"data_mapping": {"y_test": "grund_truth"}}, InputError, "did you mean 'ground_truth'"),
     ({"data": [{"answer": "a"}]}, InputError, "'ground_truth' is needed by exact_match"),
     ({"thresholds": {"f1_score": 0.5}}, InputError, "f1_score"),

@@ -171,9 +171,9 @@ class _Resolver:
     def resolve(self, given: Any, name: str | None) -> RunEvaluator:
         """The evaluator that a user's entry means."""
         if isinstance(given, str):
-            found = self._named(given)
+            found = self._named(given, name)
         elif isinstance(given, (Evaluator, LLMMetric)):
-            found = _object(given)
+            found = self._with_its_own_parameters(_object(given))
         elif callable(given):
             found = _function(given, name, self._params_of(name or str(getattr(given, "__name__", ""))))
         else:
@@ -189,19 +189,26 @@ class _Resolver:
         check_type(f"metric_params[{name!r}]", params, Mapping)
         return dict(params)
 
-    def _named(self, name: str) -> RunEvaluator:
+    def _with_its_own_parameters(self, found: RunEvaluator) -> RunEvaluator:
+        if found.name in self._params:
+            raise InputError(f"metric_params must not have {found.name!r}, which has been made with its parameters")
+        return found
+
+    def _named(self, name: str, title: str | None) -> RunEvaluator:
         if name in EVALUATORS:
             return self._builtin(name)
         if PurePath(name).suffix.lower() in PROMPT_FILES:
             return self._prompt(name)
         if is_object_name(name):
-            return _function(load_object(name, "metric"), None, {}, name)
+            function = load_object(name, "metric")
+            return _function(function, title, self._params_of(title or getattr(function, "__name__", "")), name)
         saved = [] if self._store is None else [each.name for each in self._store.evaluators.list()]
         if self._store is not None and name.partition("@")[0] in saved:
             from valor_gpu.evaluation import library
 
             pinned = library.pinned_name(self._store, name)
-            return _object(library.saved_evaluator(self._store, pinned, self._task), _LIBRARY, pinned)
+            tool = library.saved_evaluator(self._store, pinned, self._task)
+            return self._with_its_own_parameters(_object(tool, _LIBRARY, pinned))
         known = [*EVALUATORS, *saved]
         near = near_names(name, known) or f"; there are {', '.join(known)}"
         raise InputError(f"metric {name!r} is none{near}")

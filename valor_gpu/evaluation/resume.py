@@ -202,16 +202,16 @@ def same_evaluators(
 
 
 def _again(described: Mapping[str, Any], task: str, services: Services, store: Store) -> RunEvaluator:
-    name, origin = described["name"], described.get("origin")
-    if described["source"] == "builtin":
-        params = {name: described["parameters"]} if described["parameters"] else None
-        [found] = resolve_evaluators([name], task, params, services.embed, store)
+    name, origin, source = described["name"], described.get("origin"), described["source"]
+    kept = {key: value for key, value in described["parameters"].items() if source != "custom" or key != "code"}
+    params = {name: kept} if kept and source != "library" else None
+    if source == "builtin":
+        entry: Any = name
     elif origin is None:
         raise InputError(f"evaluators must have {name!r} again, since it was an object of the process of its run")
     else:
-        named, prompt = described["source"] == "custom", described["source"] == "prompt"
-        params = {name: described["parameters"]} if prompt and described["parameters"] else None
-        [found] = resolve_evaluators([(name, origin) if named else origin], task, params, services.embed, store)
+        entry = (name, origin) if source == "custom" else origin
+    [found] = resolve_evaluators([entry], task, params, services.embed, store)
     return found
 
 

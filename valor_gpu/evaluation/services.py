@@ -80,8 +80,9 @@ def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
     if identity is None:
         function = getattr(judge, "_function", judge)
         identity = {"kind": "callable", "name": getattr(function, "__qualname__", type(function).__name__)}
-    variable = getattr(judge, "api_key_env", None)
-    return {**identity, **({"api_key_env": variable} if isinstance(variable, str) else {})}
+    key = getattr(judge, "api_key_env", None)
+    held = {"key_by_value": True} if key is not None else {}
+    return {**identity, **({"api_key_env": key} if isinstance(key, str) else held)}
 
 
 def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, settings: Settings) -> None:
@@ -123,13 +124,15 @@ def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: b
 
 
 def _bare(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (identity or {}).items() if name != "api_key_env"}
+    return {name: value for name, value in (identity or {}).items() if name not in ("api_key_env", "key_by_value")}
 
 
 def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
     kind = identity.get("kind")
     if kind not in ("openai", "azure"):
         raise InputError(f"judge must be given again, since it was an object of its process: {_bare(identity)}")
+    if identity.get("key_by_value"):
+        raise InputError("model_config must be given again, since its key was given by value and is not stored")
     asked = dict(identity.get("parameters") or {})
     config: dict[str, Any] = {name: asked.pop(name) for name in _OF_REQUESTS if name in asked}
     asked.pop("logprobs", None)
@@ -141,8 +144,6 @@ def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
     if kind == "azure":
         address = {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"]}
         config |= {**address, "api_version": identity["api_version"]}
-        if "api_key_env" not in identity:
-            raise InputError("model_config must be given again, since its key was given by value and is not stored")
     else:
         config |= {"model": identity["model"], "base_url": identity["base_url"]}
     return judge_from_config({**config, "api_type": kind}, secrets=secrets)
