@@ -29,7 +29,7 @@ def add_report_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help=QUIET_HELP)
 
 
-def add_param_option(command: argparse.ArgumentParser) -> None:
+def add_param_option(command: argparse._ActionsContainer) -> None:
     """Adds ``--param``; :func:`metric_parameters` reads it."""
     command.add_argument("--param", type=setting, action="append", default=[], metavar="METRIC.NAME=VALUE",
         help="parameter of a metric, for example exact_match.ignore_case=true; again for several")  # fmt: skip

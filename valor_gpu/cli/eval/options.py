@@ -30,7 +30,7 @@ _JUDGE = {
 _KINDS = (("model", "base_url"), ("azure_endpoint", "azure_deployment", "api_version"))
 
 
-def add_store_option(command: argparse.ArgumentParser) -> None:
+def add_store_option(command: argparse._ActionsContainer) -> None:
     """Adds ``--store``."""
     command.add_argument("--store", type=input_path, metavar="FILE",
         help="file of runs; default: that of the environment variable VALOR_GPU_STORE, else valor_gpu/store.sqlite in"
@@ -67,7 +67,7 @@ def found_run(store: Store, name: str) -> Run:
 
 def add_judge_options(command: argparse.ArgumentParser) -> None:
     """Adds the options that say which language model judges."""
-    add = command.add_argument
+    add = command.add_argument_group("judge").add_argument
     add("--model", metavar="NAME", help="judge: model of OpenAI, or of the server at --base-url")
     add("--base-url", metavar="URL",
         help="judge: server that speaks OpenAI's chat completions, for example http://127.0.0.1:8000/v1")  # fmt: skip
@@ -93,20 +93,20 @@ def add_judge_options(command: argparse.ArgumentParser) -> None:
 
 def add_spending_options(command: argparse.ArgumentParser) -> None:
     """Adds what keeps a run from costing too much."""
-    add = command.add_argument
+    add = command.add_argument_group("cost").add_argument
     add("--cache", type=input_path, metavar="FILE", help="file of the judge's replies, which are not asked for again")
     add("--max-cost", type=positive, metavar="AMOUNT", help="stop when the run has cost so much; needs --price")
     add("--price", type=setting, action="append", default=[], metavar="NAME=AMOUNT",
         help="of a million tokens: prompt=0.15, completion=0.6, cached=0.08; again for each")  # fmt: skip
 
 
-def add_metric_settings(command: argparse.ArgumentParser) -> None:
+def add_metric_settings(command: argparse._ActionsContainer) -> None:
     """Adds parameters and thresholds of metrics."""
     add_param_option(command)
     add_threshold_option(command)
 
 
-def add_threshold_option(command: argparse.ArgumentParser, where: str = "") -> None:
+def add_threshold_option(command: argparse._ActionsContainer, where: str = "") -> None:
     """Adds ``--threshold``."""
     command.add_argument("--threshold", type=setting, action="append", default=[], metavar="METRIC=VALUE",
         help=f"{where}what a row must reach to pass; of severities the level that is a defect; again for"

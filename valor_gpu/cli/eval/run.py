@@ -59,6 +59,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--task", choices=("qa", "chat"), help="kind of rows; default: by the columns")
     _add_metric_options(command)
     add_judge_options(command)
+    add_spending_options(command)
     _add_run_options(command)
     add("--dry-run", action="store_true",
         help="check everything and show what the run would do: mapping, metrics, what is left out and why, rows and"
@@ -69,8 +70,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_metric_options(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add_metric_settings(command)
+    group = command.add_argument_group("metrics")
+    add = group.add_argument
+    add_metric_settings(group)
     add("--embedding-config", type=input_path, metavar="FILE",
         help="model of embeddings: JSON or YAML file with the names of --model-config")  # fmt: skip
     add("--embedding-model", metavar="NAME", help="model of embeddings at --base-url or OpenAI")
@@ -83,25 +85,19 @@ def _add_metric_options(command: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
+    group = command.add_argument_group("run")
+    add = group.add_argument
     add("--name", metavar="TEXT", help="name of the run; default: the time")
     add("--key", metavar="COLUMN", help="column that names the rows; default: key, id, or a hash of the inputs")
     add("--limit", type=count, metavar="N", help="only the first rows")
-    add_spending_options(command)
     add("--baseline", metavar="RUN", help="run to compare with, and whose answers preference rates against")
     add("--on-error", choices=("record", "raise"),
         help="record (default): a row that fails has a reason, the others go on; raise: stop at the first")  # fmt: skip
     add("--output", type=input_path, metavar="DIR", help="also write eval_results.jsonl, metrics.json and others there")
     add("--tracking-uri", metavar="URI", help="also log the run to MLflow (extra mlflow)")
-    add_store_option(command)
-    add(
-        "--tag",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="tag of the run; again for several",
-    )
+    add_store_option(group)
+    add("--tag", type=setting, action="append", default=[], metavar="NAME=VALUE",
+        help="tag of the run; again for several")  # fmt: skip
     add("--seed", type=integer, metavar="N", help="of everything random: default 0")
 
 
