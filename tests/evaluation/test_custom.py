@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import decimal
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -261,6 +262,19 @@ def test_versions_are_hashes_of_the_code() -> None:
 
     assert custom_evaluator(first()).version == custom_evaluator(first()).version
     assert custom_evaluator(first()).version != custom_evaluator(second()).version
+
+
+def test_versions_cover_the_values_that_a_partial_binds() -> None:
+    def scaled(answer: str, by: Any) -> float:
+        return float(by)
+
+    def version(by: Any) -> str:
+        return custom_evaluator(functools.partial(scaled, by=by), "scaled").version
+
+    assert (
+        len({version(1), version(2), version([1]), custom_evaluator(functools.partial(share), "scaled").version}) == 4
+    )
+    assert version(object()) == version(object())  # its address is another one in every process
 
 
 class Needy:

@@ -332,6 +332,7 @@ def test_lists_of_dicts() -> None:
         (np.datetime64("NaT"), None),
         (date(2024, 5, 21), "2024-05-21"),
         (Decimal("1.10"), "1.10"),
+        (Decimal("NaN"), None),
         (b"caf\xc3\xa9", "café"),
         (True, True),
     ],

@@ -50,6 +50,12 @@ def test_leases_hold_off_others_until_they_end_or_the_reply_comes(tmp_path: Path
         assert cache.get(KEY) is None and cache.lease(KEY, mine, 60.0)
 
 
+def test_a_lease_of_a_clock_that_was_set_back_counts_for_nothing(tmp_path: Path) -> None:
+    with JudgeCache(tmp_path / "c.sqlite") as cache:
+        assert cache.lease(KEY, "elsewhere 1 a", 5 * 3600.0)
+        assert cache.lease(KEY, "elsewhere 2 b", 15.0) and not cache.lease(KEY, "elsewhere 3 c", 15.0)
+
+
 def test_the_lease_of_a_process_that_has_died_counts_for_nothing(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

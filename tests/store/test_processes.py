@@ -135,6 +135,11 @@ def test_a_killed_run_resumes_with_no_row_lost_or_doubled(store: Store) -> None:
     assert run.state == "finished"
 
 
+@pytest.mark.parametrize(("ago", "alive"), [(5, True), (3600, False), (-5, True), (-3600, False)])
+def test_a_heartbeat_of_another_machine_counts_near_to_now(ago: float, alive: bool) -> None:
+    assert leases.lives(1, "1", "elsewhere", time.time() - ago) == alive
+
+
 def test_a_run_has_one_owner_that_lives(store: Store) -> None:
     run = store.create_run("r", {})
     holder = start(HOLDER, store.path)

@@ -100,6 +100,8 @@ def _foreign(place: str, name: str, value: Any, depth: int) -> Any:
     """The value of a type that JSON does not have."""
     if isinstance(value, (date, time)):
         return None if value != value else value.isoformat()  # pandas' NaT is a date that differs from itself
+    if isinstance(value, Decimal) and value.is_nan():
+        return None
     if isinstance(value, _TEXTS):
         return str(value)
     if isinstance(value, (bytes, bytearray)):

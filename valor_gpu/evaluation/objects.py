@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import os
 import re
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import content_hash
+from valor_gpu.evaluation.evaluators.custom import source_of
 from valor_gpu.judge.protocol import describe
 
 _NAMED = re.compile(r"(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*|[^:\n]{1,1000}\.py):[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
@@ -129,8 +129,5 @@ def code_hash(function: Callable[..., Any]) -> str:
         >>> len(code_hash(describe)), code_hash(len)
         (16, '')
     """
-    named = inspect.isclass(function) or inspect.isroutine(function)
-    try:
-        return content_hash(inspect.getsource(function if named else type(function)))
-    except (OSError, TypeError):
-        return ""
+    source = source_of(function)
+    return content_hash(source) if source else ""

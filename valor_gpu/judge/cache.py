@@ -31,7 +31,7 @@ _LEASES = """CREATE TABLE IF NOT EXISTS leases (
 _LEASE = """INSERT INTO leases SELECT :key, :owner, :expires
     WHERE :again OR NOT EXISTS (SELECT 1 FROM replies WHERE key = :key)
     ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-    WHERE leases.expires <= :now OR leases.owner = excluded.owner"""
+    WHERE leases.expires <= :now OR leases.expires > :now + 3600 OR leases.owner = excluded.owner"""
 
 
 def cache_key(
@@ -201,7 +201,8 @@ class JudgeCache:
 
         Returns:
             False when another owner has reserved it, or when the reply has come meanwhile. The lease of a process
-            that no longer runs counts for nothing.
+            that no longer runs counts for nothing, as does one that ends more than an hour from now: the clock
+            has been set back.
         """
         with self._lock:
             connection, now = self._open(), time.time()

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 import math
@@ -270,12 +271,25 @@ def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str]
     return frozenset(required), (None if every else fields)
 
 
-def source_of(function: Any) -> str:
-    """The code, for its hash; of an object that of its class."""
+def source_of(function: Callable[..., Any]) -> str:
+    """The code, for its hash; of an object that of its class, of a ``functools.partial`` with the values that it binds.
+
+    Of a value that is not JSON the type counts. Variables of enclosing functions do not: they may change at any time.
+    """
+    if isinstance(function, functools.partial):
+        inner = source_of(function.func)
+        return inner and inner + _values_of([function.args, function.keywords])
     named = inspect.isclass(function) or inspect.isroutine(function)
     try:
         return inspect.getsource(function if named else type(function))
     except (OSError, TypeError):
+        return ""
+
+
+def _values_of(values: list[Any]) -> str:
+    try:
+        return json.dumps(values, sort_keys=True, default=lambda value: type(value).__name__)
+    except (TypeError, ValueError):  # keys that are no texts
         return ""
 
 
