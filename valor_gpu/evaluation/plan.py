@@ -96,6 +96,7 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     source = open_data(settings.data)
     services = open_services(settings)
     if services.target is not None:
+        services.target.map_columns(settings.data_mapping, source.columns)
         services.target.check_columns(source.columns)
     baseline = find_baseline(settings.baseline, store)
     task = task_of(settings, source.columns)

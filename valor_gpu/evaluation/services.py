@@ -111,6 +111,8 @@ def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: b
             f"target {target.name!r} must be the run's, of version {config['target']['version']}, but is of version"
             f" {target.version}: start a new run for what has changed"
         )
+    if target is not None:
+        target.map_columns(config.get("data_mapping"), (config.get("data") or {}).get("columns") or ())
     if judge is None and needs_judge and config.get("judge") is not None:
         judge = _judge_again(config["judge"], given.secrets)
     if embed is None and config.get("embedding") is not None:

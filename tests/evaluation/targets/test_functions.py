@@ -81,6 +81,19 @@ def test_a_parameter_is_filled_by_the_only_column_of_its_field() -> None:
         target.check_columns(["query", "queries"])
 
 
+def test_a_parameter_is_filled_by_what_the_data_mapping_says_of_its_field() -> None:
+    columns = ["q", "query", "c", "note"]
+    target = opened(Bot())
+    with pytest.raises(InputError, match="'question', which no column gives"):
+        opened(Bot()).check_columns(["q"])
+    mapping: Any = {"questions": "${data$q}", "contexts": "c", "answer": "${target.answer}", "x": 3, "y_test": "none"}
+    target.map_columns(mapping, columns)
+    target.check_columns(columns)
+    row = {"q": "mapped", "query": "not this", "c": "there", "note": "n"}
+    assert asyncio.run(target.answer(row)).outputs == {"answer": "mapped", "context": "there"}
+    assert asyncio.run(target.answer({**row, "question": "named"})).outputs["answer"] == "named"
+
+
 def test_a_missing_value_leaves_the_default() -> None:
     assert answered(Bot(), {"question": None, "context": None}).outputs == {"answer": None, "context": "none"}
 

@@ -61,6 +61,25 @@ def test_rows_that_failed_are_asked_again_by_a_resumed_run(store: Store) -> None
     assert {row["answer"] for row in again.rows} == {f"a{n}" for n in range(6)}
 
 
+def test_the_data_mapping_fills_parameters_of_the_target_also_when_resumed(store: Store) -> None:
+    rows = [{"q": "a", "truth": "A"}, {"q": "b", "truth": "B"}]
+    failing = {"b"}
+
+    class Upper:
+        def __call__(self, question: str) -> str:
+            if question in failing:
+                raise ValueError("not now")
+            return question.upper()
+
+    mapping = {"questions": "q", "y_test": "${data.truth}"}
+    target = Upper()
+    first = evaluate(data=rows, target=target, data_mapping=mapping, evaluators=["exact_match"], store=store)
+    assert [row.get("answer") for row in first.rows] == ["A", None]
+    failing.clear()
+    again = resume_run(store, first.run_id, data=rows, target=target)
+    assert [row["answer"] for row in again.rows] == ["A", "B"] and again.metrics_summary["mean_exact_match"] == 1.0
+
+
 def test_no_key_is_in_any_file(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(0)
     with ChatServer(Bot()) as server, ChatServer(lambda request: Answer(400, {"got": request.headers})) as judge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -22,6 +23,7 @@ from valor_gpu.judge.protocol import Usage, describe
 OK, ERROR, TIMEOUT, FILTERED = "ok", "target_error", "timeout", "filtered"
 RESERVED = ("_seconds", "_cost", "_usage")
 """Names of outputs under which a run keeps what an answer took."""
+_COLUMN = re.compile(r"\s*(?:\$\{\s*data[.$](.{1,1000}?)\s*\}|([^${}]{1,1000}?))\s*", re.DOTALL)
 _PATIENCE = 1.0  # seconds that a coroutine gets to end when it is cancelled
 
 
@@ -79,6 +81,7 @@ class Target(ABC):
                 raise InputError("timeout must be above 0 seconds but got 0")
         self.name, self.timeout = name, None if timeout is None or math.isinf(timeout) else float(timeout)
         self._secrets = secrets
+        self._mapped: dict[str, str] = {}  # field to column
         self.parameters = plain_row("parameters", parameters or {})
 
     def __repr__(self) -> str:
@@ -104,10 +107,24 @@ class Target(ABC):
     async def close(self) -> None:  # noqa: B027
         """Closes connections."""
 
+    def map_columns(self, data_mapping: Mapping[str, str] | None, columns: Collection[str]) -> None:
+        """Lets parameters that no column is named as be filled by what the data mapping says of their field.
+
+        Args:
+            data_mapping: field, or an alias, to ``${data.x}`` or the name of a column; others are not looked at.
+            columns: of the data.
+        """
+        self._mapped = {}
+        for name, reference in (data_mapping or {}).items():
+            match = _COLUMN.fullmatch(reference) if isinstance(reference, str) and isinstance(name, str) else None
+            column = "" if match is None else match[1] or match[2]
+            if column in columns:
+                self._mapped[field_of(name) or name] = column
+
     def check_columns(self, columns: Collection[str]) -> None:
         """Raises :class:`InputError` unless the columns of the data, or the parameters, give all that is required."""
         there = {*columns, *self.parameters}
-        missing = [name for name in sorted(self.requires) if _source_of(name, there) is None]
+        missing = [name for name in sorted(self.requires) if self._source_of(name, there) is None]
         if missing:
             near = "".join(near_names(name, there) for name in missing[:1])
             shown = ", ".join(map(repr, sorted(columns)[:50]))
@@ -123,12 +140,23 @@ class Target(ABC):
         if self.accepts is None:
             taken = {name: name for name in given}
         else:
-            taken = {name: source for name in self.accepts if (source := _source_of(name, given)) is not None}
+            taken = {name: source for name in self.accepts if (source := self._source_of(name, given)) is not None}
         for name in self.requires - taken.keys():
-            source = _source_of(name, given)
+            source = self._source_of(name, given)
             taken.update({} if source is None else {name: source})
         needed = self.requires if self.accepts is not None else given.keys() | self.requires
         return {name: given[column] for name, column in taken.items() if name in needed or given[column] is not None}
+
+    def _source_of(self, name: str, there: Collection[str]) -> str | None:
+        """The column that fills a parameter: that of its name, the mapped one, or the only one of the same field."""
+        if name in there:
+            return name
+        field_name = field_of(name)
+        mapped = self._mapped.get(field_name or name)
+        if mapped in there:
+            return mapped
+        named = [] if field_name is None else names_of(field_name, there)
+        return named[0] if len(named) == 1 else None
 
     async def answer(self, arguments: Mapping[str, Any]) -> TargetAnswer:
         """The answer for a row, or why there is none. Only a cancellation, and Ctrl-C, raise.
@@ -174,15 +202,6 @@ class Target(ABC):
         if missing := [name for name in self.outputs if name not in answer.outputs]:
             raise InputError(f"the target must return {', '.join(missing)} but returned {_names(answer.outputs)}")
         return replace(answer, outputs=self._secrets.mask_data(answer.outputs))
-
-
-def _source_of(name: str, there: Collection[str]) -> str | None:
-    """The column that fills a parameter: the one of its name, else the only one that means the same field."""
-    if name in there:
-        return name
-    field_name = field_of(name)
-    named = [] if field_name is None else names_of(field_name, there)
-    return named[0] if len(named) == 1 else None
 
 
 def answer_of(returned: Any) -> TargetAnswer:
