@@ -212,10 +212,11 @@ def test_saved_evaluators_are_metrics(folder: Path, target: str, capsys: pytest.
 BAD = [
     (["--data", "none.csv", "--metrics", "f1_score"], "there is no 'none.csv'"),
     (["--data", "rows.jsonl", "--metrics", "f1_scor"], "did you mean 'f1_score'"),
-    (["--data", "rows.jsonl", "--metrics", "gpt_fluency"], "judge must be given, since a judge decides gpt_fluency"),
+    (["--data", "rows.jsonl", "--metrics", "gpt_fluency"], "a judge decides gpt_fluency (model_config: --model, --"),
     (["--data", "rows.jsonl", "--metrics", "f1_score", "--target", "nowhere:f"], "nowhere"),
     (["--data", "rows.jsonl", "--metrics", "f1_score", "--map", "answer=reply"], "'reply'"),
     (["--data", "rows.jsonl", "--metrics", "f1_score", "--slice-by", "topics"], "did you mean 'topic'"),
+    (["--data", "rows.jsonl", "--metrics", "meteor"], "(metric_params: --param)"),
     (["--data", "rows.jsonl", "--metrics", "gpt_fluency", "--model", "m", "--api-key-env", "NOT_SET"], "NOT_SET"),
 ]
 

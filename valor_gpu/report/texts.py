@@ -55,6 +55,8 @@ def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, 
         if name not in known:
             elsewhere = " is for valor-gpu eval run" if name in EVALUATORS else near_names(name, known)
             raise InputError(f"--metrics must be of {', '.join(known)} but got {name!r}{elsewhere}")
+    if "meteor" in wanted and "wordnet" not in parameters.get("meteor", {}):
+        raise InputError("--metrics meteor needs a WordNet 3 database: give --param meteor.wordnet=FOLDER")
     for name in parameters:
         if name not in wanted:
             raise InputError(f"--param must be of a metric of --metrics but {name} is none of {', '.join(wanted)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,12 @@ _MAPPINGS = {
     "data_mapping": "map", "thresholds": "threshold", "tags": "tag", "prices": "price", "params_grid": "grid",
 }  # fmt: skip
 """Arguments that are mappings to the options that set one name of them at a time."""
+
+
+_OTHERS = {
+    "metric_params": "--param", "model_config": "--model, --azure-deployment or --model-config",
+    "embedding_config": "--embedding-model or --embedding-config",
+}  # fmt: skip
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -161,14 +168,26 @@ def run(options: argparse.Namespace) -> int:
     check_files(options)
     gates = parsed_gates(options)
     arguments = arguments_of(options)
-    if options.dry_run:
-        from valor_gpu.cli.eval.dry_run import show_plan
-
-        return show_plan(options, arguments)
 
     def start(**more: Any) -> Any:
         from valor_gpu.evaluation.run import evaluate
 
         return evaluate(**arguments, **more)
 
-    return evaluated(options, start, gates)
+    try:
+        if not options.dry_run:
+            return evaluated(options, start, gates)
+        from valor_gpu.cli.eval.dry_run import show_plan
+
+        return show_plan(options, arguments)
+    except InputError as error:
+        raise InputError(f"{error}{_options_named(options, str(error))}") from None
+
+
+def _options_named(options: argparse.Namespace, message: str) -> str:
+    """The options of the arguments that a message names, for who gave no file with arguments."""
+    if options.config is not None:
+        return ""
+    known = {**{name: f"--{option}".replace("_", "-") for name, option in {**_PLAIN, **_MAPPINGS}.items()}, **_OTHERS}
+    found = {name: option for name, option in known.items() if "_" in name and re.search(rf"\b{name}\b", message)}
+    return f" ({', '.join(f'{name}: {option}' for name, option in found.items())})" if found else ""
