@@ -69,6 +69,9 @@ def failure_of(error: Exception, key: Key) -> JudgeError:
     return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=cause)
 
 
+_SHORTEST_KEY = 8  # characters; a shorter one is a word for a server without keys, such as EMPTY
+
+
 def _masked(text: str, key: str | None) -> str:
     return (text.replace(key, "***") if key else text)[:2000]
 
@@ -138,7 +141,7 @@ def _details(body: Any) -> Iterator[tuple[str, list[Any]]]:
                 yield str(one.get("type")), place[1:] if place[:1] == ["body"] else place
 
 
-def reply_of(response: Any, model: str, dropped: tuple[str, ...] = ()) -> Reply:
+def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key = None) -> Reply:
     """Reads the reply out of a response.
 
     A field that is not what it must be costs that field alone: usage is then unknown, ``model`` the one asked for.
@@ -147,6 +150,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = ()) -> Reply:
         response: status 200, with ``content`` and ``extensions``.
         model: that was asked.
         dropped: names of parameters that were left out.
+        key: of the judge, which a server may send back; it is then shown as ``***``.
 
     Raises:
         JudgeError: ``truncated`` when the reply was too long to be read, ``server_error`` when it is none.
@@ -169,6 +173,8 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = ()) -> Reply:
         reason = "stop" if finish is None else finish if isinstance(finish, str) else "unknown"
     answered_by = completion.get("model")
     name = escaped(answered_by)[:200] if isinstance(answered_by, str) and answered_by else model
+    if (secret := key_value(key)) and len(secret) >= _SHORTEST_KEY:
+        text, name = text.replace(secret, "***"), name.replace(secret, "***")
     return Reply(text, _usage(completion.get("usage")), _logprobs(choice.get("logprobs")), reason, name, dropped)
 
 

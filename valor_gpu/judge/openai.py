@@ -217,7 +217,7 @@ class OpenAIJudge:
         try:
             # Parameters go into the body: as arguments the client would reject those that it does not know.
             answer = await client.chat.completions.with_raw_response.create(**required, extra_body=request)
-            return reply_of(answer.http_response, self.model, sent.dropped_for(schema))
+            return reply_of(answer.http_response, self.model, sent.dropped_for(schema), self.api_key_env)
         except JudgeError as unusable:
             return unusable
         except Exception as error:
