@@ -14,7 +14,7 @@ import scipy.stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.comparison import compare_runs
+from valor_gpu.evaluation.comparison import compare_group, compare_runs
 from valor_gpu.evaluation.evaluators.base import evaluator
 from valor_gpu.evaluation.judged.severity import jailbreak_defect_rate
 from valor_gpu.evaluation.result import EvaluationResult
@@ -125,6 +125,16 @@ def test_epochs_and_repeats_are_averaged_before_rows_are_compared(store: Store) 
     assert back.metrics["f1_score"].difference == pytest.approx(-found.metrics["f1_score"].difference)
 
 
+def test_a_question_is_joined_by_any_of_its_epochs(store: Store) -> None:
+    """A run that was stopped has perhaps the second answer to a question, and not the first."""
+    rows = [StoredRow(2, "q1@2", {}), StoredRow(3, "q2", {}), StoredRow(4, "q2@2", {})]
+    scores = [StoredScore(number, "f1_score", 0, value) for number, value in ((2, 1.0), (3, 0.0), (4, 1.0))]
+    run = make_run(store, ["f1_score"], rows, scores, epochs=2, target={"kind": "x"})
+    other = make_run(store, ["f1_score"], [StoredRow(n, f"q{n}", {}) for n in (1, 2)], make_scores("f1_score", [0, 0]))
+    found = compare_runs(run, other)
+    assert [row["metrics"]["f1_score"]["run"] for row in found.rows()] == [1.0, 0.5]
+
+
 def test_pooled_metrics_are_compared_by_their_own_number(store: Store) -> None:
     def run(answers: Sequence[str]) -> Run:
         outcomes = evaluator("word_error_rate").score_rows(
@@ -205,3 +215,19 @@ def test_rows_that_lack_a_number_in_one_run_are_different(store: Store) -> None:
     last = found.rows()[-1]
     assert (last["key"], last["metrics"]["f1_score"]) == ("k2", {"run": None, "baseline": 1.0, "difference": None})
     assert math.isclose(found.numbers()["delta_mean_f1_score"] or 0, 0.125)
+
+
+def test_a_group_is_adjusted_over_all_its_runs(store: Store) -> None:
+    rng = np.random.default_rng(4)
+    base = rng.uniform(size=30)
+    runs = [run_of(store, {"f1_score": base + rng.normal(shift, 0.2, 30)}) for shift in (0.0, 0.1, 0.05)]
+    found = compare_group(runs, resamples=1000)
+    alone = [compare_runs(run, runs[0], resamples=1000).metrics["f1_score"].p_value for run in runs[1:]]
+    assert [each.run.id for each in found] == [run.id for run in runs[1:]]
+    assert [each.metrics["f1_score"].p_value for each in found] == alone
+    assert [each.metrics["f1_score"].p_adjusted for each in found] == adjust_holm(alone)
+    assert len(compare_group(runs[1:], runs[0], resamples=10)) == 2
+    with pytest.raises(InputError, match="runs must hold at least one run beside the baseline but hold 0"):
+        compare_group(runs[:1])
+    with pytest.raises(InputError, match="runs must hold at least one run beside the baseline"):
+        compare_group([])

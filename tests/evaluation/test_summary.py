@@ -201,6 +201,15 @@ def test_slices_have_every_number_with_its_n(store: Store) -> None:
     assert (a["passed"]["n_passed"], b["passed"]["n_passed"]) == (1, 0)
 
 
+def test_slices_have_the_repeats_of_their_rows(store: Store) -> None:
+    rows = make_rows(4, topic=["a", "b", "a", "b"])
+    scores = [s for r, values in enumerate(([1, 2, 5, 2], [3, 2, 5, 4])) for s in make_scores("gpt_fluency", values, r)]
+    run = make_run(store, ["gpt_fluency"], rows, scores, repeats=2, slice_by=["topic"])
+    a, b = (each["evaluators"]["gpt_fluency"] for each in run_summary(run)["slices"]["topic"]["slices"])
+    assert (a["repeats"]["judge_variance"], a["repeats"]["row_variance"]) == variance_split([[1, 3], [5, 5]])[::-1]
+    assert (b["repeats"]["judge_variance"], b["n_scores"]) == (variance_split([[2, 2], [2, 4]])[1], 4)
+
+
 def test_too_many_slices_are_a_reason(store: Store) -> None:
     n = 1001
     run = make_run(store, ["f1_score"], make_rows(n, topic=list(range(n))), [], slice_by=["topic"])

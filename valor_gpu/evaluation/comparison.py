@@ -62,7 +62,13 @@ class Comparison:
         confidence: of the intervals.
     """
 
-    def __init__(self, sides: tuple[Side, Side], pairs: Sequence[Pair], only_in: dict[str, list[str]]) -> None:
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        pairs: Sequence[Pair],
+        only_in: dict[str, list[str]],
+        adjusted: Sequence[float] | None = None,
+    ) -> None:
         self._sides, self._pairs = sides, {each.info["name"]: each for each in pairs}
         run, baseline = sides
         self.run, self.baseline = run.run, baseline.run
@@ -70,7 +76,8 @@ class Comparison:
         self.n_run_only, self.n_baseline_only = run.n - self.n, baseline.n - self.n
         self.only_in = only_in
         self.differences = config_differences(self.run.config, self.baseline.config)
-        adjusted = adjust_holm([each.difference.p_value for each in pairs])
+        if adjusted is None:
+            adjusted = adjust_holm([each.difference.p_value for each in pairs])
         self.metrics = {each.info["name"]: each.compared(p) for each, p in zip(pairs, adjusted)}
         general = general_warnings(self.run.config, self.baseline.config)
         self.warnings = [*general, *(f"{each.name}: {each.warning}" for each in self.metrics.values() if each.warning)]
@@ -210,6 +217,53 @@ def compare_runs(
     Raises:
         InputError: the runs share no row, or a metric is not in both.
     """
+    return Comparison(
+        *_joined(run, baseline, metrics, {"confidence": confidence, "resamples": resamples, "seed": seed})
+    )
+
+
+def compare_group(
+    runs: Sequence[Run],
+    baseline: Run | None = None,
+    *,
+    metrics: Collection[str] | None = None,
+    confidence: float = CONFIDENCE,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Compares several runs, such as those of a grid of parameters, with one baseline.
+
+    The p-values are adjusted over all metrics of all runs: the more runs are tried, the better the best one looks.
+
+    Args:
+        runs: of any store.
+        baseline: likewise; None for the first of ``runs``, which is then compared with the others.
+        metrics: only these evaluators.
+        confidence: of the intervals.
+        resamples: of bootstrap and permutations.
+        seed: of their random numbers.
+
+    Returns:
+        A comparison for each run but the baseline, in their order.
+
+    Raises:
+        InputError: fewer than one run beside the baseline; a run that shares no row with it; a metric that is not in
+            both.
+    """
+    other = baseline if baseline is not None else next(iter(runs), None)
+    compared = [run for run in runs if other is None or run.id != other.id]
+    if other is None or not compared:
+        raise InputError(f"runs must hold at least one run beside the baseline but hold {len(compared)}")
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    joined = [_joined(run, other, metrics, options) for run in compared]
+    adjusted = iter(adjust_holm([each.difference.p_value for _, pairs, _ in joined for each in pairs]))
+    return [Comparison(sides, pairs, only_in, [next(adjusted) for _ in pairs]) for sides, pairs, only_in in joined]
+
+
+def _joined(
+    run: Run, baseline: Run, metrics: Collection[str] | None, options: Any
+) -> tuple[tuple[Side, Side], list[Pair], dict[str, list[str]]]:
+    """The shared rows, the numbers of the metrics that both have, and the names of the others."""
     sides = join_rows(run, baseline)
     infos = [{each["name"]: each for each in evaluator_infos(one)} for one in (run, baseline)]
     shared = [name for name in infos[0] if name in infos[1]]
@@ -219,7 +273,6 @@ def compare_runs(
                 f"metrics must be in both runs but {name!r} is not{near_names(name, shared)}; both have {shared}"
             )
     limits = read_thresholds(run.config.get("thresholds"), list(infos[0].values()))
-    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     pairs = [
         _pair(sides, infos[0][name], infos[1][name], limits.get(name), options)
         for name in shared
@@ -229,7 +282,7 @@ def compare_runs(
         "run": [name for name in infos[0] if name not in infos[1]],
         "baseline": [name for name in infos[1] if name not in infos[0]],
     }
-    return Comparison(sides, pairs, only_in)
+    return sides, pairs, only_in
 
 
 def _pair(
