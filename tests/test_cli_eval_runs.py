@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,6 +134,23 @@ def test_comparison_of_two_runs(store: Store, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "mean_f1_score" in shown and "new" in shown and "old" in shown
     assert main(["eval", "compare", "old", "new", "--quiet", "--fail-if", "mean_f1_score<1"]) == FAILURE
+
+
+def test_exports_go_through_pipes_links_and_standard_output(store: Store, tmp_path: Path) -> None:
+    add_run(store)
+    real, link, fifo = tmp_path / "real", tmp_path / "link", tmp_path / "fifo"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert main(["eval", "export", "capitals", "--jsonl", str(link)]) == OK
+    assert link.is_symlink() and len(real.read_text().splitlines()) == 4
+    command = [sys.executable, "-m", "valor_gpu", "eval", "export", "capitals", "--jsonl"]
+    for name in ("-", "/dev/stdout"):
+        done = subprocess.run([*command, name], capture_output=True, text=True, check=True, cwd=ROOT)
+        assert done.stdout == real.read_text()
+    os.mkfifo(fifo)
+    with subprocess.Popen([*command, str(fifo)], cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        assert fifo.read_text() == real.read_text()
+    assert process.returncode == 0 and fifo.is_fifo()
 
 
 def test_exports(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,6 +177,7 @@ BAD = [
         ["--references", "{f}/t.csv"],
         "--references must name the column of its texts but {f}/t.csv has the columns a, b",
     ),
+    (["--references", "{f}/t.json"], "{f}/t.json, line 1 must be a JSON object but is a list"),
     (["--references", "{f}/t.csv", "--reference-column", "bb"], "column of {f}/t.csv but 'bb' is none of a, b"),
     (["--references", "{f}/r", "--metrics", "roug"], "but got 'roug'; did you mean"),
     (["--references", "{f}/r", "--metrics", "meteor"], "--metrics meteor needs a WordNet 3 database: give --param met"),
@@ -195,6 +196,7 @@ BAD = [
 def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, texts in (("p.txt", ["a", "b"]), ("r", ["a", "c"]), ("short", ["a"]), ("long", ["a", "b", "c"])):
         lines(tmp_path / name, texts)
+    (tmp_path / "t.json").write_text('["a", "b"]')
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
     given = ["--predictions", str(tmp_path / "p.txt"), "--metrics", "rouge1"]
     assert main(["text", *given, *(option.format(f=tmp_path) for option in options)]) == BAD_INPUT

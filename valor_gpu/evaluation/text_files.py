@@ -28,7 +28,7 @@ from valor_gpu.evaluation.fields import ANSWER, GROUND_TRUTH, names_of
 from valor_gpu.inputs.files import InputFile, source_name
 
 _LINE = ""  # the column of files without columns
-_JSON_LINES = (".jsonl", ".ndjson")
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,32 @@ def text_output(path: Path) -> Iterator[TextIO]:
 
 
 @contextlib.contextmanager
+def file_for(path: Path) -> Iterator[Path]:
+    """A regular file to write in the body, for writers that replace what they write.
+
+    It is ``path`` itself, behind its links; for a device, a pipe, a descriptor or standard output it is a temporary
+    one, whose content goes there when the body is done.
+    """
+    if not (is_standard_output(path) or _is_fed(path)):
+        yield Path(os.path.realpath(path))
+        return
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        part = Path(folder) / "output"
+        yield part
+        with part.open("rb") as content:
+            if is_standard_output(path):
+                shutil.copyfileobj(content, sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+                return
+            with open(path, "wb", buffering=0) as stream:
+                while chunk := content.read(1 << 20):
+                    _write_all(stream, chunk)
+
+
+@contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
     """A file beside the target of ``path`` that takes its place, and its permissions, when the body is done."""
     target = Path(os.path.realpath(path))
