@@ -196,6 +196,13 @@ def test_a_server_that_echoes_the_key_leaks_nothing(
     assert "***" in everything and found.status == ("ok" if status == 200 else "target_error")
 
 
+def test_a_key_at_the_end_of_what_is_shown_is_not_cut_in_half() -> None:
+    found, _ = one(lambda request: Answer(400, b"x" * 490 + KEY.encode()), headers={"api-key": KEY})
+    assert found.error == f"HTTP 400: {'x' * 490}***"
+    found, _ = one(lambda request: Answer(body=b"x" * 90 + KEY.encode()), headers={"api-key": KEY}, answer="a")
+    assert found.error.endswith("x***'")
+
+
 def test_what_has_its_keys_by_name_is_made_again_from_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TARGET_KEY", KEY)
     given = {"url": "https://host/ask?code=${env:MY_TARGET_KEY}", "headers": {"api-key": "${env:MY_TARGET_KEY}"},
