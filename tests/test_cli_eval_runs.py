@@ -134,6 +134,9 @@ def test_comparison_of_two_runs(store: Store, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "mean_f1_score" in shown and "new" in shown and "old" in shown
     assert main(["eval", "compare", "old", "new", "--quiet", "--fail-if", "mean_f1_score<1"]) == FAILURE
+    assert main(["eval", "compare", "new", "old", "--quiet", "--fail-if", "delta_mean_f1_score<0.5"]) == OK
+    assert main(["eval", "compare", "old", "new", "--quiet", "--fail-if", "delta_mean_f1_score<-0.1"]) == FAILURE
+    assert "delta_mean_f1_score < -0.1 holds: it is -0.5" in capsys.readouterr().err
 
 
 def test_exports_go_through_pipes_links_and_standard_output(store: Store, tmp_path: Path) -> None:

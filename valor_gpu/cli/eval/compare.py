@@ -22,7 +22,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--metrics", type=names, metavar="NAME[,NAME...]", help="only these; default: all that both runs have")
     add("--seed", type=integer, metavar="N", help="of the bootstrap and the permutations")
     add_store_option(command)
-    add_gate_option(command, "of RUN")
+    add_gate_option(command, "of RUN, or a difference (delta_mean_f1_score),")
     add_report_options(command)
     command.set_defaults(run=run)
 
@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
         more = {} if options.seed is None else {"seed": options.seed}
         comparison = compare_runs(compared, baseline, metrics=options.metrics, **more)
         summary = run_summary_of(compared)
-        status = gate_status(options, gates, [summary])
+        deltas = {f"delta_{each.summary_name}": each.difference for each in comparison.metrics.values()}
+        status = gate_status(options, gates, [{**summary, "metrics": {**summary["metrics"], **deltas}}])
         runs = {"run": described_run(compared), "baseline": described_run(baseline)}
         write_document(options, "eval compare", {**runs, "comparison": comparison.to_dict(), "summary": summary})
         if reports(options):
