@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
 import pytest
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.evaluation.prompt_files import prompt_evaluator
+from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.evaluation.targets import open_target
 from valor_gpu.evaluation.templates import MessageTemplate, Template
 
 pytest.importorskip("jinja2")
@@ -148,3 +152,15 @@ def test_blocks_over_several_messages_are_an_error_that_says_so() -> None:
         MessageTemplate("system:\n{% for i in x %}\nuser:\n{{ i }}{% endfor %}")
     with pytest.raises(InputError, match="must make a message but all are empty"):
         MessageTemplate("{{ n }}").messages(X)
+
+
+@pytest.mark.parametrize("package", ["jinja2", "yaml", "openai"])
+def test_a_missing_extra_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [package, *(each for each in sys.modules if each.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    extra = "llm" if package == "openai" else "eval"
+    with pytest.raises(MissingExtraError, match=rf"needs {package}: pip install 'valor_gpu\[{extra}\]'"):
+        if package == "openai":
+            open_target("https://host/", secrets=Secrets())
+        else:
+            prompt_evaluator("---\nname: a\n---\n{{answer}}")

@@ -189,7 +189,8 @@ class _LogFilter(logging.Filter):
     def add_to(self, client: Any) -> None:
         """Filters the loggers of a client's packages, whatever they are called."""
         self.remove()
-        package = next(each.__module__ for each in type(client).__mro__ if each.__name__ == "AsyncClient").split(".")[0]
+        modules = (each.__module__ for each in type(client).__mro__ if each.__name__ == "AsyncClient")
+        package = next(modules, "httpx").partition(".")[0]
         core = package.replace("httpx", "httpcore")
         names = [package, *(f"{core}.{part}" for part in ("connection", "http11", "http2", "proxy", "socks"))]
         self._loggers = [logging.getLogger(name) for name in names]
