@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from valor_gpu.evaluation.judged.table import RATINGS, Rating
+from valor_gpu.evaluation.judged.table import RATINGS, VALOR, Rating, ValorRating
 
 _ANSWERS = frozenset({"answer", "ground_truth"})
 _ANSWER = frozenset({"answer"})
@@ -177,7 +177,21 @@ _PREFERENCE = EvaluatorInfo(
     parameters=_PROMPTS,
     needs=frozenset({"judge"}),
 )
-_JUDGED = (*(_judged(name, rating) for name, rating in RATINGS.items()), _PREFERENCE)
+
+
+def _valor(name: str, rating: ValorRating) -> EvaluatorInfo:
+    scale = rating.low, rating.high
+    more: dict[str, Any] = {"parameters": _PROMPTS, "needs": frozenset({"judge"})}
+    return EvaluatorInfo(
+        name, "quality", _JUDGE, rating.fields, *scale, rating.summary, rating.higher_is_better, **more
+    )
+
+
+_JUDGED = (
+    *(_judged(name, rating) for name, rating in RATINGS.items()),
+    _PREFERENCE,
+    *(_valor(name, rating) for name, rating in VALOR.items()),
+)
 
 EVALUATORS: Mapping[str, EvaluatorInfo] = MappingProxyType({row.name: row for row in (*_COMPUTED, *_CHECKED, *_JUDGED)})
 """Every evaluator by name."""

@@ -8,15 +8,16 @@ from valor_gpu.checks import check_choice
 from valor_gpu.evaluation.judged.metric import RowMetric
 from valor_gpu.evaluation.judged.preference import PreferenceMetric
 from valor_gpu.evaluation.judged.ratings import RatingMetric
-from valor_gpu.evaluation.judged.table import RATINGS
+from valor_gpu.evaluation.judged.table import RATINGS, VALOR
+from valor_gpu.evaluation.judged.valor import ValorMetric
 
 
 def judged_metric(name: str, **parameters: Any) -> RowMetric:
     """Makes a judged metric.
 
     Args:
-        name: a key of :data:`~valor_gpu.evaluation.judged.table.RATINGS`, or ``preference``.
-        parameters: of :class:`RatingMetric` or :class:`PreferenceMetric`, ``task`` for example.
+        name: a key of :data:`~valor_gpu.evaluation.judged.table.RATINGS` or ``VALOR``, or ``preference``.
+        parameters: of :class:`RatingMetric`, :class:`ValorMetric` or :class:`PreferenceMetric`, ``task`` for example.
 
     Raises:
         InputError: no such metric, or a parameter that cannot be.
@@ -27,5 +28,7 @@ def judged_metric(name: str, **parameters: Any) -> RowMetric:
         >>> sorted(judged_metric("gpt_groundedness").requires)
         ['answer', 'context']
     """
-    check_choice("name", name, (*RATINGS, "preference"))
+    check_choice("name", name, (*RATINGS, *VALOR, "preference"))
+    if name in VALOR:
+        return ValorMetric(name, **parameters)
     return PreferenceMetric(**parameters) if name == "preference" else RatingMetric(name, **parameters)

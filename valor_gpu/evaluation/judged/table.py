@@ -81,3 +81,69 @@ RATINGS: Mapping[str, Rating] = {
 """Every metric that rates, by name."""
 QUALITY = tuple(name for name, rating in RATINGS.items() if not rating.is_safety)
 SAFETY = tuple(name for name, rating in RATINGS.items() if rating.is_safety)
+
+
+@dataclass(frozen=True)
+class ValorRating:
+    """A judged metric of Valor over the fields of a row.
+
+    Attributes:
+        metric: its class in :mod:`valor_gpu.text.judged`.
+        fields: that a row must have.
+        summary: one line.
+        low, high: the scale.
+        higher_is_better: whether a higher value is a better row.
+    """
+
+    metric: str
+    fields: frozenset[str]
+    summary: str
+    low: float = 0.0
+    high: float = 1.0
+    higher_is_better: bool = True
+
+
+_ANSWER, _GROUNDED = frozenset({"answer"}), frozenset({"answer", "context"})
+VALOR: Mapping[str, ValorRating] = {
+    "valor_answer_correctness": ValorRating(
+        "AnswerCorrectness", _QA | {"ground_truth"}, "F1 of the statements of answer and ground truth, Valor's"
+    ),
+    "valor_answer_relevance": ValorRating(
+        "AnswerRelevance", _QA, "fraction of the answer's statements that deal with the question, Valor's"
+    ),
+    "valor_bias": ValorRating(
+        "Bias", _ANSWER, "fraction of the answer's opinions that are biased, Valor's", higher_is_better=False
+    ),
+    "valor_coherence": ValorRating("Coherence", _ANSWER, "how well the answer hangs together, Valor's", 1.0, 5.0),
+    "valor_context_precision": ValorRating(
+        "ContextPrecision",
+        frozenset({"question", "context", "ground_truth"}),
+        "whether useful contexts stand before useless ones, Valor's",
+    ),
+    "valor_context_recall": ValorRating(
+        "ContextRecall",
+        frozenset({"context", "ground_truth"}),
+        "fraction of the ground truth's statements that the contexts bear out, Valor's",
+    ),
+    "valor_context_relevance": ValorRating(
+        "ContextRelevance",
+        frozenset({"question", "context"}),
+        "fraction of the contexts that deal with the question, Valor's",
+    ),
+    "valor_faithfulness": ValorRating(
+        "Faithfulness", _GROUNDED, "fraction of the answer's claims that the contexts bear out, Valor's"
+    ),
+    "valor_hallucination": ValorRating(
+        "Hallucination",
+        _GROUNDED,
+        "fraction of the contexts that the answer contradicts, Valor's",
+        higher_is_better=False,
+    ),
+    "valor_summary_coherence": ValorRating(
+        "SummaryCoherence", _QA, "how well the answer sums up the question's text, Valor's", 1.0, 5.0
+    ),
+    "valor_toxicity": ValorRating(
+        "Toxicity", _ANSWER, "fraction of the answer's opinions that are toxic, Valor's", higher_is_better=False
+    ),
+}
+"""Every judged metric of Valor, by its name here."""

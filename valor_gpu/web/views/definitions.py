@@ -59,7 +59,8 @@ def prompts_of(info: EvaluatorInfo) -> list[tuple[str, str, str]]:
     found = []
     for task in sorted(info.tasks, reverse=True):
         made: Any = judged_metric(info.name, task=task) if info.kind != "pairwise" else judged_metric(info.name)
-        found.append((task, made.prompt.system, made.prompt.task))
+        prompts = getattr(made, "prompts", None) or (made.prompt,)
+        found += [(task, prompt.system, prompt.task) for prompt in prompts]
     return found
 
 
