@@ -287,6 +287,24 @@ def test_pages_of_100_000_rows_keep_to_the_bound(store: Store) -> None:
     assert "20 more evaluators are left out here." in found and "failures of rarer causes are left out here." in found
 
 
+def test_what_stands_around_the_rows_takes_from_their_bytes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = "\U000e0001"  # shown as nine
+    names = [sign * 200 + str(i) for i in range(110)]
+    columns = [letter + sign * 200 for letter in "abcdefgh"]
+    rows = [StoredRow(n, f"k{n}", {name: f"{n % 55}" + sign * 3000 for name in columns}) for n in range(1, 251)]
+    scores = [StoredScore(n, name, 0, n / 250, reason=sign * 3000) for name in names for n in (1, 2, 3)]
+    scores += [StoredScore(n, names[0], 0, None, f"s{n}" + sign * 300, f"{n}" + sign * 300) for n in range(4, 104)]
+    config = {"notes": [sign * 5000] * 50, "slice_by": columns, "target": {"prompt": sign * 50_000}}
+    evaluators = [evaluator_config(name) for name in names]
+    baseline = make_run(store, evaluators, rows, [], name=sign * 500)
+    run = make_run(store, evaluators, rows, scores, name=sign * 500, baseline=baseline.id, **config)
+    assert 4_500_000 < len(report_page(run).encode()) <= bounds.PAGE_BYTES
+    monkeypatch.setattr(bounds, "PAGE_BYTES", 3_000_000)
+    page = report_page(run)
+    assert 2_900_000 < len(page.encode()) <= 3_000_000
+    assert "so that the page stays small" in Page(page).text
+
+
 def two_runs(store: Store) -> tuple[Run, Run]:
     """A baseline and a run that is better by one metric and has a setting, a metric and a row of its own."""
     names = ["f1_score", "violence"]

@@ -23,7 +23,7 @@ from valor_gpu.evaluation.report.comparison import comparison_parts
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.rows import RowReader, chosen_rows
 from valor_gpu.evaluation.summary import evaluator_infos, run_summary
-from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
+from valor_gpu.evaluation.thresholds import read_thresholds
 from valor_gpu.pages import charts, numbers, stylesheet
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Run, Store
@@ -31,6 +31,8 @@ from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
 
 if TYPE_CHECKING:
     import jinja2
+
+_SLACK = 20_000  # bytes of titles of groups and links to rows, which come with the rows
 
 
 def write_report(
@@ -75,8 +77,16 @@ def report_page(run: Run, baseline: Run | None = None, thresholds: Mapping[str, 
     environment = _environment()
     style = stylesheet()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    context = {**_run_parts(run, baseline, thresholds, environment), "style": Html(style), "style_hash": digest}
-    return environment.get_template("report.html").render(context)
+    summary = run_summary(run, thresholds=thresholds)
+    context = {**_run_parts(run, baseline, summary), "style": Html(style), "style_hash": digest}
+    template = environment.get_template("report.html")
+    facts, total = summary["evaluators"], sum(run.counts().values())
+    frame = template.render({**context, **_no_rows(facts, total)})
+    left = min(bounds.ROW_BYTES, bounds.PAGE_BYTES - len(frame.encode()) - _SLACK)
+    given = run.config.get("thresholds") if thresholds is None else thresholds
+    reader = RowReader(run, facts, list(facts)[: bounds.COLUMNS], read_thresholds(given, evaluator_infos(run)))
+    rows = _rows(reader, chosen_rows(run, facts, [cause.first_row for cause in context["causes"]]), left, environment)
+    return template.render({**context, **_no_rows(facts, total), **rows, "more_rows": total - len(rows["shown"])})
 
 
 def _environment() -> jinja2.Environment:
@@ -93,16 +103,9 @@ def _environment() -> jinja2.Environment:
     return found
 
 
-def _run_parts(
-    run: Run,
-    baseline: Run | None,
-    thresholds: Mapping[str, float | str] | None,
-    environment: jinja2.Environment,
-) -> dict[str, Any]:
-    summary = run_summary(run, thresholds=thresholds)
+def _run_parts(run: Run, baseline: Run | None, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """All of the page but its rows."""
     facts = summary["evaluators"]
-    given = run.config.get("thresholds") if thresholds is None else thresholds
-    limits = read_thresholds(given, evaluator_infos(run))
     failed = total_failures(list(facts.values()))
     causes, more_causes = _causes(run)
     cards, more_evaluators = families(run, summary, bounds.EVALUATORS)
@@ -128,7 +131,6 @@ def _run_parts(
         "more_slices": max(len(summary["slices"]) - bounds.SLICE_COLUMNS, 0),
         "causes": causes,
         "more_causes": more_causes,
-        **_row_parts(run, facts, limits, causes, environment),
         "config": config,
         "more_config": more_config,
         "version": __version__,
@@ -196,37 +198,27 @@ def _causes(run: Run) -> tuple[list[FailureGroup], int]:
     return [*rows, *scores], more_rows + more_scores
 
 
-def _row_parts(
-    run: Run,
-    facts: Mapping[str, Any],
-    limits: Mapping[str, Threshold],
-    causes: Sequence[FailureGroup],
-    environment: jinja2.Environment,
+def _no_rows(facts: Mapping[str, Any], total: int) -> dict[str, Any]:
+    """The part with the rows where there is none."""
+    columns = [short(name) for name in list(facts)[: bounds.COLUMNS]]
+    more = {"n_rows": total, "more_rows": total, "more_columns": len(facts) - len(columns)}
+    return {"columns": columns, "groups": [], "shown": frozenset(), "full": False, **more}
+
+
+def _rows(
+    reader: RowReader, wanted: Sequence[tuple[str, list[int]]], left: int, environment: jinja2.Environment
 ) -> dict[str, Any]:
-    """The rows as markup, as many as their bytes allow."""
-    columns = list(facts)[: bounds.COLUMNS]
-    reader = RowReader(run, facts, columns, limits)
+    """The rows as markup, as many as fit into ``left`` bytes."""
     macro = environment.get_template("rows.html").module.row  # type: ignore[attr-defined]
-    left, groups, shown = bounds.ROW_BYTES, [], set()
-    for title, wanted in chosen_rows(run, facts, [group.first_row for group in causes]):
-        parts = []
-        for view in reader.views(wanted):
-            part = str(macro(view, len(columns)))
+    groups: list[tuple[str, list[Html]]] = []
+    shown: set[int] = set()
+    for title, chosen in wanted:
+        groups.append((title, []))
+        for view in reader.views(chosen):
+            part = str(macro(view, len(view.cells)))
             left -= len(part.encode())
             if left < 0:
-                break
-            parts.append(Html(part))
+                return {"groups": [group for group in groups if group[1]], "shown": shown, "full": True}
+            groups[-1][1].append(Html(part))
             shown.add(view.number)
-        groups.append((title, parts))
-        if left < 0:
-            break
-    total = sum(run.counts().values())
-    return {
-        "columns": [short(name) for name in columns],
-        "more_columns": len(facts) - len(columns),
-        "groups": [group for group in groups if group[1]],
-        "shown": shown,
-        "n_rows": total,
-        "more_rows": total - len(shown),
-        "full": left < 0,
-    }
+    return {"groups": groups, "shown": shown, "full": False}
