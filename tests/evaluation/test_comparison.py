@@ -154,6 +154,30 @@ def test_pooled_metrics_are_compared_by_their_own_number(store: Store) -> None:
     assert (metric.verdict, metric.p_value) == ("better", 1 / 501)
 
 
+def test_pooled_counts_of_two_epochs_weigh_as_much_as_those_of_one(store: Store) -> None:
+    """Rates whose rows all have four words are means: the tests agree, whatever the epochs."""
+    edits = np.random.default_rng(1).integers(0, 4, (20, 3))
+
+    def run(columns: list[int]) -> Run:
+        k = len(columns)
+        rows = [StoredRow(q * k + e + 1, f"q{q}" + (f"@{e + 1}" if e else ""), {}) for q in range(20) for e in range(k)]
+        cells = [int(edits[q, c]) for q in range(20) for c in columns]
+        scores = [
+            StoredScore(n, name, 0, cell / 4, details={"counts": [cell, 4]})
+            for n, cell in enumerate(cells, 1)
+            for name in ("word_error_rate", "mine")
+        ]
+        mine = evaluator_config("mine", higher_is_better=False)
+        return make_run(store, ["word_error_rate", mine], rows, scores, epochs=k, target={"kind": "x"})
+
+    pooled, plain = compare_runs(run([0, 1]), run([2]), resamples=4000).metrics.values()
+    assert (pooled.run, pooled.baseline, pooled.difference) == pytest.approx(
+        (plain.run, plain.baseline, plain.difference)
+    )
+    assert pooled.p_value == pytest.approx(plain.p_value, abs=0.03)
+    assert pooled.interval == pytest.approx(plain.interval, abs=0.03)
+
+
 def test_thresholds_say_which_rows_broke(store: Store) -> None:
     run = run_of(store, {"f1_score": [0.9, 0.2, 0.8, 0.1]}, thresholds={"f1_score": 0.5})
     metric = compare_runs(run, run_of(store, {"f1_score": [0.9, 0.9, 0.2, 0.2]})).metrics["f1_score"]

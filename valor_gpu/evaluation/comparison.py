@@ -32,7 +32,7 @@ from valor_gpu.evaluation.joined_rows import Side, join_rows
 from valor_gpu.evaluation.metric_comparison import MetricComparison, Pair
 from valor_gpu.evaluation.metric_summary import CONFIDENCE, number
 from valor_gpu.evaluation.result_text import aligned, percent, shown
-from valor_gpu.evaluation.row_values import Mask
+from valor_gpu.evaluation.row_values import Floats, Ints, Mask
 from valor_gpu.evaluation.summary import evaluator_infos, pool_of
 from valor_gpu.evaluation.thresholds import Threshold, read_thresholds
 from valor_gpu.stats.comparisons import adjust_holm
@@ -303,11 +303,11 @@ def _pooled(
     sides: tuple[Side, Side], info: dict[str, Any], options: Any
 ) -> tuple[PairedDifference, tuple[float, float]]:
     """The difference of a pooled metric, and its numbers in the run and in the baseline."""
-    counts = [side.counts(info["name"]) for side in sides]
-    if 0 in (counts[0].shape[1], counts[1].shape[1]):  # one of them has none
-        counts = [np.zeros((0, 1))] * 2
-    both = ~(np.isnan(counts[0]).any(1) | np.isnan(counts[1]).any(1))
-    tables = [each[both].astype(np.int64) for each in counts]
+    (counts, epochs), (other, other_epochs) = (side.counts(info["name"]) for side in sides)
+    both = (epochs > 0) & (other_epochs > 0)
+    if not both.any():  # one of them has no counts, nor places for them
+        counts = other = np.zeros((len(both), 1))
+    tables = _weighted([counts[both], other[both]], [epochs[both], other_epochs[both]])
     pool = pool_of(info)
 
     def statistic(sums: Sequence[int]) -> float:
@@ -316,6 +316,15 @@ def _pooled(
 
     run, baseline = (statistic(each.sum(0).tolist()) if len(each) else math.nan for each in tables)
     return compare_pooled(tables[1], tables[0], statistic, **options), (run, baseline)
+
+
+def _weighted(sums: Sequence[Floats], epochs: Sequence[Ints]) -> list[Ints]:
+    """Counts in which a row weighs the same in both runs: they are swapped, so that one may not count for two."""
+    tables = [each.astype(np.int64) for each in sums]
+    if np.array_equal(epochs[0], epochs[1]):
+        return tables
+    common = math.lcm(*np.unique(np.concatenate(epochs)).tolist())
+    return [table * (common // times)[:, None] for table, times in zip(tables, epochs)]
 
 
 def _lines(found: Comparison) -> list[str]:

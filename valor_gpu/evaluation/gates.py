@@ -153,7 +153,7 @@ def _hint(name: str, numbers: Mapping[str, Any]) -> str:
 def _reason(summary: Mapping[str, Any], name: str) -> str:
     """Why a number does not exist."""
     for evaluator, each in summary["evaluators"].items():
-        names = {each.get("summary_name"): ("mean", "value")}
+        names: dict[Any, tuple[str, ...]] = {each.get("summary_name"): ("mean", "value")}
         names |= {f"{evaluator}_{rate}": (rate,) for rate in ("pass_rate", "defect_rate")}
         for what in names.get(name, ()):
             if what in each.get("reasons", {}):

@@ -39,25 +39,33 @@ class Side:
     def values(self, evaluator: str) -> Floats:
         """The value of each shared row, mean over its epochs; NaN without any."""
         found: RowValues = read_row_values(Columns(self.run), evaluator)
-        return self._aligned(found.rows, found.values[:, None], mean=True)[:, 0]
+        sums, times = self._aligned(found.rows, found.values[:, None])
+        means: Floats = sums[:, 0] / np.maximum(times, 1)
+        return means
 
-    def counts(self, evaluator: str) -> Floats:
-        """The counts ``[rows, places]`` of each shared row, added up over its epochs; NaN without any."""
+    def counts(self, evaluator: str) -> tuple[Floats, Ints]:
+        """The counts ``[rows, places]`` of each shared row, added up over its epochs, and the number of these.
+
+        NaN, and 0 epochs, where a row has none.
+        """
         rows, counts = read_counts(Columns(self.run), evaluator)
-        return self._aligned(rows, counts.astype(np.float64), mean=False)
+        return self._aligned(rows, counts.astype(np.float64))
 
-    def _aligned(self, rows: Ints, table: Floats, mean: bool) -> Floats:
+    def _aligned(self, rows: Ints, table: Floats) -> tuple[Floats, Ints]:
+        """Sums over the epochs of each shared row, and how many there are."""
         found: Floats = np.full((len(self.questions), table.shape[1]), np.nan)
+        epochs = np.zeros(len(self.questions), np.int64)
         if not len(rows):
-            return found
+            return found, epochs
         questions, starts, times = np.unique(question_numbers(rows, self.epochs), return_index=True, return_counts=True)
         sums = np.add.reduceat(table, starts, axis=0)
         order = np.argsort(self.questions)
         places = np.searchsorted(self.questions[order], questions)
         inside = places < len(order)
         inside[inside] = self.questions[order[places[inside]]] == questions[inside]
-        found[order[places[inside]]] = (sums / times[:, None] if mean else sums)[inside]
-        return found
+        found[order[places[inside]]] = sums[inside]
+        epochs[order[places[inside]]] = times[inside]
+        return found, epochs
 
     def row_numbers(self, index: int) -> list[int]:
         """Numbers of the rows of a shared row, one of each epoch."""

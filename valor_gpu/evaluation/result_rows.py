@@ -100,7 +100,7 @@ def _shown(row: StoredRow, scores: Mapping[str, Sequence[StoredScore]], columns:
     more |= {"passed": passed} if passed else {}
     more |= {"_number": row.number, "_key": row.key}
     more |= {"_status": row.status, "_error": row.error} if row.status != OK else {}
-    more |= {name: row.outputs[name] for name in _RESERVED if name in row.outputs}
+    more |= {name: row.outputs[name] for name in _RESERVED if row.outputs.get(name) is not None}
     answered = _renamed(outputs, "target.", metrics.keys() | more.keys())
     given = _renamed(row.inputs, "data.", answered.keys() | metrics.keys() | more.keys())
     return {**given, **answered, **metrics, **more}
