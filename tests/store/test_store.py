@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -462,3 +463,45 @@ heavy = {"torch", "numpy", "pandas"}
 print(sorted(heavy & set(sys.modules)))"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_file_that_is_no_store_keeps_its_mode(tmp_path: Path) -> None:
+    other, text, pipe = tmp_path / "other.sqlite", tmp_path / "notes.txt", tmp_path / "pipe"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+    connection.close()
+    text.write_text("notes, and not a database\n" * 100)
+    os.mkfifo(pipe)
+    for path, message in (
+        (other, "is another program's database"),
+        (text, "is no database"),
+        (pipe, "is a device or a pipe"),
+    ):
+        path.chmod(0o664)
+        with pytest.raises(StoreError, match=message):
+            Store(path)
+        assert path.stat().st_mode & 0o777 == 0o664
+
+
+def test_a_path_with_a_nul_is_named() -> None:
+    with pytest.raises(InputError, match=r"store must be the path of a file but is 'a\\x00b'"):
+        Store("a\0b")
+
+
+def test_a_store_that_another_process_is_making_is_no_other_programs_database(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    mine, other = (sqlite3.connect(path, isolation_level=None) for _ in range(2))
+
+    def make(statement: str) -> None:
+        if statement == "PRAGMA user_version" and mine.in_transaction:
+            with contextlib.suppress(sqlite3.OperationalError):  # it has to wait
+                schema.migrate(other, str(path))
+        elif statement == "PRAGMA user_version":
+            schema.migrate(other, str(path))
+
+    other.execute("PRAGMA busy_timeout = 0")
+    mine.set_trace_callback(make)
+    schema.migrate(mine, str(path))
+    assert mine.execute("PRAGMA user_version").fetchone()[0] == len(schema.MIGRATIONS)
+    mine.close()
+    other.close()

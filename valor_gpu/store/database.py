@@ -48,6 +48,8 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], busy: float = BUSY) -> None:
+        if "\0" in os.fspath(path):
+            raise InputError(f"store must be the path of a file but is {os.fspath(path)!r}")
         self.path = Path(path).absolute()
         self._busy = busy
         self._closed = False
@@ -139,9 +141,8 @@ class Database:
             except FileExistsError:
                 if self.path.is_dir():
                     raise
-            if self.path.stat().st_mode & 0o077:
-                with contextlib.suppress(PermissionError):  # the file of another user
-                    self.path.chmod(0o600)
+                if not self.path.is_file() and self.path.exists():
+                    raise StoreError(f"store must be a file but {self.path} is a device or a pipe") from None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Sets the connection up. SQLite itself does not wait when two processes make one file."""
@@ -150,6 +151,7 @@ class Database:
         while True:
             try:
                 migrate(connection, str(self.path))
+                self._shut()
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last commits, a kill none
                 return
@@ -157,6 +159,12 @@ class Database:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
+
+    def _shut(self) -> None:
+        """Lets the owner alone read the file, which is known to be a store by now; SQLite's other files follow it."""
+        if self.path.stat().st_mode & 0o077:
+            with contextlib.suppress(PermissionError):  # the file of another user
+                self.path.chmod(0o600)
 
     def close(self) -> None:
         """Closes the file for good."""

@@ -71,8 +71,13 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str]
     Raises:
         StoreError: the file belongs to another program, or to a newer version of this one.
     """
-    if _version(connection, path, len(migrations)) == len(migrations):
-        return
+    connection.execute("BEGIN")  # one state of a file that another process may be making
+    try:
+        if _version(connection, path, len(migrations)) == len(migrations):
+            return
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for number in range(_version(connection, path, len(migrations)), len(migrations)):
