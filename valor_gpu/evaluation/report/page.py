@@ -212,13 +212,16 @@ def _rows(
     macro = environment.get_template("rows.html").module.row  # type: ignore[attr-defined]
     groups: list[tuple[str, list[Html]]] = []
     shown: set[int] = set()
+    full = False
     for title, chosen in wanted:
         groups.append((title, []))
         for view in reader.views(chosen):
             part = str(macro(view, len(view.cells)))
-            left -= len(part.encode())
-            if left < 0:
-                return {"groups": [group for group in groups if group[1]], "shown": shown, "full": True}
+            size = len(part.encode())
+            if size > left:  # a later row may be smaller
+                full = True
+                continue
+            left -= size
             groups[-1][1].append(Html(part))
             shown.add(view.number)
-    return {"groups": groups, "shown": shown, "full": False}
+    return {"groups": [group for group in groups if group[1]], "shown": shown, "full": full}
