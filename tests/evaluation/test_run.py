@@ -425,3 +425,30 @@ def test_files_that_cannot_be_written_cost_a_warning(
     with pytest.warns(UserWarning, match="is in the store, but its files could not be written.*No space"):
         result = evaluate(data=ROWS, metrics_list=["exact_match"], output_path=tmp_path / "out", store=store)
     assert result.run.state == "finished"
+
+
+def test_the_configuration_that_a_run_wrote_makes_it_again(tmp_path: Path, store: Store) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "own.py").write_text(
+        "def answer(question, style='short'):\n    return 'Rome' if style == 'short' else 'It is Rome'\n"
+        "def brevity(answer):\n    return 1 / len(answer)\n"
+    )
+    [first] = evaluate(
+        data=data, target=f"{tmp_path / 'own.py'}:answer", metrics_list=["exact_match"], limit=2,
+        evaluators={"short": f"{tmp_path / 'own.py'}:brevity"}, metric_params={"exact_match": {"ignore_case": True}},
+        params_grid=[{"style": "long"}], output_path=tmp_path / "out", slice_by="context", store=store,
+    )  # fmt: skip
+    [again] = evaluate(**load_config(tmp_path / "out" / "run.json"), store=store)
+    assert again.run_id != first.run_id and again.metrics_summary == first.metrics_summary
+    differing = {name for name in first.run.config if first.run.config[name] != again.run.config[name]}
+    assert differing <= {"group", "evaluation_name"}
+    own = evaluate(data=data, evaluators=[lambda_free], store=store, output_path=tmp_path / "own")
+    assert own.run.config["evaluators"][0]["origin"] is not None
+    evaluate(data=data, evaluators={"local": lambda answer: 1.0}, store=store, output_path=tmp_path / "local")
+    with pytest.raises(InputError, match="'local' must be named module:function"):
+        load_config(tmp_path / "local" / "run.json")
+
+
+def lambda_free(answer: str) -> float:
+    return 1.0

@@ -170,8 +170,9 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads a configuration file: the keyword arguments of :func:`valor_gpu.evaluate`.
 
     Args:
-        path: a file in YAML (``.yaml``, ``.yml``; extra ``eval``) or JSON (any other name). Paths in it are relative to
-            the current folder. Keys of services are named, ``api_key_env: OPENAI_API_KEY``, and not written into it.
+        path: a file in YAML (``.yaml``, ``.yml``; extra ``eval``) or JSON (any other name); also the ``run.json`` of a
+            run, which then is made again. Paths in it are relative to the current folder. Keys of services are named,
+            ``api_key_env: OPENAI_API_KEY``, and not written into it.
 
     Returns:
         Keyword arguments; objects of Python, such as functions, are named as ``module:function``.
@@ -189,6 +190,10 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
         {'data': 'rows.csv', 'metrics_list': ['f1_score']}
     """
     found = read_mapping(path)
+    if "config" in found and "run_id" in found:  # run.json, which a run has written
+        from valor_gpu.evaluation.again import arguments_of
+
+        return arguments_of(RunConfig.from_dict(found["config"]))
     check_keys(os.fspath(path), found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])
     return found
 

@@ -130,6 +130,15 @@ def _bare(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
+    return judge_from_config(model_config_of(identity), secrets=secrets)
+
+
+def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``model_config`` that makes a judge of a stored identity.
+
+    Raises:
+        InputError: the judge was an object of its process, or had its key by value.
+    """
     kind = identity.get("kind")
     if kind not in ("openai", "azure"):
         raise InputError(f"judge must be given again, since it was an object of its process: {_bare(identity)}")
@@ -148,11 +157,19 @@ def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
         config |= {**address, "api_version": identity["api_version"]}
     else:
         config |= {"model": identity["model"], "base_url": identity["base_url"]}
-    return judge_from_config({**config, "api_type": kind}, secrets=secrets)
+    return {**config, "api_type": kind}
 
 
 def _embed_again(identity: Mapping[str, Any], secrets: Secrets) -> Callable[..., Any]:
+    return embed_from_config(embedding_config_of(identity), secrets=secrets)
+
+
+def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``embedding_config`` that makes an embedder of a stored identity.
+
+    Raises:
+        InputError: it was an object of its process.
+    """
     if identity.get("kind") != "OpenAIEmbedder":
         raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
-    config = {name: identity[name] for name in ("model", "base_url", "dimensions") if identity.get(name) is not None}
-    return embed_from_config(config, secrets=secrets)
+    return {name: identity[name] for name in ("model", "base_url", "dimensions") if identity.get(name) is not None}
