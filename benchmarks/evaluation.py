@@ -32,6 +32,8 @@ _WORKERS = {
 }
 
 F1, ROUGE, BOTH, RUN = "F1", "ROUGE-L", "F1 and ROUGE-L", "evaluate() with storage"
+ASK, LIMIT = "judge of 100 ms, 32 requests at once", "no overhead"
+_DELAY, _AT_ONCE = 0.1, 32
 _METRICS = {F1: ["f1_score"], ROUGE: ["rougeL"], BOTH: ["f1_score", "rougeL"], RUN: ["f1_score", "rougeL"]}
 
 
@@ -59,6 +61,7 @@ CASES = {
     "20k-accents": Case(20_000, (F1, ROUGE), beyond_ascii=True),
     "1k": Case(1_000, (RUN,)),
     "10": Case(10, (RUN,)),
+    "requests": Case(3_200, (ASK,)),
 }
 
 
@@ -116,6 +119,18 @@ def measure(name: str, work: str, arguments: argparse.Namespace) -> list[dict[st
     return [{**head, "tool": tool, "package": tool, **_row(past, expected)} for tool, past in runs.items()]
 
 
+def measure_requests(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Our row, and what requests take that wait for nothing but the judge."""
+    rows = 2 * _AT_ONCE if arguments.quick else CASES[name].rows
+    task = {"work": "requests", "rows": rows, "delay": _DELAY, "at_once": _AT_ONCE, "data": ""}
+    with tempfile.TemporaryDirectory() as temporary:
+        past = [run_once(OURS, task, Path(temporary), arguments.data) for _ in range(arguments.repeats)]
+    head = {"case": name, "path": ASK, "rows": rows}
+    floor = {"status": "ok", "seconds": spread([rows / _AT_ONCE * _DELAY]), "peak_mb": None}
+    ours = _row(past, {"gpt_fluency": [4.0] * rows})
+    return [{**head, "tool": OURS, "package": OURS, **ours}, {**head, "tool": LIMIT, "package": OURS, **floor}]
+
+
 def _row(past: list[dict[str, Any]], expected: dict[str, list[float]] | None) -> dict[str, Any]:
     failed = next((run["failed"] for run in past if "failed" in run), None)
     if failed is not None:
@@ -148,7 +163,12 @@ def _gap(found: dict[str, list[float]], expected: dict[str, list[float]]) -> flo
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """All cases asked for, as the JSON that is stored."""
     names = list(CASES) if arguments.case == "all" else [arguments.case]
-    found = [row for name in names for work in CASES[name].works for row in measure(name, work, arguments)]
+    found = [
+        row
+        for name in names
+        for work in CASES[name].works
+        for row in (measure_requests(name, arguments) if work == ASK else measure(name, work, arguments))
+    ]
     about = machine.describe((OURS, "numpy"))
     about["versions"][AZURE] = azure_environment.VERSION
     choices = {name: getattr(arguments, name) for name in ("quick", "repeats", "slow_repeats")}
@@ -160,9 +180,16 @@ def report(results: list[dict[str, Any]]) -> str:
     rows = [row for result in results for row in result["rows"]]
     lines = [f"| | {OURS} | {AZURE} |", "| --- | --- | --- |"]
     for ours, theirs in zip(rows[::2], rows[1::2]):
+        if ours["path"] == ASK:
+            lines.append(f"| evaluate(), {ours['rows']:,} requests, {ASK} | {_rate(ours)} | {LIMIT}: {_rate(theirs)} |")
+            continue
         title = f"{ours['path']}, {CASES[ours['case']].title(ours['rows'])}"
         lines.append(f"| {title} | {_cell(ours, ours)} | {_cell(theirs, ours)} |")
     return "\n\n".join(["\n".join(lines), *map(_conditions, results)])
+
+
+def _rate(row: dict[str, Any]) -> str:
+    return f"{row['rows'] / row['seconds']['median']:.0f} requests/s" if row["status"] == "ok" else str(row["status"])
 
 
 def _cell(row: dict[str, Any], ours: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,8 +18,9 @@ _PORTION = 1000
 def main(path: str) -> int:
     """Run the task of a file, and print what came of it as JSON."""
     task = json.loads(Path(path).read_text())
-    cut_network()
-    found = (_evaluate if task["work"] == "evaluate" else _call)(task)
+    if task["work"] != "requests":
+        cut_network()
+    found = {"evaluate": _evaluate, "requests": _ask, "evaluators": _call}[task["work"]](task)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({**found, "peak_mb": peak, "refused": REFUSED}))
     return 0
@@ -36,6 +38,30 @@ def _call(task: dict[str, Any]) -> dict[str, Any]:
     found = [score_portion(evaluators, pairs[i : i + _PORTION]) for i in range(0, len(pairs), _PORTION)]
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     values = {name: [one.value for portion in found for one in portion[name]] for name in task["metrics"]}
+    return {"seconds": seconds, "cpu_seconds": cpu, "values": values}
+
+
+def _ask(task: dict[str, Any]) -> dict[str, Any]:
+    """A run whose judge is a server of its own on loopback."""
+    import openai  # noqa: F401  # not counted
+
+    from valor_gpu import evaluate
+
+    command = [sys.executable, "-m", "benchmarks.loopback", str(task["delay"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            judge = {"base_url": f"http://127.0.0.1:{int(server.stdout.readline())}/v1", "model": "stub"}
+            rows = [{"question": f"number {i}", "answer": "an answer"} for i in range(task["rows"])]
+            start, cpu = time.perf_counter(), time.process_time()
+            result = evaluate(
+                data=rows, metrics_list=["gpt_fluency"], model_config=judge, max_concurrency=task["at_once"],
+                store=Path(task["output"]).with_suffix(".sqlite"),
+            )  # fmt: skip
+            seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+            values = {"gpt_fluency": [row["gpt_fluency"] for row in result.rows]}
+        finally:
+            server.kill()
     return {"seconds": seconds, "cpu_seconds": cpu, "values": values}
 
 

@@ -1,0 +1,58 @@
+"""Runs of many rows: memory that does not grow with them, and requests that keep the judge busy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.evaluation.proof.scripted import ScriptedJudge
+from tests.judge.server import Request
+from valor_gpu import evaluate
+
+ROWS_PROGRAM = """
+import json, resource, sys
+from valor_gpu import evaluate
+rows, folder = int(sys.argv[1]), sys.argv[2]
+with open(folder + "/rows.jsonl", "w") as file:
+    for i in range(rows):
+        words = " ".join(f"w{(i * k) % 997}" for k in range(1, 31))
+        file.write(json.dumps({"question": f"number {i}", "answer": words, "ground_truth": words[5:]}) + chr(10))
+result = evaluate(data=folder + "/rows.jsonl", metrics_list=["f1_score"], store=folder + "/store.sqlite")
+assert result.summary["rows"]["n"] == rows, result.summary["rows"]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def peak_megabytes(rows: int, folder: Path) -> float:
+    folder.mkdir()
+    done = subprocess.run([sys.executable, "-c", ROWS_PROGRAM, str(rows), str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    more = peak_megabytes(21_000, tmp_path / "many") - peak_megabytes(1_000, tmp_path / "few")
+    assert more < 12, more  # 100,000 rows may take 50 MB more: a fifth of them 10, and the noise of an allocator
+
+
+def test_judge_has_as_many_requests_at_once_as_it_may(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    together = threading.Barrier(32, timeout=30)
+
+    def score(name: str, request: Request) -> float:
+        if request.number < 32:
+            together.wait()  # nobody passes before all 32 have come
+        return 4
+
+    rows = [{"question": f"number {i}", "answer": "an answer"} for i in range(100)]
+    with ScriptedJudge(score) as judge:
+        result = evaluate(data=rows, metrics_list=["gpt_fluency"], model_config=judge.config, max_concurrency=32,
+                          store=tmp_path / "store.sqlite")  # fmt: skip
+    assert result.metrics_summary == {"mean_gpt_fluency": 4.0}
+    assert judge.peak == 32 and len(judge.requests) == 100
+    assert len({json.dumps(request.body["messages"]) for request in judge.requests}) == 100  # each row once
