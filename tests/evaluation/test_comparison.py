@@ -255,3 +255,19 @@ def test_a_group_is_adjusted_over_all_its_runs(store: Store) -> None:
         compare_group(runs[:1])
     with pytest.raises(InputError, match="runs must hold at least one run beside the baseline"):
         compare_group([])
+
+
+def test_a_difference_that_overflows_takes_no_other_metric_with_it(store: Store) -> None:
+    big = evaluator_config("big", low=None, high=None)
+    columns = {"big": [1, 2, 1.7e308], "f1_score": [1, 0.5, 0]}
+    run = run_of(store, columns, evaluators=[big, "f1_score"])
+    other = run_of(store, {**columns, "big": [1, 3, -1.7e308]}, evaluators=[big, "f1_score"])
+    found = compare_runs(run, other, resamples=100)
+    assert found.metrics["big"].reason == "a difference is beyond the largest float"
+    assert (found.metrics["big"].n_higher, found.metrics["big"].p_value, found.metrics["f1_score"].p_value) == (
+        1,
+        None,
+        1,
+    )
+    rows = found.rows("big")
+    assert [(row["key"], row["metrics"]["big"]["difference"]) for row in rows] == [("k3", None), ("k2", -1.0)]

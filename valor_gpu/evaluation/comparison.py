@@ -293,10 +293,21 @@ def _pair(
     if info["pooled"]:
         difference, numbers = _pooled(sides, info, options)
     else:
-        difference = compare_paired(baseline, run, **options)
+        difference = _paired(run, baseline, options)
         both = ~(np.isnan(run) | np.isnan(baseline))
         numbers = (mean_of_sample(run[both]).mean, mean_of_sample(baseline[both]).mean)
     return Pair(info, warning, threshold, run, baseline, difference, numbers)
+
+
+def _paired(run: Floats, baseline: Floats, options: Any) -> PairedDifference:
+    with np.errstate(over="ignore"):
+        overflows = bool(np.isinf(run - baseline).any())
+    if not overflows:
+        return compare_paired(baseline, run, **options)
+    both = int((~(np.isnan(run) | np.isnan(baseline))).sum())
+    reason = "a difference is beyond the largest float"  # which must not take the other metrics with it
+    none = math.nan
+    return PairedDifference(none, none, none, none, both, len(run) - both, options["confidence"], reason)
 
 
 def _pooled(

@@ -101,10 +101,13 @@ class Pair:
 
     def change(self, order: str) -> Floats:
         """Change of each row as a fraction of the scale, so that the first of the order has the largest."""
-        change = self.run - self.baseline
+        with np.errstate(over="ignore"):
+            change = self.run - self.baseline
         low, high = self.info["low"], self.info["high"]
         bounded = low is not None and high is not None and math.isfinite(high - low)
         scale = high - low if bounded else float(np.nanmax(np.abs(change), initial=0.0))
+        if math.isinf(scale):
+            change, scale = np.clip(change, -1e308, 1e308), 1e308
         found: Floats = change / (scale or 1.0)
         if order == "change":
             return np.abs(found)
@@ -115,7 +118,7 @@ class Pair:
     def compared(self, adjusted: float) -> MetricComparison:
         """The comparison, with the p-value over all metrics."""
         found, both = self.difference, self.both
-        change = np.sign(self.run[both] - self.baseline[both])
+        run, baseline = self.run[both], self.baseline[both]
         return MetricComparison(
             name=self.info["name"],
             summary_name=self.info["summary_name"],
@@ -128,9 +131,9 @@ class Pair:
             p_adjusted=number(adjusted),
             n=int(both.sum()),
             n_missing=int((~both).sum()),
-            n_higher=int((change > 0).sum()),
-            n_equal=int((change == 0).sum()),
-            n_lower=int((change < 0).sum()),
+            n_higher=int((run > baseline).sum()),
+            n_equal=int((run == baseline).sum()),
+            n_lower=int((run < baseline).sum()),
             verdict=self._verdict(adjusted),
             reason=found.reason,
             warning=self.warning,

@@ -152,10 +152,10 @@ def pooled_summary(pool: Pool, counts: Ints, clusters: Ints | None, errors: bool
 
 
 def number(value: float) -> float | None:
-    """A number as JSON: None for NaN."""
-    return None if math.isnan(value) else float(value)
+    """A number as JSON: None for NaN and infinities."""
+    return float(value) if math.isfinite(value) else None
 
 
 def interval(low: float, high: float) -> list[float] | None:
     """An interval as JSON: None where it has no ends."""
-    return None if math.isnan(low) or math.isnan(high) else [float(low), float(high)]
+    return [float(low), float(high)] if math.isfinite(low) and math.isfinite(high) else None
