@@ -98,4 +98,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "evaluation_out"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo_out/evaluation"))
