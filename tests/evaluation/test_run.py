@@ -227,6 +227,10 @@ def test_preference_compares_with_the_answers_of_a_baseline(store: Store) -> Non
         )
         assert values(result, "preference") == [0.5, 0.5] and result.run.config["baseline"] == old.run_id
     assert any("Milan" in text and "Rome" in text for text in seen)
+    epochs = evaluate(
+        data=ROWS, target=capital, metrics_list=["preference"], judge=judge, baseline="old", epochs=2, store=store
+    )
+    assert values(epochs, "preference") == [0.5] * 6
     with pytest.raises(InputError, match="no run with the id or name 'older'"):
         evaluate(data=ROWS, metrics_list=["f1_score"], baseline="older", store=store)
 

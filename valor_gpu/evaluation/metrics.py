@@ -201,7 +201,7 @@ class _Resolver:
             return self._prompt(name)
         if is_object_name(name):
             function = load_object(name, "metric")
-            return _function(function, title, self._params_of(title or getattr(function, "__name__", "")), name)
+            return _function(function, title, self._params_of(title or str(getattr(function, "__name__", ""))), name)
         saved = [] if self._store is None else [each.name for each in self._store.evaluators.list()]
         if self._store is not None and name.partition("@")[0] in saved:
             from valor_gpu.evaluation import library

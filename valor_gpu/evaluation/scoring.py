@@ -34,13 +34,20 @@ def with_baseline(plan: Plan, works: Sequence[Work]) -> None:
     """Makes the fields of rows, with the answers that the baseline has under their keys."""
     found: Mapping[str, StoredRow] = {}
     if plan.fills_baseline and plan.baseline is not None:
-        found = {row.key: row for row in plan.baseline.rows(keys=[work.key for work in works])}
+        keys = {key for work in works for key in (work.key, _first_key(work, plan))}
+        found = {row.key: row for row in plan.baseline.rows(keys=sorted(keys))}
     for work in works:
         fields = row_fields(plan, work)
         if plan.fills_baseline:
-            row = found.get(work.key)
+            row = found.get(work.key, found.get(_first_key(work, plan)))
             fields[BASELINE_ANSWER] = None if row is None else _answer_of(row, plan)
         work.fields = fields
+
+
+def _first_key(work: Work, plan: Plan) -> str:
+    """Key of the row's first epoch: the baseline may have fewer epochs."""
+    epoch = (work.number - 1) % plan.config.epochs + 1
+    return work.key if epoch == 1 else work.key.removesuffix(f"@{epoch}")
 
 
 def _answer_of(row: StoredRow, plan: Plan) -> Any:

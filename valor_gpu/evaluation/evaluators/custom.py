@@ -271,7 +271,7 @@ def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str]
     return frozenset(required), (None if every else fields)
 
 
-def source_of(function: Callable[..., Any]) -> str:
+def source_of(function: Any) -> str:
     """The code, for its hash; of an object that of its class, of a ``functools.partial`` with the values that it binds.
 
     Of a value that is not JSON the type counts. Variables of enclosing functions do not: they may change at any time.
