@@ -195,7 +195,10 @@ def _rate(row: dict[str, Any]) -> str:
 def _cell(row: dict[str, Any], ours: dict[str, Any]) -> str:
     if row["status"] != "ok":
         return str(row["status"])
-    seconds, memory = row["seconds"]["median"], f"{row['peak_mb']['median']:.0f} MB"
+    seconds, memory = (
+        row["seconds"]["median"],
+        "no peak" if row["peak_mb"] is None else f"{row['peak_mb']['median']:.0f} MB",
+    )
     process = f", process {row['process_seconds']['median']:.3g} s" if row["path"] == RUN else ""
     if row is ours:
         return f"**{seconds:.3g} s**{process}, {memory}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.azure_worker import REFUSED, cut_network
+from benchmarks.azure_worker import REFUSED, cut_network, peak_megabytes
 
 _PORTION = 1000
 
@@ -21,7 +20,7 @@ def main(path: str) -> int:
     if task["work"] != "requests":
         cut_network()
     found = {"evaluate": _evaluate, "requests": _ask, "evaluators": _call}[task["work"]](task)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_megabytes()
     print(json.dumps({**found, "peak_mb": peak, "refused": REFUSED}))
     return 0
 
