@@ -143,7 +143,7 @@ def test_a_server_that_fails_costs_no_result(store: Store, server: FakeServer) -
 
 def test_an_address_that_mlflow_does_not_know_fails_before_the_first_row(server: FakeServer, tmp_path: Path) -> None:
     asked: list[str] = []
-    with pytest.raises(InputError, match="tracking_uri must be an address that MLflow can log to"):
+    with pytest.raises(InputError, match="tracking_uri must be of an MLflow server that needs no plugin"):
         evaluate(
             data=[{"question": "q", "ground_truth": "a"}], target=lambda question: asked.append(question),
             metrics_list=["exact_match"], tracking_uri="azureml://x", store=tmp_path / "s.sqlite",
