@@ -124,13 +124,10 @@ class ChatServer:
             time.sleep(answer.delay)
             if answer.hang:
                 self.closing.wait(30)
+        finally:
             with self.lock:  # before the answer goes out: after it the client may ask again
                 self.active -= 1
-            self.send(handler, answer)
-        except BaseException:
-            with self.lock:
-                self.active -= 1
-            raise
+        self.send(handler, answer)
         with self.lock:
             self.finished.append(request)
 
