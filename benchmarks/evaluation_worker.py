@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 from benchmarks.azure_worker import REFUSED, cut_network, peak_megabytes
 
 _PORTION = 1000
+_LATE = ("execute", "result", "summary", "files", "evaluators.overlap")  # imported when a run first needs them
 
 
 def main(path: str) -> int:
@@ -66,10 +68,11 @@ def _ask(task: dict[str, Any]) -> dict[str, Any]:
 
 def _evaluate(task: dict[str, Any]) -> dict[str, Any]:
     """The whole run with its store and its files."""
-    import valor_gpu
+    from valor_gpu import evaluate
     from valor_gpu.store import Store
 
-    evaluate = valor_gpu.evaluate
+    for name in _LATE:
+        importlib.import_module(f"valor_gpu.evaluation.{name}")
     output, store = Path(task["output"]), Path(task["output"]).with_suffix(".sqlite")
     start, cpu = time.perf_counter(), time.process_time()
     result = evaluate(data=task["data"], metrics_list=task["metrics"], output_path=output, store=store, task_type="qa")
