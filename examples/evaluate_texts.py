@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu import EvaluationResult, evaluate
-from valor_gpu.evaluation.exports import export_csv
+from valor_gpu.evaluation.results.exports import export_csv
 from valor_gpu.judge import CallableJudge
 
 DATA = Path(__file__).parent / "data" / "gsm8k_solutions.jsonl"

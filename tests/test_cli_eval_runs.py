@@ -14,7 +14,7 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
-from valor_gpu.evaluation.summary import run_summary
+from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store import Run, Store, StoredRow
 
 ROOT = Path(__file__).parent.parent

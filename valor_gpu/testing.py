@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.gates import failing_gates
+from valor_gpu.evaluation.results.gates import failing_gates
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.result import EvaluationResult
@@ -20,8 +20,8 @@ def assert_evaluation(result: EvaluationResult | Mapping[str, Any], *gates: str)
     Args:
         result: of :func:`valor_gpu.evaluate`, or its summary.
         gates: conditions such as ``"mean_gpt_groundedness >= 4"``, ``"violence_defect_rate <= 5%"``,
-            ``"rows.failed == 0"``; :func:`~valor_gpu.evaluation.gates.failing_gates` lists the names. A number that
-            does not exist meets none.
+            ``"rows.failed == 0"``; :func:`~valor_gpu.evaluation.results.gates.failing_gates` lists the names. A number
+            that does not exist meets none.
 
     Raises:
         AssertionError: a condition that is not met; the message has all of them, and the table of the run.

@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation import _text_lines
-from valor_gpu.evaluation.data import DataSource, SourceRow, open_data
+from valor_gpu.evaluation.rows import _text_lines
+from valor_gpu.evaluation.rows.data import DataSource, SourceRow, open_data
 
 
 def opened(folder: Path, content: str | bytes, name: str = "data.csv") -> DataSource:
@@ -118,7 +118,7 @@ def test_a_quote_that_nobody_closes_costs_its_line(tmp_path: Path) -> None:
 
 def test_lines_full_of_open_quotes_take_time_that_grows_as_the_file_does(tmp_path: Path, monkeypatch: Any) -> None:
     """Counts characters that are looked at, not seconds."""
-    from valor_gpu.evaluation import _csv_rows
+    from valor_gpu.evaluation.rows import _csv_rows
 
     looked_at = 0
     split = _csv_rows._split
@@ -386,7 +386,7 @@ def test_rows_compare_and_show_what_they_hold() -> None:
 
 def test_reading_loads_no_torch_and_no_pandas(tmp_path: Path) -> None:
     program = (
-        "import sys; from valor_gpu.evaluation.data import open_data; from valor_gpu.evaluation.keys import RowKeys;"
+        "import sys; from valor_gpu.evaluation.rows.data import open_data; import valor_gpu.evaluation.rows.keys;"
         f"list(open_data({str(tmp_path / 'a.csv')!r}));"
         "print([name for name in ('torch', 'pandas', 'pyarrow') if name in sys.modules])"
     )

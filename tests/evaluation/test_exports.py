@@ -11,7 +11,7 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.errors import InputTypeError
-from valor_gpu.evaluation.exports import export_csv, export_jsonl
+from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
 from valor_gpu.store import Store, StoredRow, StoredScore
 
 

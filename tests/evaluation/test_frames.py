@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
-from valor_gpu.evaluation._frame_rows import PORTION
-from valor_gpu.evaluation.data import open_data
+from valor_gpu.evaluation.rows._frame_rows import PORTION
+from valor_gpu.evaluation.rows.data import open_data
 
 
 def values(data: Any) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.gates import failing_gates, parse_gate
 from valor_gpu.evaluation.result import EvaluationResult
+from valor_gpu.evaluation.results.gates import failing_gates, parse_gate
 from valor_gpu.store import Store, StoredRow
 from valor_gpu.testing import assert_evaluation
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.data import open_data
-from valor_gpu.evaluation.keys import RowKeys
-from valor_gpu.evaluation.mapping import resolve_mapping
+from valor_gpu.evaluation.rows.data import open_data
+from valor_gpu.evaluation.rows.keys import RowKeys
+from valor_gpu.evaluation.rows.mapping import resolve_mapping
 
 
 def keys_of(rows: list[Any], data_mapping: Any = None, outputs: Any = None, column: str | None = None) -> list[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation import library
+from valor_gpu.evaluation.engine.metrics import resolve_evaluators
+from valor_gpu.evaluation.evaluators import saved as library
 from valor_gpu.evaluation.evaluators.base import evaluator
 from valor_gpu.evaluation.evaluators.custom import custom_evaluator
-from valor_gpu.evaluation.metrics import resolve_evaluators
-from valor_gpu.evaluation.prompt_files import TemplateMetric, prompt_evaluator
+from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric, prompt_evaluator
 from valor_gpu.store import Store
 
 pytest.importorskip("jinja2")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation.fields import FIELDS, field_of, names_of
-from valor_gpu.evaluation.mapping import resolve_mapping
+from valor_gpu.evaluation.rows.fields import FIELDS, field_of, names_of
+from valor_gpu.evaluation.rows.mapping import resolve_mapping
 
 DATA = ["question", "context", "answer", "ground_truth"]
 ROW = {"question": "q", "context": "c", "answer": "a", "ground_truth": "g"}

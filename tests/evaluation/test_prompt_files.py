@@ -10,8 +10,8 @@ import pytest
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import Outcome
 from valor_gpu.evaluation.judged import judged_outcome
-from valor_gpu.evaluation.prompt_files import TemplateMetric, prompt_evaluator, prompt_for
-from valor_gpu.evaluation.prompty import read_prompt
+from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric, prompt_evaluator, prompt_for
+from valor_gpu.evaluation.prompts.prompty import read_prompt
 from valor_gpu.judge import ParseError, run_judge
 
 pytest.importorskip("jinja2")

@@ -15,10 +15,10 @@ import pytest
 import valor_gpu
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.config import ARGUMENTS, RunConfig, load_config
+from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.base import evaluator
 from valor_gpu.evaluation.judged import judged_metric
 from valor_gpu.evaluation.run import EvaluationInterrupted, RowFailed, evaluate
-from valor_gpu.evaluation.settings import Settings
 from valor_gpu.judge import Progress, Question, Reply, Usage, question_metric
 from valor_gpu.store import Store
 
@@ -377,7 +377,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "message"), WRONG, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("wrong", "error", "message"), WRONG, ids=[message for _, _, message in WRONG])
 def test_wrong_arguments_are_found_before_anything_runs(
     store: Store, wrong: dict[str, Any], error: type[Exception], message: str
 ) -> None:
@@ -425,7 +425,7 @@ def test_files_that_cannot_be_written_cost_a_warning(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("valor_gpu.evaluation.execute.write_artifacts", full)
+    monkeypatch.setattr("valor_gpu.evaluation.engine.execute.write_artifacts", full)
     with pytest.warns(UserWarning, match="is in the store, but its files could not be written.*No space"):
         result = evaluate(data=ROWS, metrics_list=["exact_match"], output_path=tmp_path / "out", store=store)
     assert result.run.state == "finished"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from valor_gpu.evaluation import evaluate
-from valor_gpu.evaluation.metrics import DEFAULTS
+from valor_gpu.evaluation.engine.metrics import DEFAULTS
 
 PAGE = (Path(__file__).parents[2] / "docs/evaluation/run.md").read_text()
 

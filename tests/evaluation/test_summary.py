@@ -16,7 +16,7 @@ from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import evaluator
-from valor_gpu.evaluation.summary import run_summary
+from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.judge.statistics import standard_error, variance_split
 from valor_gpu.stats.proportions import pass_rate
 from valor_gpu.store import Store, StoredRow, StoredScore

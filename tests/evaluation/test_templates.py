@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.evaluation.prompt_files import prompt_evaluator
+from valor_gpu.evaluation.prompts.prompt_files import prompt_evaluator
+from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets import open_target
-from valor_gpu.evaluation.templates import MessageTemplate, Template
 
 pytest.importorskip("jinja2")
 X = {"x": "abc", "n": None, "rows": [{"a": 1}, {"a": 2}], "big": "y" * 1_000_000}
@@ -102,7 +102,7 @@ _TEN = "[a, a, a, a, a, a, a, a, a, a]"
 def test_templates_that_would_not_end_are_stopped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"LONGEST_OUTPUT": 2_000_000, "MOST_STEPS": 20_000, "MOST_SECONDS": 0.5}
     for name, limit in limits.items():
-        monkeypatch.setattr(f"valor_gpu.evaluation._sandbox.{name}", limit)
+        monkeypatch.setattr(f"valor_gpu.evaluation.prompts._sandbox.{name}", limit)
     started = time.thread_time()
     with pytest.raises(InputError, match=r"must|RecursionError|No filter"):
         Template(text).render(X)

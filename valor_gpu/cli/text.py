@@ -26,8 +26,8 @@ from valor_gpu.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from valor_gpu.evaluation._source_rows import SourceRow
     from valor_gpu.evaluation.evaluators.base import Evaluator
+    from valor_gpu.evaluation.rows._source_rows import SourceRow
     from valor_gpu.report.texts import TextScores
 
 
@@ -109,9 +109,9 @@ def _files(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _rows(options: argparse.Namespace) -> Iterable[SourceRow]:
-    from valor_gpu.evaluation._source_rows import SourceRow
-    from valor_gpu.evaluation.fields import ANSWER, GROUND_TRUTH
-    from valor_gpu.evaluation.text_files import is_table, open_column, text_rows
+    from valor_gpu.evaluation.rows._source_rows import SourceRow
+    from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
+    from valor_gpu.evaluation.rows.text_files import is_table, open_column, text_rows
     from valor_gpu.report.texts import direct_row
 
     if options.prediction is not None:

@@ -191,7 +191,7 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     found = read_mapping(path)
     if "config" in found and "run_id" in found:  # run.json, which a run has written
-        from valor_gpu.evaluation.again import arguments_of
+        from valor_gpu.evaluation.engine.again import arguments_of
 
         return arguments_of(RunConfig.from_dict(found["config"]))
     check_keys(os.fspath(path), found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])

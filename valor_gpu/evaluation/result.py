@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.evaluation.failures import Failures
-from valor_gpu.evaluation.files import ARTIFACTS, REPORT, artifact_paths, write_artifacts
-from valor_gpu.evaluation.result_rows import result_rows
-from valor_gpu.evaluation.result_text import result_html, result_text
-from valor_gpu.evaluation.summary import run_summary
+from valor_gpu.evaluation.results.failures import Failures
+from valor_gpu.evaluation.results.files import ARTIFACTS, REPORT, artifact_paths, write_artifacts
+from valor_gpu.evaluation.results.result_rows import result_rows
+from valor_gpu.evaluation.results.result_text import result_html, result_text
+from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store.runs import Run
 from valor_gpu.store.stores import Store
 
 if TYPE_CHECKING:
-    from valor_gpu.evaluation.comparison import Comparison
+    from valor_gpu.evaluation.results.comparison import Comparison
 
 
 class EvaluationResult:
@@ -67,7 +67,7 @@ class EvaluationResult:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """All numbers, as :func:`~valor_gpu.evaluation.summary.run_summary` computes them; strict JSON."""
+        """All numbers, as :func:`~valor_gpu.evaluation.results.summary.run_summary` computes them; strict JSON."""
         state = self.run.state
         if self._summary is None or self._summary[0] != state or state == "running":
             self._summary = state, run_summary(self.run, thresholds=self._thresholds)
@@ -85,7 +85,7 @@ class EvaluationResult:
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows, one at a time; :func:`~valor_gpu.evaluation.result_rows.result_rows` explains their keys."""
+        """The rows, one at a time; :mod:`valor_gpu.evaluation.results.result_rows` explains their keys."""
         return result_rows(self.run, self._thresholds)
 
     @property
@@ -172,9 +172,9 @@ class EvaluationResult:
 
         Args:
             other: the baseline, of any store.
-            options: of :func:`~valor_gpu.evaluation.comparison.compare_runs`.
+            options: of :func:`~valor_gpu.evaluation.results.comparison.compare_runs`.
         """
-        from valor_gpu.evaluation.comparison import compare_runs
+        from valor_gpu.evaluation.results.comparison import compare_runs
 
         return compare_runs(self.run, other.run if isinstance(other, EvaluationResult) else other, **options)
 

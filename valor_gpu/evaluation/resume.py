@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import RunConfig, check_keys
-from valor_gpu.evaluation.data import DataSource, open_data
-from valor_gpu.evaluation.execute import execute
-from valor_gpu.evaluation.fields import FIELDS
-from valor_gpu.evaluation.keys import RowKeys
-from valor_gpu.evaluation.mapping import Mapping as Fields
-from valor_gpu.evaluation.mapping import resolve_mapping
-from valor_gpu.evaluation.metrics import RunEvaluator, resolve_evaluators
-from valor_gpu.evaluation.models import identity_of
-from valor_gpu.evaluation.plan import (
+from valor_gpu.evaluation.engine.execute import execute
+from valor_gpu.evaluation.engine.metrics import RunEvaluator, resolve_evaluators
+from valor_gpu.evaluation.engine.plan import (
     Plan,
     check_thresholds,
     chosen_metrics,
@@ -28,10 +22,16 @@ from valor_gpu.evaluation.plan import (
     find_baseline,
     total_of,
 )
-from valor_gpu.evaluation.services import Services, check_judge, judge_identity, open_services, services_again
-from valor_gpu.evaluation.settings import Settings
+from valor_gpu.evaluation.engine.services import Services, check_judge, judge_identity, open_services, services_again
+from valor_gpu.evaluation.engine.settings import Settings
+from valor_gpu.evaluation.engine.work import OK, remaining, rows_of, stored_rows
+from valor_gpu.evaluation.models import identity_of
+from valor_gpu.evaluation.rows.data import DataSource, open_data
+from valor_gpu.evaluation.rows.fields import FIELDS
+from valor_gpu.evaluation.rows.keys import RowKeys
+from valor_gpu.evaluation.rows.mapping import Mapping as Fields
+from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.evaluation.targets.base import RESERVED
-from valor_gpu.evaluation.work import OK, remaining, rows_of, stored_rows
 from valor_gpu.store import Run, Store
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputTypeError
-from valor_gpu.evaluation.execute import EvaluationInterrupted, execute
-from valor_gpu.evaluation.keys import RowKeys
-from valor_gpu.evaluation.plan import Plan, make_plan
+from valor_gpu.evaluation.engine.execute import EvaluationInterrupted, execute
+from valor_gpu.evaluation.engine.plan import Plan, make_plan
+from valor_gpu.evaluation.engine.settings import Settings
+from valor_gpu.evaluation.engine.stages import RowFailed
+from valor_gpu.evaluation.engine.work import Work, rows_of
 from valor_gpu.evaluation.resume import OF_RESUME, rescore_run, resume_run
-from valor_gpu.evaluation.settings import Settings
-from valor_gpu.evaluation.stages import RowFailed
-from valor_gpu.evaluation.work import Work, rows_of
+from valor_gpu.evaluation.rows.keys import RowKeys
 from valor_gpu.store import Store
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def evaluate(
             an address or mapping of an HTTP endpoint, a mapping with ``model`` and ``prompt``; see
             :func:`~valor_gpu.evaluation.targets.open_target`. None: the data have the answers.
         data: path of a file in csv, JSON lines or Parquet, a list of dicts, or a data frame; see
-            :func:`~valor_gpu.evaluation.data.open_data`.
+            :func:`~valor_gpu.evaluation.rows.data.open_data`.
         task_type: ``qa`` (questions and answers) or ``chat`` (conversations); None for what columns and mapping say.
         metrics_list: names of metrics, functions, evaluators, judged metrics, files of prompts, names of saved
             evaluators. It replaces the defaults, which are ``gpt_groundedness``, ``gpt_relevance`` and
             ``gpt_coherence`` (in chats ``gpt_retrieval_score``) as far as their columns are there. ``[]`` for none.
         model_config: the judge, as of :func:`~valor_gpu.evaluation.models.judge_from_config`. A key in it is held in
             memory alone.
-        data_mapping: field to column or output, as of :func:`~valor_gpu.evaluation.mapping.resolve_mapping`.
+        data_mapping: field to column or output, as of :func:`~valor_gpu.evaluation.rows.mapping.resolve_mapping`.
         output_path: folder for ``eval_results.jsonl``, ``metrics.json`` and ``run.json``; those of an earlier run are
             replaced.
         tracking_uri: of an MLflow server where the run is logged (extra ``mlflow``).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.evaluation.result_text import result_text, shown
+from valor_gpu.evaluation.results.result_text import result_text, shown
 from valor_gpu.report.evaluators import day_text
 from valor_gpu.report.text import plural, printable, printable_lines, table
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from valor_gpu.store import Run
 
 Summary = Mapping[str, Any]
-"""What :func:`valor_gpu.evaluation.summary.run_summary` gives."""
+"""What :func:`valor_gpu.evaluation.results.summary.run_summary` gives."""
 
 _WIDE = 60
 """Characters of a cell of texts that a table shows."""
@@ -24,7 +24,7 @@ def run_summary_of(run: Run, thresholds: Mapping[str, Any] | None = None) -> Sum
     kept = run.finished_summary
     if thresholds is None and kept is not None and run.state != "running" and "metrics" in kept:
         return kept
-    from valor_gpu.evaluation.summary import run_summary  # loads numpy, which a finished run needs not
+    from valor_gpu.evaluation.results.summary import run_summary  # loads numpy, which a finished run needs not
 
     return run_summary(run, thresholds=thresholds)
 
@@ -121,7 +121,7 @@ def failure_table(failures: Sequence[Mapping[str, Any]]) -> str:
     """Rows and scores that failed: number and key of the row, evaluator, status and why.
 
     Args:
-        failures: entries of :class:`valor_gpu.evaluation.failures.Failures`.
+        failures: entries of :class:`valor_gpu.evaluation.results.failures.Failures`.
     """
     lines = [
         [str(each["number"]), cut(each["key"]), each["evaluator"] or "", each["status"], cut(each["error"], 200)]

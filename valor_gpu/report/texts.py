@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
-from valor_gpu.evaluation.fields import ANSWER, GROUND_TRUTH
+from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
-    from valor_gpu.evaluation._source_rows import SourceRow
     from valor_gpu.evaluation.evaluators.base import Outcome
+    from valor_gpu.evaluation.rows._source_rows import SourceRow
 
 GROUPS = {
     "rouge": ("rouge1", "rouge2", "rougeL"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
-from valor_gpu.evaluation.thresholds import Threshold
+from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Feedback, Run
 from valor_gpu.web.found_rows import Wanted, find_rows
 from valor_gpu.web.routes import Ask, missing

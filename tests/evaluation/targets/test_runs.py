@@ -10,7 +10,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, completion
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation import library
+from valor_gpu.evaluation.evaluators import saved as library
 from valor_gpu.evaluation.run import evaluate, resume_run
 from valor_gpu.store import Store
 

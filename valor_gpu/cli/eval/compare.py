@@ -29,7 +29,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
-    from valor_gpu.evaluation.comparison import compare_runs
+    from valor_gpu.evaluation.results.comparison import compare_runs
     from valor_gpu.report.evaluation import run_summary_of
     from valor_gpu.report.text import printable_lines
 

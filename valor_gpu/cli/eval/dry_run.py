@@ -15,8 +15,8 @@ from valor_gpu.cli.eval.options import run_here, write_document
 from valor_gpu.cli.options import reports
 
 if TYPE_CHECKING:
-    from valor_gpu.evaluation.forecast import Forecast
-    from valor_gpu.evaluation.plan import Plan
+    from valor_gpu.evaluation.engine.forecast import Forecast
+    from valor_gpu.evaluation.engine.plan import Plan
     from valor_gpu.store import Store
 
 _FROM_RUN = frozenset({"seconds", "cost"})  # fields that a run measures of its target
@@ -27,8 +27,8 @@ def show_plan(options: argparse.Namespace, arguments: Mapping[str, Any]) -> int:
     from dataclasses import replace
 
     from valor_gpu.cli import OK
-    from valor_gpu.evaluation.plan import make_plan
-    from valor_gpu.evaluation.settings import Settings
+    from valor_gpu.evaluation.engine.plan import make_plan
+    from valor_gpu.evaluation.engine.settings import Settings
 
     run_here()
     settings = Settings(**{name: value for name, value in arguments.items() if name != "store"})
@@ -57,7 +57,7 @@ def _store(path: Any) -> Iterator[Store]:
 
 
 def _forecast(plan: Plan) -> Forecast:
-    from valor_gpu.evaluation.forecast import forecast
+    from valor_gpu.evaluation.engine.forecast import forecast
 
     config, source = plan.config, plan.source
     assert source is not None  # of a run that begins

@@ -137,7 +137,7 @@ def _version(options: argparse.Namespace, name: str, wanted: int | str | None) -
 
 def save(options: argparse.Namespace) -> None:
     """Runs ``save``."""
-    from valor_gpu.evaluation import library
+    from valor_gpu.evaluation.evaluators import saved as library
     from valor_gpu.store import Store
 
     run_here()

@@ -56,7 +56,7 @@ def _written(name: str, run: Run, file: Path, baseline: Run | None) -> str:
 
         write_report(run, file, baseline=baseline)
         return ""
-    from valor_gpu.evaluation.exports import export_csv, export_jsonl
+    from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
     from valor_gpu.report.text import plural
 
     return f": {plural((export_csv if name == 'csv' else export_jsonl)(run, file), 'row')}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.evaluation.gates import Gate
+    from valor_gpu.evaluation.results.gates import Gate
 
 
 def add_gate_option(command: argparse.ArgumentParser, whose: str = "") -> None:
@@ -25,7 +25,7 @@ def parsed_gates(options: argparse.Namespace) -> list[Gate]:
     """The conditions of ``--fail-if``."""
     if not options.fail_if:
         return []
-    from valor_gpu.evaluation.gates import parse_gate
+    from valor_gpu.evaluation.results.gates import parse_gate
 
     with _named():
         return [parse_gate(text) for text in options.fail_if]
@@ -52,7 +52,7 @@ def gate_status(options: argparse.Namespace, gates: Sequence[Gate], summaries: S
 
     if not gates:
         return OK
-    from valor_gpu.evaluation.gates import failing_gates
+    from valor_gpu.evaluation.results.gates import failing_gates
 
     with _named():
         failed = [each for summary in summaries for each in failing_gates(summary, gates, fail_if=True)]

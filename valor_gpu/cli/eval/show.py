@@ -79,6 +79,6 @@ def _failures(run: Run, limit: int | None) -> list[dict[str, Any]] | None:
     """The first rows and scores that failed; None where they are not asked for."""
     if limit is None:
         return None
-    from valor_gpu.evaluation.failures import Failures
+    from valor_gpu.evaluation.results.failures import Failures
 
     return list(islice(Failures(run), limit))

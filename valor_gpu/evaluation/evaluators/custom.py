@@ -28,7 +28,6 @@ from typing import Any
 
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation._source_rows import own_values
 from valor_gpu.evaluation.evaluators._watched import Worker
 from valor_gpu.evaluation.evaluators.base import (
     EVALUATOR_ERROR,
@@ -43,7 +42,8 @@ from valor_gpu.evaluation.evaluators.base import (
     number_outcome,
 )
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
-from valor_gpu.evaluation.fields import field_of
+from valor_gpu.evaluation.rows._source_rows import own_values
+from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.judge.protocol import describe
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

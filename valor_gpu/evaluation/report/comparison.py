@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.evaluation.comparison import Comparison
-from valor_gpu.evaluation.metric_comparison import MetricComparison
 from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short
 from valor_gpu.evaluation.report.rows import row_title
+from valor_gpu.evaluation.results.comparison import Comparison
+from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.texts import Html

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.evaluation.comparison import compare_runs
-from valor_gpu.evaluation.files import replaced_files
 from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.cards import INTERVAL, families, headline, total_failures
 from valor_gpu.evaluation.report.comparison import comparison_parts
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.rows import RowReader, chosen_rows
-from valor_gpu.evaluation.summary import evaluator_infos, run_summary
-from valor_gpu.evaluation.thresholds import read_thresholds
+from valor_gpu.evaluation.results.comparison import compare_runs
+from valor_gpu.evaluation.results.files import replaced_files
+from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
+from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages import charts, numbers, stylesheet
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Run, Store
@@ -53,7 +53,7 @@ def write_report(
         file: where the page is written; one that is there is replaced at once, when the page is complete.
         baseline: run that this one is compared with; by default the one that its configuration names, where the store
             still has it.
-        thresholds: instead of those of the run; see :func:`~valor_gpu.evaluation.summary.run_summary`.
+        thresholds: instead of those of the run; see :func:`~valor_gpu.evaluation.results.summary.run_summary`.
 
     Returns:
         The path of the file.

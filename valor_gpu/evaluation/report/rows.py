@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from valor_gpu.evaluation.fields import ANSWER, MESSAGES, QUESTION, names_of
 from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, TURNS, WORST, short, words
-from valor_gpu.evaluation.thresholds import Threshold
+from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Run, StoredRow, StoredScore

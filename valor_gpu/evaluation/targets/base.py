@@ -14,9 +14,9 @@ from typing import Any
 
 from valor_gpu.checks import check_number, near_names
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation._source_rows import plain_row
 from valor_gpu.evaluation.evaluators.base import content_hash
-from valor_gpu.evaluation.fields import ANSWER, MESSAGES, field_of, names_of
+from valor_gpu.evaluation.rows._source_rows import plain_row
+from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.protocol import Usage, describe
 

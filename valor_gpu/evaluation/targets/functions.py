@@ -8,9 +8,9 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation._source_rows import own_values
 from valor_gpu.evaluation.evaluators.base import content_hash
-from valor_gpu.evaluation.objects import code_hash, origin_of
+from valor_gpu.evaluation.evaluators.objects import code_hash, origin_of
+from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.judge.protocol import in_thread, is_coroutine

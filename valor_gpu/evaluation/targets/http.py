@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_int, check_type, near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation._source_rows import plain_row
-from valor_gpu.evaluation.fields import ANSWER
+from valor_gpu.evaluation.rows._source_rows import plain_row
+from valor_gpu.evaluation.rows.fields import ANSWER
 from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name, resolve_env
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of

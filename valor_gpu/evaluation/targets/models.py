@@ -8,14 +8,14 @@ from typing import Any
 
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation._source_rows import plain_row
-from valor_gpu.evaluation.fields import ANSWER, MESSAGES, QUESTION
 from valor_gpu.evaluation.models import CONFIG_KEYS, judge_from_config, prices_of
-from valor_gpu.evaluation.prompty import read_prompt
+from valor_gpu.evaluation.prompts.prompty import read_prompt
+from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
+from valor_gpu.evaluation.rows._source_rows import plain_row
+from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
-from valor_gpu.evaluation.templates import MessageTemplate, Template
 from valor_gpu.judge.protocol import Judge, Messages, Reply
 
 KEYS = ("name", "prompt", "prompt_file", "system", "retries")

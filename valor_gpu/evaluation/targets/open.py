@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
 from valor_gpu.evaluation.models import CONFIG_KEYS
-from valor_gpu.evaluation.objects import is_object_name, load_object
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.evaluation.targets.flows import check_address_of_flow, entry_of_flow

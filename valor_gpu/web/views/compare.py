@@ -9,11 +9,11 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.comparison import Comparison, compare_runs
-from valor_gpu.evaluation.fields import ANSWER, QUESTION
-from valor_gpu.evaluation.metric_comparison import MetricComparison
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import shown_text
+from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
+from valor_gpu.evaluation.results.metric_comparison import MetricComparison
+from valor_gpu.evaluation.rows.fields import ANSWER, QUESTION
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.diff import word_diff

@@ -11,8 +11,8 @@ from pathlib import Path
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from valor_gpu.evaluation.exports import export_csv, export_jsonl
 from valor_gpu.evaluation.report import write_report
+from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
 from valor_gpu.store import Run
 from valor_gpu.web.routes import Ask, get
 from valor_gpu.web.run_rows import find_run

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
-from valor_gpu.evaluation.summary import evaluator_infos
-from valor_gpu.evaluation.thresholds import read_thresholds
+from valor_gpu.evaluation.results.summary import evaluator_infos
+from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Feedback, Run
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see

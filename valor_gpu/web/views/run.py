@@ -12,8 +12,8 @@ from starlette.responses import Response
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.cards import families, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
-from valor_gpu.evaluation.summary import evaluator_infos, run_summary
-from valor_gpu.evaluation.thresholds import read_thresholds
+from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
+from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run
 from valor_gpu.store.groups import failed_rows, failed_scores

@@ -1,0 +1,1 @@
+"""What runs an evaluation: its plan, the stages that rows pass, and what they are given."""

@@ -1,0 +1,196 @@
+"""A plan becomes a run in the store, and its rows go through it. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.engine.pipeline import Pipeline
+from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.stages import RowFailed
+from valor_gpu.evaluation.engine.work import Work
+from valor_gpu.evaluation.judged.guard import GuardMetric
+from valor_gpu.evaluation.judged.ratings import RatingMetric
+from valor_gpu.evaluation.result import EvaluationResult
+from valor_gpu.evaluation.results.files import write_artifacts
+from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage, describe
+from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.judge.statistics import Prices
+from valor_gpu.judge.stream import open_scheduler
+from valor_gpu.store import Run, Store
+
+FINISHED, STOPPED, BROKEN = "finished", "stopped", "failed"
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a run, which can be resumed.
+
+    Attributes:
+        result: of the run as far as it came.
+    """
+
+    def __init__(self, result: EvaluationResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def execute(
+    plan: Plan, store: Store, run: Run, works: Iterator[Work], tracking_uri: str | None = None
+) -> EvaluationResult:
+    """Takes rows through a run, ends the run, and writes its files.
+
+    Args:
+        plan: of the run.
+        store: that has it.
+        run: not leased.
+        works: its rows.
+        tracking_uri: of MLflow, where the result is logged.
+
+    Raises:
+        RowFailed: a row failed and ``on_error`` is ``raise``.
+        EvaluationInterrupted: Ctrl-C.
+    """
+    error: BaseException | None = None
+    with run.lease():
+        begun, reason = time.monotonic(), ""
+        before = run.finished_summary or {}
+        if (config := plan.config.to_dict()) != run.config:
+            run.reconfigure(config)
+        try:
+            with _scheduler(plan, store, run) as scheduler:
+                pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
+                pipeline.work(works)
+                reason = pipeline.stopped
+                if scheduler is not None:
+                    _warn_of(scheduler)
+        except BaseException as raised:
+            error = raised
+            ctrl_c = isinstance(raised, KeyboardInterrupt)
+            reason = "interrupted by Ctrl-C" if ctrl_c else plan.services.secrets.message(describe(raised))
+        interrupted = error is None or isinstance(error, KeyboardInterrupt)
+        state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
+        with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
+            _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
+            if state == FINISHED:
+                _remove_journal(store, run)
+    return _outcome(plan, store, run, reason, error, tracking_uri)
+
+
+def _outcome(
+    plan: Plan, store: Store, run: Run, reason: str, error: BaseException | None, tracking_uri: str | None
+) -> EvaluationResult:
+    """The result, or the error that ended the run."""
+    if error is not None and not isinstance(error, (KeyboardInterrupt, RowFailed)):
+        raise error
+    result = EvaluationResult(store, run, plan.config.output_path)
+    if error is None and reason:
+        warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=4)
+    files = _write_files(plan, run)
+    if tracking_uri is not None:
+        from valor_gpu.evaluation.results.tracking import log_run
+
+        log_run(run, tracking_uri, files)
+    if isinstance(error, KeyboardInterrupt):
+        raise EvaluationInterrupted(result) from None
+    if isinstance(error, RowFailed):
+        error.result = result
+        raise error
+    return result
+
+
+def _write_files(plan: Plan, run: Run) -> dict[str, Path] | None:
+    """Writes the files of a run; what cannot be written is a warning, since the run itself is in the store."""
+    if plan.config.output_path is None:
+        return None
+    try:
+        return write_artifacts(run, plan.config.output_path, summary=run.finished_summary, baseline=plan.baseline)
+    except (OSError, InputError) as error:
+        message = f"run {run.id} is in the store, but its files could not be written: {error}"
+        warnings.warn(message, UserWarning, stacklevel=5)
+        return None
+
+
+def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
+    summary = run_summary(run, seconds=seconds)
+    run.finish(state, {**summary, "stopped": reason or None})
+
+
+@contextlib.contextmanager
+def _scheduler(plan: Plan, store: Store, run: Run) -> Iterator[Scheduler | None]:
+    """What asks the judge; None without judged metrics."""
+    if not plan.judged:
+        yield None
+        return
+    judge, cache = plan.services.judge, plan.cache
+    journal = journal_path(store, run)
+    if cache is None and (journal.exists() or any(_asks_several(each.tool) for each in plan.judged)):
+        judge, cache = _NamedJudge(judge, run.id), journal
+    with open_scheduler(judge, plan.limits, cache, plan.config.seed, None) as scheduler:
+        yield scheduler
+
+
+def journal_path(store: Store, run: Run) -> Path:
+    """The file of replies of a run without a cache, beside its store.
+
+    A judgement of several questions is stored when the last reply has come. Until then the replies before it, which
+    were paid, are here. The file goes when the run has finished.
+    """
+    return store.path.with_name(f"{store.path.name}.{run.id}.replies")
+
+
+def _asks_several(tool: Any) -> bool:
+    """Whether a judgement may take more than one question."""
+    return not (isinstance(tool, (RatingMetric, GuardMetric)) and tool.task == "qa")
+
+
+class _NamedJudge:
+    """A judge whose replies can be kept for its run, also that of a function without a name."""
+
+    def __init__(self, judge: Any, run: str) -> None:
+        self._judge, self._run = judge, run
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The judge's, else that of the run."""
+        return self._judge.identity or {"kind": "callable", "run": self._run}
+
+    async def __call__(self, messages: Messages, schema: Schema | None) -> Reply:
+        """Asks the judge."""
+        found: Reply = await self._judge(messages, schema)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+
+def _remove_journal(store: Store, run: Run) -> None:
+    path = journal_path(store, run)
+    for ending in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            path.with_name(path.name + ending).unlink()
+
+
+def _spent(run: Run, prices: Prices | None) -> float:
+    """What the scores and answers of a run have cost."""
+    total = 0.0
+    for score in run.scores() if prices is not None else ():
+        if score.usage and prices is not None:
+            total += prices.cost(Usage(*(int(score.usage.get(name, 0)) for name in ("prompt", "completion", "cached"))))
+    return total + sum(row.outputs.get("_cost") or 0.0 for row in run.stream_rows())
+
+
+def _warn_of(scheduler: Scheduler) -> None:
+    """Warnings of the judge that concern the whole run."""
+    told = []
+    if scheduler.dropped:
+        told.append(f"the judge's server rejects {', '.join(scheduler.dropped)}: requests are sent without")
+    if scheduler.replies.error is not None:
+        told.append(f"the cache failed, replies may not be kept: {scheduler.replies.error}")
+    for message in told:
+        warnings.warn(message, UserWarning, stacklevel=6)

@@ -1,0 +1,175 @@
+"""What a run asks: its target, its judge, its model of embeddings, and the secrets that they have. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.engine.settings import CONCURRENCY, TARGET_TIMEOUT, Settings
+from valor_gpu.evaluation.models import embed_from_config, judge_from_config
+from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.evaluation.targets import Target, open_target, target_from_config
+from valor_gpu.judge.protocol import Judge
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.engine.metrics import RunEvaluator
+
+_OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a run asks.
+
+    Attributes:
+        secrets: masked in everything that is stored or shown.
+        judge, embed, target: None where there is none.
+    """
+
+    secrets: Secrets
+    judge: Judge | None = None
+    embed: Callable[..., Any] | None = None
+    target: Target | None = None
+
+    @property
+    def outputs(self) -> Sequence[str] | None:
+        """Outputs that the target declares; None without a target."""
+        return None if self.target is None else self.target.outputs
+
+
+def open_services(settings: Settings) -> Services:
+    """Opens what the arguments name.
+
+    Raises:
+        InputError: a target, judge or embedder that cannot be.
+    """
+    secrets = Secrets()
+    judge = _judge(settings, secrets)
+    embed = None
+    if settings.embedding_config is not None:
+        embed = embed_from_config(settings.embedding_config, secrets=secrets)
+    target = None
+    if settings.target is not None:
+        target = open_target(settings.target, secrets=secrets, parameters=settings.parameters, **_options(settings))
+    return Services(secrets, judge, embed, target)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "timeout": TARGET_TIMEOUT if settings.timeout is None else settings.timeout,
+        "prices": settings.prices,
+        "max_concurrency": settings.max_concurrency or CONCURRENCY,
+    }
+
+
+def _judge(settings: Settings, secrets: Secrets) -> Judge | None:
+    if settings.judge is not None and settings.model_config is not None:
+        raise InputError("judge and model_config both give the judge: give one of them")
+    if settings.judge is not None:
+        return judge_from_config(settings.judge, secrets=secrets, name="judge")
+    return None if settings.model_config is None else judge_from_config(settings.model_config, secrets=secrets)
+
+
+def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
+    """What decides the judge's replies, and the name of the variable that has its key; without secrets."""
+    if judge is None:
+        return None
+    identity = judge.identity
+    if identity is None:
+        function = getattr(judge, "_function", judge)
+        identity = {"kind": "callable", "name": getattr(function, "__qualname__", type(function).__name__)}
+    key = getattr(judge, "api_key_env", None)
+    held = {"key_by_value": True} if key is not None else {}
+    return {**identity, **({"api_key_env": key} if isinstance(key, str) else held)}
+
+
+def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, settings: Settings) -> None:
+    """Raises unless judged metrics have a judge, and a limit of cost has prices."""
+    judged = [each.name for each in evaluators if each.judged]
+    if judged and judge is None:
+        raise InputError(f"model_config or judge must be given, since a judge decides {', '.join(judged)}")
+    if settings.max_cost is not None and judged and settings.token_prices(judge) is None:
+        raise InputError("max_cost must come with prices, of a million tokens of the judge's model")
+
+
+def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: bool) -> Services:
+    """What a stored run asked, made again, or given again by the arguments.
+
+    Raises:
+        InputError: what cannot be made again and is not given, or what is another now.
+    """
+    given = open_services(settings)
+    target, judge, embed = given.target, given.judge, given.embed
+    if config.get("target") is not None and target is None:
+        target = target_from_config(config["target"], secrets=given.secrets, **_options(settings))
+    if target is not None and config.get("target") is None:
+        raise InputError("target must not be given, since the run has none")
+    if target is not None and target.version != config["target"]["version"]:
+        raise InputError(
+            f"target {target.name!r} must be the run's, of version {config['target']['version']}, but is of version"
+            f" {target.version}: start a new run for what has changed"
+        )
+    if target is not None:
+        target.map_columns(config.get("data_mapping"), (config.get("data") or {}).get("columns") or ())
+    if judge is None and needs_judge and config.get("judge") is not None:
+        judge = _judge_again(config["judge"], given.secrets)
+    if embed is None and config.get("embedding") is not None:
+        embed = _embed_again(config["embedding"], given.secrets)
+    if judge is not None and needs_judge and _bare(judge_identity(judge)) != _bare(config.get("judge")):
+        raise InputError(
+            f"judge must be the run's, {_bare(config.get('judge'))}, but is {_bare(judge_identity(judge))}:"
+            " start a new run for another judge"
+        )
+    return Services(given.secrets, judge, embed, target)
+
+
+def _bare(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (identity or {}).items() if name not in ("api_key_env", "key_by_value")}
+
+
+def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
+    return judge_from_config(model_config_of(identity), secrets=secrets)
+
+
+def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``model_config`` that makes a judge of a stored identity.
+
+    Raises:
+        InputError: the judge was an object of its process, or had its key by value.
+    """
+    kind = identity.get("kind")
+    if kind not in ("openai", "azure"):
+        raise InputError(f"judge must be given again, since it was an object of its process: {_bare(identity)}")
+    if identity.get("key_by_value"):
+        raise InputError("model_config must be given again, since its key was given by value and is not stored")
+    asked = dict(identity.get("parameters") or {})
+    config: dict[str, Any] = {name: asked.pop(name) for name in _OF_REQUESTS if name in asked}
+    asked.pop("logprobs", None)
+    for name in ("temperature", "max_tokens"):
+        config.setdefault(name, None)
+    config |= {"extra": asked} if asked else {}
+    config |= {"response_format": identity["response_format"]} if "response_format" in identity else {}
+    config |= {"api_key_env": identity["api_key_env"]} if "api_key_env" in identity else {}
+    if kind == "azure":
+        address = {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"]}
+        config |= {**address, "api_version": identity["api_version"]}
+    else:
+        config |= {"model": identity["model"], "base_url": identity["base_url"]}
+    return {**config, "api_type": kind}
+
+
+def _embed_again(identity: Mapping[str, Any], secrets: Secrets) -> Callable[..., Any]:
+    return embed_from_config(embedding_config_of(identity), secrets=secrets)
+
+
+def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``embedding_config`` that makes an embedder of a stored identity.
+
+    Raises:
+        InputError: it was an object of its process.
+    """
+    if identity.get("kind") != "OpenAIEmbedder":
+        raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
+    return {name: identity[name] for name in ("model", "base_url", "dimensions") if identity.get(name) is not None}

@@ -1,0 +1,243 @@
+"""The stages of a run that wait for others: the target that answers, and the judge. No torch.
+
+They are tasks of one event loop. What they get is in the store before it counts: an answer before its row is judged, a
+judgement before another one can be sent in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from valor_gpu.errors import ValorError
+from valor_gpu.evaluation.engine.metrics import RunEvaluator
+from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.scoring import keep_scores, with_baseline
+from valor_gpu.evaluation.engine.settings import CONCURRENCY
+from valor_gpu.evaluation.engine.work import OK, Work
+from valor_gpu.evaluation.judged.scores import judged_outcome
+from valor_gpu.judge.limits import FATAL
+from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.rows import judge_one
+from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.judge.threads import PATIENCE
+from valor_gpu.store import Run, StoredScore
+
+ANSWERED, DONE, FAILED = "answered", "done", "failed"
+_EXPECTED = frozenset((OK, "missing_field", "not_applicable", "undefined"))  # no failures of a judge
+
+
+class RowFailed(ValorError):
+    """A row has no answer or no score, in a run with ``on_error="raise"``.
+
+    Args:
+        work: the row.
+        what: evaluator and status, or the status of the row.
+        reason: in words.
+
+    Attributes:
+        number: of the row.
+        key: of the row.
+        result: of the run as far as it came; None before it is known.
+    """
+
+    def __init__(self, work: Work, what: str, reason: str) -> None:
+        super().__init__(f"row {work.number} ({work.key}): {what}: {reason}")
+        self.number, self.key = work.number, work.key
+        self.result: Any = None
+
+
+class Stages:
+    """Target and judge of the rows under way; an async context manager.
+
+    Args:
+        plan: of the run.
+        run: gets rows and scores.
+        scheduler: asks the judge; None without one.
+        events: called with (what, row): ``answered`` when an answer is stored, ``done`` when the loop has nothing more
+            to do for the row; with (``failed``, exception) when the run cannot go on. From the loop's thread.
+
+    Attributes:
+        window: rows that keep target and judge busy.
+        stopped: why nothing more is sent; empty while it is.
+        cost: spent so far, with what ``spent`` says was spent before; 0 without prices.
+        counts: scores made, those without a value, and those by replies that were known already.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: Run,
+        scheduler: Scheduler | None,
+        events: Callable[[tuple[str, Any]], object],
+        spent: float = 0.0,
+    ) -> None:
+        self._plan, self._run, self._scheduler, self._events = plan, run, scheduler, events
+        self._raises = plan.config.on_error == "raise"
+        self._size = plan.limits.concurrency or CONCURRENCY
+        self.stopped, self.cost = "", spent
+        self.counts = {"done": 0, "failed": 0, "cached": 0}
+        self._pending: list[StoredScore] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checked = not (plan.answers and not plan.services.outputs)
+        asked = len(plan.judged) * plan.config.repeats
+        judging = math.ceil(4 * scheduler.concurrency / max(1, asked)) if scheduler is not None and asked else 0
+        self.window = max(2, judging + (2 * self._size if plan.answers else 0))
+
+    async def __aenter__(self) -> Stages:
+        self._loop = asyncio.get_running_loop()
+        self._slots = asyncio.Semaphore(self._size)
+        if self._scheduler is not None:
+            await self._scheduler.__aenter__()
+        self._spend(0.0)  # a resumed run may have spent it all
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if (target := self._plan.services.target) is not None:
+                with contextlib.suppress(Exception):  # the results are there
+                    await asyncio.wait_for(target.close(), PATIENCE)
+        finally:
+            if self._scheduler is not None:
+                await self._scheduler.__aexit__(None, None, None)
+
+    def start(self, works: Sequence[Work]) -> None:
+        """Starts rows. Called in the event loop."""
+        for work in works:
+            task = asyncio.ensure_future(self._row(work))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def stop(self, reason: str) -> None:
+        """Sends nothing more; what is under way is waited for."""
+        self.stopped = self.stopped or reason
+        if self._scheduler is not None:
+            self._scheduler.stop(Status.CANCELLED, reason)
+
+    async def cancel(self) -> None:
+        """Ends what is under way; what has come is stored."""
+        if self._tasks:
+            self.stop("the run was cancelled")
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=PATIENCE)
+        self._flush()
+
+    async def _row(self, work: Work) -> None:
+        try:
+            if not work.answered:
+                await self._answer(work)
+            if work.answered and work.status == OK and self._scheduler is not None:
+                await self._judge(work, self._scheduler)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # raised again where the run was called, exits included
+            self._events((FAILED, error))
+        finally:
+            self._events((DONE, work))
+
+    async def _answer(self, work: Work) -> None:
+        """Asks the target, and stores what it says before its place is free."""
+        target = self._plan.services.target
+        async with self._slots:
+            if self.stopped or target is None:
+                return
+            answer = await target.answer(work.inputs)
+            usage = answer.usage
+            spent = {
+                "_seconds": answer.seconds,
+                "_cost": answer.cost,
+                "_usage": None if usage is None else _usage_of(usage),
+            }
+            work.outputs = {**answer.outputs, **spent}
+            work.status, work.error = answer.status, answer.error
+            if answer.status == OK and not self._checked:
+                self._plan.mapping.check_outputs(answer.outputs)
+                self._checked = True
+            self._run.add_rows([work.row()])
+            work.answered = work.stored = True
+        self._spend(answer.cost)
+        self._events((ANSWERED, work))
+        if self._raises and work.status != OK:
+            raise RowFailed(work, work.status, work.error)
+
+    async def _judge(self, work: Work, scheduler: Scheduler) -> None:
+        if work.fields is None:
+            with_baseline(self._plan, [work])
+        repeats = range(self._plan.config.repeats)
+        asked = [
+            self._judgement(work, each, repeat, scheduler)
+            for each in self._plan.judged
+            for repeat in repeats
+            if (each.name, repeat) not in work.done
+        ]
+        await asyncio.gather(*asked)
+        self._flush()
+
+    async def _judgement(self, work: Work, each: RunEvaluator, repeat: int, scheduler: Scheduler) -> None:
+        judgement = await judge_one(scheduler, work.fields, each.tool, repeat)  # type: ignore[arg-type]
+        if _was_not_asked(judgement, scheduler):
+            self._look_at(scheduler)
+            return
+        score = self._score(work.number, each.name, repeat, judgement)
+        self.counts["done"] += 1
+        self.counts["failed"] += score.value is None
+        self.counts["cached"] += judgement.cached
+        if not self._pending:  # what comes in one round of the loop is one transaction
+            self._loop.call_soon(self._flush_or_fail)
+        self._pending.append(score)
+        prices = self._plan.prices
+        self._spend(None if prices is None else prices.cost(judgement.usage))
+        self._look_at(scheduler)
+        if self._raises and score.status not in _EXPECTED:
+            raise RowFailed(work, f"{each.name}: {score.status}", score.reason)
+
+    def _score(self, number: int, name: str, repeat: int, judgement: Judgement) -> StoredScore:
+        outcome, mask = judged_outcome(judgement), self._plan.services.secrets
+        usage = {**_usage_of(judgement.usage), "attempts": judgement.attempts, "from_cache": judgement.cached}
+        if outcome.value is None:
+            reason, details = mask.message(outcome.reason), mask.mask_json(outcome.details)
+        else:
+            reason, details = mask.mask_data(outcome.reason), mask.mask_data(outcome.details)
+        found = (number, name, repeat, outcome.value, outcome.status, reason, outcome.level)
+        return StoredScore(*found, details, usage, judgement.seconds)
+
+    def _look_at(self, scheduler: Scheduler) -> None:
+        """Stops the run where the judge can be asked no more."""
+        if scheduler.stopped is not None:
+            self.stopped = self.stopped or scheduler.stopped.error
+
+    def _spend(self, cost: float | None) -> None:
+        most = self._plan.config.max_cost
+        self.cost += cost or 0.0
+        if most is not None and self.cost >= most and not self.stopped:
+            self.stop(f"max_cost: {self.cost:.6g} of {most:g} are spent")
+
+    def _flush_or_fail(self) -> None:
+        try:
+            self._flush()
+        except Exception as error:
+            self._events((FAILED, error))
+
+    def _flush(self) -> None:
+        if self._pending:
+            scores, self._pending = self._pending, []
+            keep_scores(self._run, scores)
+
+
+def _usage_of(usage: Usage) -> dict[str, int]:
+    return {"prompt": usage.prompt, "completion": usage.completion, "cached": usage.cached}
+
+
+def _was_not_asked(judgement: Judgement, scheduler: Scheduler) -> bool:
+    """Whether a resumed run is to ask: the judgement was cancelled, or came when nothing was sent any more."""
+    if judgement.status is Status.CANCELLED:
+        return True
+    stopped = scheduler.stopped is not None and judgement.status is scheduler.stopped.status
+    return stopped and judgement.attempts == 0 and judgement.status in FATAL | {Status.CANCELLED, judgement.status}

@@ -1,0 +1,1 @@
+"""Prompts of users: files, templates and the bounds under which they are filled in."""

@@ -1,0 +1,1 @@
+"""What is made of the stored scores: summaries, comparisons, gates and files."""

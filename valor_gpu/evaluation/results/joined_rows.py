@@ -1,0 +1,120 @@
+"""The rows that two runs share, by their keys. Answers to one question, of several epochs, are one row here."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.results.row_table import question_numbers
+from valor_gpu.evaluation.results.row_values import Floats, Ints, RowValues, read_counts, read_row_values
+from valor_gpu.store.columns import Columns
+from valor_gpu.store.runs import Run
+
+Marks = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two runs that are compared.
+
+    Attributes:
+        run: of a store.
+        questions: number of the data row behind each shared key, in the order of the keys.
+        n: data rows of the run.
+    """
+
+    run: Run
+    questions: Ints
+    n: int
+
+    @property
+    def epochs(self) -> int:
+        """How often each question was answered."""
+        return int(self.run.config.get("epochs") or 1)
+
+    def values(self, evaluator: str) -> Floats:
+        """The value of each shared row, mean over its epochs; NaN without any."""
+        found: RowValues = read_row_values(Columns(self.run), evaluator)
+        sums, times = self._aligned(found.rows, found.values[:, None])
+        means: Floats = sums[:, 0] / np.maximum(times, 1)
+        return means
+
+    def counts(self, evaluator: str) -> tuple[Floats, Ints]:
+        """The counts ``[rows, places]`` of each shared row, added up over its epochs, and the number of these.
+
+        NaN, and 0 epochs, where a row has none.
+        """
+        rows, counts = read_counts(Columns(self.run), evaluator)
+        return self._aligned(rows, counts.astype(np.float64))
+
+    def _aligned(self, rows: Ints, table: Floats) -> tuple[Floats, Ints]:
+        """Sums over the epochs of each shared row, and how many there are."""
+        found: Floats = np.full((len(self.questions), table.shape[1]), np.nan)
+        epochs = np.zeros(len(self.questions), np.int64)
+        if not len(rows):
+            return found, epochs
+        questions, starts, times = np.unique(question_numbers(rows, self.epochs), return_index=True, return_counts=True)
+        sums = np.add.reduceat(table, starts, axis=0)
+        order = np.argsort(self.questions)
+        places = np.searchsorted(self.questions[order], questions)
+        inside = places < len(order)
+        inside[inside] = self.questions[order[places[inside]]] == questions[inside]
+        found[order[places[inside]]] = sums[inside]
+        epochs[order[places[inside]]] = times[inside]
+        return found, epochs
+
+    def row_numbers(self, index: int) -> list[int]:
+        """Numbers of the rows of a shared row, one of each epoch."""
+        first = (int(self.questions[index]) - 1) * self.epochs
+        return [first + epoch for epoch in range(1, self.epochs + 1)]
+
+
+def join_rows(run: Run, baseline: Run) -> tuple[Side, Side]:
+    """Joins two runs by the keys of their rows.
+
+    Returns:
+        Both sides, with their shared rows in the order of the run.
+
+    Raises:
+        InputError: they share no row.
+    """
+    sides = [_questions(each) for each in (run, baseline)]
+    _, *places = np.intersect1d(sides[0][0], sides[1][0], assume_unique=True, return_indices=True)
+    if not len(places[0]):
+        raise InputError(
+            f"runs must share rows to be compared but none of the keys of {run!r}, such as {_example(run)}, "
+            f"is a key of {baseline!r}, such as {_example(baseline)}"
+        )
+    chosen = [questions[place] for (_, questions), place in zip(sides, places)]
+    order = np.argsort(chosen[0])
+    found = [
+        Side(one, questions[order], len(whole)) for one, questions, (whole, _) in zip((run, baseline), chosen, sides)
+    ]
+    return found[0], found[1]
+
+
+def _questions(run: Run) -> tuple[Marks, Ints]:
+    """A hash of the key of every data row, 8 bytes each, and its number."""
+    epochs = int(run.config.get("epochs") or 1)
+    marks: list[int] = []
+    numbers: list[int] = []
+    for row in Columns(run).rows():
+        question = (row.number - 1) // epochs + 1
+        if not numbers or numbers[-1] != question:
+            epoch = (row.number - 1) % epochs + 1
+            marks.append(_mark(row.key if epoch == 1 else row.key.removesuffix(f"@{epoch}")))
+            numbers.append(question)
+    return np.array(marks, np.uint64), np.array(numbers, np.int64)
+
+
+def _mark(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _example(run: Run) -> str:
+    page = run.rows(limit=1)
+    return repr(page[0].key) if page else "(it has no rows)"

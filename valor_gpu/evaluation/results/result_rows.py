@@ -1,0 +1,171 @@
+"""Rows of a result: the columns of the data, what the target answered, and what every metric says. Streamed.
+
+Example:
+    >>> import tempfile
+    >>> from valor_gpu.store import Store, StoredRow, StoredScore
+    >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+    ...     run = store.create_run("capitals", {})
+    ...     added = run.add_rows([StoredRow(1, "fr", {"question": "France?"}, {"answer": "Paris"})])
+    ...     added = run.add_scores([StoredScore(1, "f1_score", 0, 1.0, reason="equal")])
+    ...     row = next(result_rows(run))
+    >>> row["f1_score"], row["f1_score_reason"], row["_key"]
+    (1.0, 'equal', 'fr')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.evaluation.judged.severity import severity_level
+from valor_gpu.evaluation.results.summary import evaluator_infos
+from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
+from valor_gpu.store.records import OK, StoredRow, StoredScore
+from valor_gpu.store.runs import Run
+
+PAGE = 500
+_RESERVED = ("_seconds", "_cost", "_usage")  # that the target spent, beside what it returned
+_KEPT_APART = ("turns", "counts")
+_ABOUT = ("evaluation_per_turn", "passed", "_number", "_key", "_status", "_error", *_RESERVED)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """How a metric is written.
+
+    Attributes:
+        name: of the metric.
+        is_severity: the level stands under the name, the number under ``<name>_score``.
+        is_judged: a reason is expected, so that its key is there even where it is empty.
+        threshold: or None.
+    """
+
+    name: str
+    is_severity: bool
+    is_judged: bool
+    threshold: Threshold | None
+
+
+def result_rows(run: Run, thresholds: Mapping[str, float | str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a run in their order, a page at a time in memory.
+
+    The keys are the columns of the data, then the target's outputs (one with the name of a column takes its place, the
+    column is then ``data.<name>``), then for each evaluator
+
+    - ``<metric>``: the number, of a row judged repeatedly the mean; None where there is none. For severities the level,
+      with the number under ``<metric>_score``;
+    - ``<metric>_reason``: the judge's, or why there is no number; ``<metric>_status`` where there is none;
+    - ``<metric>_repeats``, with ``value``, ``status`` and ``reason`` of each repeat where there are several;
+    - ``<metric>_details``: what the evaluator says beside its number;
+
+    then ``evaluation_per_turn`` of conversations (metric to its turns), ``passed`` (metric with a threshold to whether
+    the row passes; None without a number), ``_number``, ``_key``, and where the row has no answer ``_status`` and
+    ``_error``; of a target ``_seconds``, ``_cost``, ``_usage``. Columns of the data that have the name of a metric's
+    key are ``data.<name>``, too; a metric's key that is taken is ``metric.<name>``. An evaluator that has not
+    scored a row has no keys in it.
+
+    Args:
+        run: of a store.
+        thresholds: instead of those of the run.
+
+    Raises:
+        InputError: thresholds for what is no evaluator of the run.
+    """
+    infos = evaluator_infos(run)
+    limits = read_thresholds(run.config.get("thresholds") if thresholds is None else thresholds, infos)
+    columns = [
+        _Column(each["name"], each["kind"] == "safety", bool(each.get("needs_judge")), limits.get(each["name"]))
+        for each in infos
+    ]
+    return _stream(run, columns)
+
+
+def _stream(run: Run, columns: Sequence[_Column]) -> Iterator[dict[str, Any]]:
+    after = 0
+    while page := run.rows(after, PAGE):
+        scores: dict[int, dict[str, list[StoredScore]]] = {}
+        for score in run.scores(first=page[0].number, last=page[-1].number):
+            scores.setdefault(score.row, {}).setdefault(score.evaluator, []).append(score)
+        for row in page:
+            yield _shown(row, scores.get(row.number, {}), columns)
+        after = page[-1].number
+
+
+def _shown(row: StoredRow, scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[_Column]) -> dict[str, Any]:
+    outputs = {name: value for name, value in row.outputs.items() if name not in _RESERVED}
+    metrics, turns, passed = _metrics(scores, columns)
+    more: dict[str, Any] = {"evaluation_per_turn": turns} if turns else {}
+    more |= {"passed": passed} if passed else {}
+    more |= {"_number": row.number, "_key": row.key}
+    more |= {"_status": row.status, "_error": row.error} if row.status != OK else {}
+    more |= {name: row.outputs[name] for name in _RESERVED if row.outputs.get(name) is not None}
+    answered = _renamed(outputs, "target.", metrics.keys() | more.keys())
+    given = _renamed(row.inputs, "data.", answered.keys() | metrics.keys() | more.keys())
+    return {**given, **answered, **metrics, **more}
+
+
+def _renamed(values: Mapping[str, Any], prefix: str, taken: Set[str]) -> dict[str, Any]:
+    """The values with a prefix before the names that are taken, again where that is a name, too."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        free = name
+        while free in taken or (free != name and free in values):
+            free = prefix + free
+        found[free] = value
+    return found
+
+
+def _metrics(
+    scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[_Column]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool | None]]:
+    found: dict[str, Any] = {}
+    turns: dict[str, Any] = {}
+    passed: dict[str, bool | None] = {}
+    for column in columns:
+        repeats = scores.get(column.name)
+        if not repeats:
+            continue
+        value = mean_of_repeats(repeats)
+        for name, cell in _cells(column, repeats, value).items():  # another metric may have the name "<metric>_reason"
+            found[f"metric.{name}" if name in found or name in _ABOUT else name] = cell
+        first = _first(repeats)
+        if first.details and first.details.get("turns") is not None:
+            turns[column.name] = first.details["turns"]
+        if column.threshold is not None:
+            passed[column.name] = None if value is None else bool(column.threshold.passes(value))
+    return found, turns, passed
+
+
+def _cells(column: _Column, repeats: Sequence[StoredScore], value: float | None) -> dict[str, Any]:
+    name, first = column.name, _first(repeats)
+    found: dict[str, Any] = {name: value}
+    if column.is_severity:
+        found = {name: None if value is None else severity_level(value), f"{name}_score": value}
+    if first.reason or column.is_judged:
+        found[f"{name}_reason"] = first.reason
+    if value is None:
+        found[f"{name}_status"] = first.status
+    if first.level and not column.is_severity:
+        found[f"{name}_level"] = first.level
+    if len(repeats) > 1:
+        found[f"{name}_repeats"] = [
+            {"value": each.value, "status": each.status, "reason": each.reason} for each in repeats
+        ]
+    details = {key: item for key, item in (first.details or {}).items() if key not in _KEPT_APART}
+    return {**found, f"{name}_details": details} if details else found
+
+
+def _first(repeats: Sequence[StoredScore]) -> StoredScore:
+    """The first repeat with a value, else the first."""
+    return next((each for each in repeats if each.value is not None), repeats[0])
+
+
+def mean_of_repeats(repeats: Sequence[StoredScore]) -> float | None:
+    """Mean of the values that are there; None without any."""
+    values = [each.value for each in repeats if each.value is not None]
+    if not values:
+        return None
+    total = sum(values)
+    return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)

@@ -1,0 +1,1 @@
+"""Data in: files, lists and frames as rows; names of fields, mappings and keys."""
