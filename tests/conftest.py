@@ -13,6 +13,8 @@ import tests  # noqa: F401  (it prepares the imports of all others)
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
 
+collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
+
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
 

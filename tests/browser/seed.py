@@ -1,0 +1,88 @@
+"""``python -m tests.browser.seed STORE``: runs of every kind that pages show, with texts that try to become markup."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+MARKUP = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
+RULE = "No. A reserved e-book returns by itself at the end of the loan."
+
+
+def rows(n: int) -> list[dict[str, Any]]:
+    """Questions and answers; every tenth answer is markup, one has a very long word."""
+    draw = random.Random(3)
+    answers = [RULE, "Yes, twice, for as long as nobody else has reserved it.", "Films are 0.30 a day."]
+    found = [
+        {
+            "question": f"Can I renew e-book number {number} that somebody else has reserved?",
+            "context": "6.1 Films: 0.30 per day. 6.2 An e-book returns by itself, and a reserved one is not renewed.",
+            "answer": draw.choice(answers) if number % 10 else f"{MARKUP} {number}",
+            "ground_truth": RULE,
+        }
+        for number in range(1, n + 1)
+    ]
+    found[3]["answer"] = "unbroken" * 60
+    return found
+
+
+def judge(seed: int) -> Any:
+    """A judge that rates by chance, and in one answer of twenty says nothing that can be read."""
+    draw = random.Random(seed)
+
+    def answer(messages: Any) -> str:
+        text = " ".join(message["content"] for message in messages).lower()
+        if draw.random() < 0.05:
+            return f"I would rather not say. {MARKUP}"
+        score = draw.choice([0, 0, 0, 1, 2, 4, 6] if "severity" in text else [1, 2, 3, 4, 5, 5, 5])
+        return json.dumps({"reason": "The context gives the rule.", "score": score, "status": "completed"})
+
+    return answer
+
+
+def conversations() -> list[dict[str, Any]]:
+    """Conversations of two turns."""
+    turns = [("user", "May I renew it?"), ("assistant", RULE), ("user", "And a film?"), ("assistant", MARKUP)]
+    return [{"messages": [{"role": role, "content": text} for role, text in turns]} for _ in range(6)]
+
+
+def main(path: Path) -> None:
+    """Fills the store: two runs to compare, conversations, and one that stopped."""
+    from valor_gpu import evaluate
+    from valor_gpu.store import Feedback, Store, StoredRow
+
+    os.environ["VALOR_GPU_STORE"] = str(path)
+    metrics = ["gpt_groundedness", "gpt_relevance", "violence", "sexual", "f1_score", "rougeL", "exact_match"]
+    for k, name in enumerate(("Prompt one", f"Prompt two {MARKUP}")):
+        result: Any = evaluate(
+            evaluation_name=name,
+            data=rows(40),
+            task_type="qa",
+            metrics_list=metrics,
+            judge=judge(k),
+            thresholds={"gpt_groundedness": 4},
+            tags={"prompt": f"v{k}"},
+        )
+        result.run.add_feedback(Feedback(2, "gpt_groundedness", "me", 4.0, True, f"as I read it {MARKUP}"))
+    evaluate(
+        evaluation_name="Conversations",
+        data=conversations(),
+        task_type="chat",
+        metrics_list=["gpt_relevance", "violence"],
+        judge=judge(5),
+    )
+    with Store(path) as store:
+        run = store.create_run(
+            "Stopped early", {"version": 1, "evaluators": [], "data": {"source": "x.csv", "rows": 9}}
+        )
+        with run.lease():
+            run.add_rows([StoredRow(1, "k1", {"question": "one", "answer": "of nine"})])
+            run.finish("stopped", {"stopped": "The limit of cost was reached."})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
