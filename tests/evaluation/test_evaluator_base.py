@@ -103,3 +103,28 @@ def test_the_table_imports_neither_torch_nor_pandas() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+class Returns(Answered):
+    """What it is given, for whatever rows."""
+
+    def __init__(self, returned: Any) -> None:
+        super().__init__()
+        self.returned = returned
+
+    def score_complete(self, portion: Portion, complete: Sequence[int]) -> list[Outcome]:
+        """Not one for each row."""
+        found: list[Outcome] = self.returned
+        return found
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [([], "list"), (None, "NoneType"), ([Outcome(1.0)] * 2, "2 of Outcome"), ([1.0], "1 of float")],
+)
+def test_outcomes_that_are_not_one_for_each_row_are_errors_and_not_lost(returned: Any, words: str) -> None:
+    rows: list[dict[str, Any]] = [{"answer": "a"}, {}]
+    missing, wrong = base.score_portion([Returns(returned)], rows)["answered"][::-1]
+    assert missing.status == "missing_field"
+    assert (wrong.value, wrong.status) == (None, "evaluator_error")
+    assert wrong.reason.endswith(f"must return an Outcome for each of 1 rows but returned {words}")

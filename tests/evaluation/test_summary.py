@@ -16,6 +16,7 @@ from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import evaluator
+from valor_gpu.evaluation.results.result_rows import result_rows
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.judge.statistics import standard_error, variance_split
 from valor_gpu.stats.proportions import pass_rate
@@ -294,3 +295,27 @@ def test_jailbreak_defect_rate_against_the_baseline_of_the_run(store: Store) -> 
     assert lost["metrics"]["jailbreak_defect_rate"] is None
     assert lost["jailbreak"]["reason"].startswith("no run with the id or name 'gone'")
     assert run_summary(run({"f1_score": [1] * 4}, baseline=baseline.id))["jailbreak"] is None
+
+
+def test_a_slice_without_a_score_of_a_metric_that_was_asked_repeatedly(store: Store) -> None:
+    rows = make_rows(3, topic=["a", "a", "b"])
+    scores = [each for repeat in (0, 1) for each in make_scores("gpt_fluency", [4, 5, "parse_error"], repeat)]
+    found = run_summary(make_run(store, ["gpt_fluency"], rows, scores, repeats=2, slice_by=["topic"]))
+    first, second = (each["evaluators"]["gpt_fluency"] for each in found["slices"]["topic"]["slices"])
+    assert (first["mean"], first["repeats"]["most"]) == (4.5, 2)
+    assert (second["mean"], second["n"], second["n_failed"]) == (None, 0, {"parse_error": 2})
+    assert "repeats" not in second
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, 0.9, 1e-300, 1.7e308])
+@pytest.mark.parametrize("n", [3, 7, 10])
+def test_equal_values_have_their_value_as_mean_and_reach_it(store: Store, value: float, n: int) -> None:
+    scores = [each for repeat in range(n) for each in make_scores("valor_answer_correctness", [value] * n, repeat)]
+    kept = [each for each in scores if each.repeat == 0 or value < 1e300]  # sums of the largest overflow
+    run = make_run(store, ["valor_answer_correctness"], make_rows(n), kept, repeats=n)
+    found = run_summary(run, thresholds={"valor_answer_correctness": value})
+    assert found["metrics"]["mean_valor_answer_correctness"] == value
+    assert found["metrics"]["pass_rate"] == 1
+    assert [row["passed"] for row in result_rows(run, {"valor_answer_correctness": value})] == [
+        {"valor_answer_correctness": True}
+    ] * n

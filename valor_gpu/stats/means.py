@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.proportions import normal_quantile
@@ -36,6 +36,20 @@ class Mean:
     n_clusters: int
     confidence: float
     reason: str = ""
+
+
+def exact_mean(numbers: NDArray[np.float64]) -> float:
+    """The mean, rounded once: of numbers that are all 0.7 it is 0.7, which their sum, divided, misses.
+
+    Args:
+        numbers: ``[n]``, at least one, whose sum is finite.
+
+    Example:
+        >>> exact_mean(np.array([0.7, 0.7, 0.7])), math.fsum([0.7, 0.7, 0.7]) / 3
+        (0.7, 0.6999999999999998)
+    """
+    first = math.fsum(numbers) / len(numbers)
+    return first + math.fsum(numbers - first) / len(numbers)
 
 
 def mean_of_sample(values: ArrayLike, clusters: ArrayLike | None = None, confidence: float = 0.95) -> Mean:
@@ -73,7 +87,7 @@ def mean_of_sample(values: ArrayLike, clusters: ArrayLike | None = None, confide
     greatest = float(np.abs(numbers).max())
     scale = 2.0 ** (math.frexp(greatest)[1] - 1) if greatest > _LARGE else 1.0
     scaled = numbers / scale
-    mean = math.fsum(scaled) / n
+    mean = exact_mean(scaled)
     different, members = np.unique(ids, return_inverse=True)
     count = len(different)
     if count < 2:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
+from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.proportions import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -95,7 +96,7 @@ def compare_paired(
         reason = too_few(n)
         only = math.ldexp(kept[0], exponent) if n else math.nan
         return PairedDifference(only, math.nan, math.nan, math.nan, n, missing, confidence, reason)
-    mean = math.fsum(kept) / n
+    mean = exact_mean(kept)
     bootstrap, flips = np.random.default_rng(seed).spawn(2)
     low, high = _mean_interval(kept, mean, np.sort(_resampled_means(kept, resamples, bootstrap)), confidence)
     p_value = _sign_flip(kept, resamples, flips)

@@ -73,6 +73,8 @@ class RunEvaluator:
     @property
     def version(self) -> str:
         """Hash of what the numbers depend on, 16 hexadecimal digits."""
+        if isinstance(self.tool, Evaluator) and not _is_ours(self.tool):
+            return content_hash([self.tool.version, source_of(type(self.tool))])
         return str(getattr(self.tool, "version", "")) or _hash_of(self.tool)
 
     def describe(self) -> dict[str, Any]:
@@ -256,13 +258,22 @@ class _Resolver:
 
 def _object(tool: Any, source: str = _CUSTOM, origin: str | None = None) -> RunEvaluator:
     if isinstance(tool, Evaluator):
-        builtin = tool.name in EVALUATORS and source == _CUSTOM
+        builtin = tool.name in EVALUATORS and source == _CUSTOM and _is_ours(tool)
+        if tool.pooled and not builtin:
+            raise InputError(
+                f"evaluator {tool.name!r} must not be pooled: summaries and comparisons pool those of the table alone"
+            )
         return RunEvaluator(tool, tool.info.kind, _BUILTIN if builtin else source, _plain(tool.parameters), origin)
     metric = check_metric(tool)
     info = EVALUATORS.get(metric.name)
     ours = info is not None and type(metric).__module__.startswith("valor_gpu.evaluation.judged.")
     kind = info.kind if info is not None and ours else _judged_kind(metric)
     return RunEvaluator(metric, kind, _BUILTIN if ours else source, {}, origin)
+
+
+def _is_ours(tool: Evaluator) -> bool:
+    """Whether an evaluator is of this package: its version says which code it has."""
+    return type(tool).__module__.startswith("valor_gpu.")
 
 
 def _judged_kind(metric: LLMMetric) -> str:

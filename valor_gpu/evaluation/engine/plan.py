@@ -110,7 +110,7 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     check_thresholds(settings.thresholds, evaluators)
     _check_slices(settings, source)
     RowKeys(source.columns, mapping, settings.key)
-    _check_folder(settings.output_path)
+    _check_folder(settings.output_path, source)
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
@@ -286,11 +286,15 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
             )
 
 
-def _check_folder(output_path: str | os.PathLike[str] | None) -> None:
-    """Raises unless the folder of the files is there or can be made."""
+def _check_folder(output_path: str | os.PathLike[str] | None, source: DataSource) -> None:
+    """Raises unless the folder of the files is there or can be made, and none of the files replaces the data."""
     if output_path is None:
         return
-    folder = artifact_paths(output_path)[METRICS].parent
+    paths = artifact_paths(output_path)
+    for path in paths.values():
+        if os.path.exists(source.name) and path.exists() and path.samefile(source.name):
+            raise InputError(f"output_path must be another than that of the data, since {path} would replace them")
+    folder = paths[METRICS].parent
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError(f"output_path must be a folder that can be written but {nearest} is none")

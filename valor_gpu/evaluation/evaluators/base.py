@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from valor_gpu.checks import check_type, near_names
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 
 __all__ = [
@@ -151,7 +151,7 @@ class Evaluator(ABC):
             ("lacking", self.requires), lambda: [missing_fields(row, self.requires) for row in rows]
         )
         complete = [i for i, missing in enumerate(lacking) if not missing]
-        scored = self.score_complete(portion, complete) if complete else []
+        scored = _outcomes(self.name, self.score_complete(portion, complete), len(complete)) if complete else []
         if len(complete) == len(rows):
             return scored
         found = iter(scored)
@@ -174,6 +174,19 @@ class Evaluator(ABC):
             InputError: the evaluator does not pool.
         """
         raise InputError(f"evaluator {self.name!r} has a mean over rows and pools no counts")
+
+
+def _outcomes(name: str, returned: Any, n: int) -> list[Outcome]:
+    """What ``score_complete`` returned. One outcome too few would leave the scores of the last row out unseen.
+
+    Raises:
+        InputTypeError: it is no list of as many outcomes as rows.
+    """
+    found = list(returned) if isinstance(returned, Iterable) else []
+    if len(found) != n or not all(isinstance(each, Outcome) for each in found):
+        what = type(returned).__name__ if not found else f"{len(found)} of {type(found[0]).__name__}"
+        raise InputTypeError(f"evaluator {name!r} must return an Outcome for each of {n} rows but returned {what}")
+    return found
 
 
 def missing_fields(row: Row, required: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.row_table import question_numbers
-from valor_gpu.evaluation.results.row_values import Floats, Ints, RowValues, read_counts, read_row_values
+from valor_gpu.evaluation.results.row_values import Floats, Ints, RowValues, group_means, read_counts, read_row_values
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.runs import Run
 
@@ -39,9 +39,12 @@ class Side:
     def values(self, evaluator: str) -> Floats:
         """The value of each shared row, mean over its epochs; NaN without any."""
         found: RowValues = read_row_values(Columns(self.run), evaluator)
-        sums, times = self._aligned(found.rows, found.values[:, None])
-        means: Floats = sums[:, 0] / np.maximum(times, 1)
-        return means
+        questions, starts, times = np.unique(
+            question_numbers(found.rows, self.epochs), return_index=True, return_counts=True
+        )
+        means = group_means(found.values, starts, times)
+        aligned, _ = self._aligned((questions - 1) * self.epochs + 1, means[:, None])
+        return aligned[:, 0]
 
     def counts(self, evaluator: str) -> tuple[Floats, Ints]:
         """The counts ``[rows, places]`` of each shared row, added up over its epochs, and the number of these.

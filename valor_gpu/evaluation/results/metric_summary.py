@@ -58,7 +58,7 @@ def metric_summary(
     if info["kind"] == "safety":
         edges = [*LEVELS.values(), math.inf]
         found["levels"] = dict(zip(LEVELS, np.histogram(values.values, edges)[0].tolist()))
-    if values.repeated is not None:
+    if values.repeated is not None and n:
         _add_repeats(found, values)
     return found
 

@@ -168,4 +168,5 @@ def mean_of_repeats(repeats: Sequence[StoredScore]) -> float | None:
     if not values:
         return None
     total = sum(values)
-    return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
+    mean = total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
+    return mean + sum(value - mean for value in values) / len(values)  # of equal values it is their value

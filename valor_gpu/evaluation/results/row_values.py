@@ -85,20 +85,28 @@ def read_row_values(columns: Columns, evaluator: str) -> RowValues:
     order = np.lexsort((repeats, rows))
     rows, values = rows[order], values[order]
     different, starts, counts = np.unique(rows, return_index=True, return_counts=True)
-    means = _means(values, starts, counts)
+    means = group_means(values, starts, counts)
     repeated = values if len(values) > len(different) else None
     failed_rows, statuses = columns.failures(evaluator)
     return RowValues(different, means, counts, repeated, np.array(failed_rows, np.int64), statuses)
 
 
-def _means(values: Floats, starts: Ints, counts: Ints) -> Floats:
+def group_means(values: Floats, starts: Ints, counts: Ints) -> Floats:
+    """Mean of each group of values that stand together; of equal values it is their value, to the last digit.
+
+    Args:
+        values: ``[n]`` finite numbers.
+        starts: ``[groups]`` place of the first value of each.
+        counts: ``[groups]`` how many values each has; their sum is n.
+    """
     if not len(starts):
         return np.zeros(0)
     with np.errstate(over="ignore"):
         found: Floats = np.add.reduceat(values, starts) / counts
     if not np.isfinite(found).all():  # the sum of numbers near the largest float is none
         found = np.add.reduceat(values / np.repeat(counts, counts), starts)
-    return found
+    # A sum is rounded: 0.7 + 0.7 + 0.7 is less than 3 * 0.7, and 0.7 has to reach a threshold of 0.7.
+    return found + np.add.reduceat(values - np.repeat(found, counts), starts) / counts
 
 
 def read_counts(columns: Columns, evaluator: str) -> tuple[Ints, Ints]:
