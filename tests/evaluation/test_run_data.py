@@ -41,7 +41,7 @@ def test_files_of_a_run_do_not_replace_its_data(store: Store, tmp_path: Path, ou
     file.parent.mkdir(exist_ok=True)
     file.write_text(ROW)
     (tmp_path / "link").symlink_to(file.parent)
-    with pytest.raises(InputError, match="output_path must be another than that of the data, since .*l would replace"):
+    with pytest.raises(InputError, match=r"output_path must be another than that of the data, since .*l would replace"):
         evaluate(data=file, metrics_list=["f1_score"], store=store, output_path=tmp_path / output)
     assert file.read_text() == ROW
     assert store.runs() == []
@@ -60,3 +60,19 @@ def test_an_evaluator_with_the_name_of_another_is_another_version(store: Store) 
 def test_pooled_evaluators_of_the_users_own_are_rejected_before_the_first_row(store: Store) -> None:
     with pytest.raises(InputError, match="evaluator 'f1_score' must not be pooled: summaries and comparisons pool"):
         evaluate(data=ROWS, metrics_list=[Own(pooled=True)], store=store)
+
+
+@pytest.mark.parametrize("first", [{"answer": None}, {"reply": None}])
+def test_a_first_answer_of_none_costs_its_own_row_alone(store: Store, first: dict[str, Any]) -> None:
+    def target(id: int) -> dict[str, Any]:
+        return first if id == 1 else dict.fromkeys(first, "a b")
+
+    result = evaluate(data=ROWS, target=target, metrics_list=["length"], store=store, max_concurrency=1)
+    assert result.metrics_summary == {"mean_length": 3}
+    assert result.summary["evaluators"]["length"]["n_failed"] == {"missing_field": 1}
+
+
+def test_a_grid_that_explodes_is_an_error_at_once(store: Store) -> None:
+    grid = {name: list(range(10)) for name in "abcdefghijklmno"}
+    with pytest.raises(InputError, match="params_grid must make at most 10000 runs but would make 1000000000000000"):
+        evaluate(data=ROWS, target=lambda id: "x", metrics_list=["length"], store=store, params_grid=grid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ TASK_TYPES = (None, "qa", "chat")
 ON_ERROR = ("record", "raise")
 JUDGE_TIMEOUT, TARGET_TIMEOUT = 120.0, 600.0  # seconds, where none are given
 CONCURRENCY = 8
+MOST_RUNS = 10_000  # of a grid: more values were meant as fewer, and their plans alone would take hours
 _NUMBERS = ("max_concurrency", "limit", "rpm", "tpm", "timeout", "max_cost")
 
 
@@ -137,6 +139,9 @@ class Settings:
                 check_type("a name in params_grid", name, str)
                 if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
                     raise InputError(f"params_grid[{name!r}] must be a list with values but is {str(values)[:80]!r}")
+            runs = math.prod(map(len, self.params_grid.values()))
+            if runs > MOST_RUNS:
+                raise InputError(f"params_grid must make at most {MOST_RUNS} runs but would make {runs}")
             found = [dict(zip(self.params_grid, values)) for values in product(*self.params_grid.values())]
         else:
             check_type("params_grid", self.params_grid, (list, tuple))

@@ -72,13 +72,16 @@ class Mapping:
         return {field: users for field, users in found.items() if field_of(field) not in self.sources}
 
     def check_outputs(self, outputs: Row) -> None:
-        """Raises :class:`InputError` unless the target returned what the mapping takes from it: for the first row."""
+        """Raises :class:`InputError` unless the target returned what the mapping takes from it: for the first row.
+
+        An answer of None has a name, or may become the only text in another row: it costs its own row alone.
+        """
         problems = [
             f"{field!r} is {source}, which it does not return"
             if source.name
             else f"{field!r} must be an output named {ANSWER!r}, or the only text, or mapped"
             for field, source in self.sources.items()
-            if source.root == TARGET and (source.name not in outputs if source.name else _answer(outputs) is None)
+            if source.root == TARGET and (source.name not in outputs if source.name else _has_no_answer(outputs))
         ]
         if problems:
             _raise_all("the target", [*problems, f"it returns: {shown_names(outputs)}"])
@@ -285,6 +288,10 @@ def _answer(outputs: Row) -> Any:
         return outputs[named[0]]
     texts = [value for value in outputs.values() if isinstance(value, str)]
     return texts[0] if len(texts) == 1 else None
+
+
+def _has_no_answer(outputs: Row) -> bool:
+    return _answer(outputs) is None and None not in outputs.values()
 
 
 def _raise_all(subject: str, problems: list[str]) -> None:
