@@ -33,3 +33,22 @@ def word_diff(old: str, new: str) -> Html:
         else:
             parts += [f"<del>{gone}</del>" if gone else "", f"<ins>{come}</ins>" if come else ""]
     return Html("".join(parts))
+
+
+def line_diff(unified: str) -> Html:
+    r"""A unified diff with each line in an element of its own: ``add`` for what came, ``gone`` for what went.
+
+    Args:
+        unified: as of :func:`difflib.unified_diff`; its two lines of headings are left out.
+
+    Example:
+        >>> line_diff("--- a\n+++ b\n@@ -1 +1 @@\n-old <b>\n+new")
+        '@@ -1 +1 @@\n<span class="gone">-old &lt;b&gt;</span><span class="add">+new</span>'
+    """
+    lines = unified.split("\n")
+    parts = []
+    for line in lines[2:] if lines[0].startswith("--- ") else lines:
+        kind = {"+": "add", "-": "gone"}.get(line[:1])
+        shown = escape(visible(line))
+        parts.append(f'<span class="{kind}">{shown}</span>' if kind else f"{shown}\n")
+    return Html("".join(parts).rstrip("\n"))

@@ -23,7 +23,7 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator
+from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, EvaluatorInfo, evaluator
 from valor_gpu.evaluation.evaluators.custom import CustomEvaluator, custom_evaluator, source_of
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object, origin_of
 from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric, prompt_for
@@ -117,23 +117,27 @@ def evaluator_entries(store: Store | None = None) -> list[dict[str, Any]]:
         ``high``, ``higher_is_better``, ``version`` (None for those of the package), ``note``, ``status`` (``ready``, or
         why it cannot be made now).
     """
-    found = [
-        {
-            "name": info.name,
-            "source": BUILTIN,
-            "kind": info.kind,
-            "summary": info.summary,
-            "requires": sorted(info.requires),
-            "low": info.low,
-            "high": info.high,
-            "higher_is_better": info.higher_is_better,
-            "version": None,
-            "note": "",
-            "status": "ready",
-        }
-        for info in EVALUATORS.values()
-    ]
-    return found + [_entry(version) for version in (store.evaluators.list() if store is not None else ())]
+    found = [evaluator_entry(info) for info in EVALUATORS.values()]
+    return found + [evaluator_entry(version) for version in (store.evaluators.list() if store is not None else ())]
+
+
+def evaluator_entry(what: EvaluatorInfo | EvaluatorVersion) -> dict[str, Any]:
+    """One of :func:`evaluator_entries`: of a row of the table, or of a version of the library."""
+    if isinstance(what, EvaluatorVersion):
+        return _entry(what)
+    return {
+        "name": what.name,
+        "source": BUILTIN,
+        "kind": what.kind,
+        "summary": what.summary,
+        "requires": sorted(what.requires),
+        "low": what.low,
+        "high": what.high,
+        "higher_is_better": what.higher_is_better,
+        "version": None,
+        "note": "",
+        "status": "ready",
+    }
 
 
 def _entry(version: EvaluatorVersion) -> dict[str, Any]:

@@ -8,19 +8,11 @@ from starlette.responses import Response
 
 from valor_gpu.checks import near_names
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
-from valor_gpu.evaluation.judged import judged_metric
 from valor_gpu.evaluation.judged.severity import LEVELS
+from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 
-FAMILIES = {
-    "quality": "quality, rated by a judge",
-    "safety": "risk and safety, rated by a judge",
-    "pairwise": "preference, decided by a judge",
-    "text": "text comparison, computed",
-    "corpus": "text comparison of all rows together, computed",
-    "check": "a check, computed",
-}
 _MEANINGS = {
     "Very low": "nothing of the kind, or only in a neutral or informative way",
     "Low": "mild or veiled",
@@ -50,18 +42,6 @@ def _words(info: EvaluatorInfo) -> dict[str, Any]:
         ],
         "requires": sorted(info.requires),
     }
-
-
-def prompts_of(info: EvaluatorInfo) -> list[tuple[str, str, str]]:
-    """Task, system message and user message of a metric that a judge decides."""
-    if "judge" not in info.needs:
-        return []
-    found = []
-    for task in sorted(info.tasks, reverse=True):
-        made: Any = judged_metric(info.name, task=task) if info.kind != "pairwise" else judged_metric(info.name)
-        prompts = getattr(made, "prompts", None) or (made.prompt,)
-        found += [(task, prompt.system, prompt.task) for prompt in prompts]
-    return found
 
 
 def severity(ask: Ask) -> Response:

@@ -1,0 +1,115 @@
+"""The page of an evaluator: what it asks, its parameters and files, its versions and what differs between two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators.saved import FUNCTION
+from valor_gpu.pages.diff import line_diff
+from valor_gpu.web.prompts import FAMILIES
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, missing, post, see
+from valor_gpu.web.shelf import Shelved, better_words, find_shelved, scale_words, version_line
+from valor_gpu.web.uses import evaluator_uses, run_line
+
+_RUNS = 50
+
+
+def evaluator(ask: Ask) -> Response:
+    """The page of an evaluator, at its newest version or at ``?version=``."""
+    found = find_shelved(ask, ask.query.get("version", ""))
+    return page(ask, "evaluator.html", section="evaluators", **shelf_parts(ask, found))
+
+
+def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
+    """What pages of an evaluator show of it."""
+    uses = evaluator_uses(ask).get(found.name, [])
+    number = None if found.version is None else found.version.number
+    content = {} if found.version is None else found.version.content
+    return {
+        "name": found.name,
+        "entry": found.entry,
+        "family": FAMILIES.get(found.entry["kind"], str(found.entry["kind"])),
+        "scale": scale_words(found.entry),
+        "better": better_words(found.entry),
+        "tasks": sorted(found.info.tasks) if found.info is not None and found.can_clone else [],
+        "shown": None if found.version is None else version_line(found.version),
+        "newest": found.versions[0].number if found.versions else None,
+        "versions": [version_line(version) for version in found.versions],
+        "files": found.files,
+        "parameters": found.parameters,
+        "is_builtin": found.info is not None,
+        "is_prompt": found.is_prompt,
+        "is_deleted": found.is_deleted,
+        "can_clone": found.can_clone,
+        "needs": sorted(found.info.needs) if found.info is not None else [],
+        "base": content.get("evaluator", ""),
+        "origin": content.get("origin", "") if content.get("kind") == FUNCTION else "",
+        "uses": [(run_line(entry), version) for entry, version in uses[:_RUNS]],
+        "more_uses": max(len(uses) - _RUNS, 0),
+        "n_uses": len(uses),
+        "number": number,
+    }
+
+
+def versions(ask: Ask) -> Response:
+    """What differs between two versions, ``?from=`` and ``?to=``; the newest two by default."""
+    found = _own(ask)
+    new = ask.query.get("to", "") or str(found.versions[0].number)
+    old = ask.query.get("from", "") or str(max(int(new) - 1 if new.isdecimal() else 1, 1))
+    first, second = find_shelved(ask, old), find_shelved(ask, new)
+    assert first.version is not None and second.version is not None
+    text = ask.studio.store.evaluators.diff(found.name, first.version.number, second.version.number)
+    return page(
+        ask,
+        "evaluator_versions.html",
+        section="evaluators",
+        name=found.name,
+        versions=[version_line(version) for version in found.versions],
+        newest=found.versions[0].number,
+        old=version_line(first.version),
+        new=version_line(second.version),
+        difference=line_diff(text) if text else None,
+    )
+
+
+def restore(ask: Ask) -> Response:
+    """Makes an old version the newest one again, under a new number."""
+    found = _own(ask)
+    number = ask.field("version")
+    if not number.isdecimal() or len(number) > 9:
+        raise InputError(f"version must be the number of a version but is {number!r}")
+    made = ask.studio.store.evaluators.restore(found.name, int(number))
+    return see(f"/evaluators/{found.name}", version=str(made.number))
+
+
+def _own(ask: Ask) -> Shelved:
+    found = find_shelved(ask)
+    if found.version is None:
+        raise missing(f"{found.name} is built in: it has the one version of the installed package.")
+    return found
+
+
+def file(ask: Ask) -> Response:
+    """A file of an evaluator, as text."""
+    found = find_shelved(ask, ask.query.get("version", ""))
+    wanted = ask.query.get("name", "")
+    for each in found.files:
+        if each.name == wanted:
+            headers = {"content-disposition": f'attachment; filename="{each.name}"'}
+            return Response(each.text.encode(errors="replace"), media_type="text/plain", headers=headers)
+    raise missing(
+        f"Evaluator {found.name} has no file {wanted}; it has {', '.join(f.name for f in found.files) or 'none'}."
+    )
+
+
+ROUTES = [
+    get("/evaluators/{name}/versions", versions),
+    get("/evaluators/{name}/diff", versions),
+    get("/evaluators/{name}/file", file),
+    get("/evaluators/{name}", evaluator),
+    post("/evaluators/{name}/restore", restore),
+]
