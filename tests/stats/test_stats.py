@@ -6,6 +6,7 @@ import itertools
 import math
 import subprocess
 import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.fuzz import seeds
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge.statistics import standard_error
 from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
-from valor_gpu.stats.means import mean_of_sample
+from valor_gpu.stats.means import exact_mean, mean_of_sample
 from valor_gpu.stats.pooled import compare_pooled, pooled_estimate
 
 NAN = math.nan
@@ -309,3 +310,12 @@ def test_pooled_estimates_that_do_not_exist() -> None:
     assert pooled_estimate([[0, 0]], rate).reason == "the counts have no number"
     one = pooled_estimate([[1, 2]], rate)
     assert (one.mean, math.isnan(one.standard_error), one.reason) == (0.5, True, "it takes two rows")
+
+
+def test_a_mean_is_rounded_as_if_once() -> None:
+    rng = np.random.default_rng(5)
+    for n in range(1, 40):
+        numbers = np.round(rng.normal(0, 10.0 ** rng.integers(-3, 9), n), 2).tolist()
+        assert exact_mean(numbers) == float(sum(map(Fraction, numbers)) / n)
+    assert exact_mean([1.7e308] * 3) == 1.7e308
+    assert exact_mean([0.6, 0.7, 0.8]) == 0.7

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.proportions import normal_quantile
@@ -38,18 +40,24 @@ class Mean:
     reason: str = ""
 
 
-def exact_mean(numbers: NDArray[np.float64]) -> float:
-    """The mean, rounded once: of numbers that are all 0.7 it is 0.7, which their sum, divided, misses.
+def exact_mean(numbers: Sequence[float]) -> float:
+    """The mean, rounded as if once: of numbers that are all 0.7 it is 0.7, which their sum, divided, misses.
 
     Args:
-        numbers: ``[n]``, at least one, whose sum is finite.
+        numbers: finite, at least one.
 
     Example:
-        >>> exact_mean(np.array([0.7, 0.7, 0.7])), math.fsum([0.7, 0.7, 0.7]) / 3
+        >>> exact_mean([0.7, 0.7, 0.7]), math.fsum([0.7, 0.7, 0.7]) / 3
         (0.7, 0.6999999999999998)
     """
-    first = math.fsum(numbers) / len(numbers)
-    return first + math.fsum(numbers - first) / len(numbers)
+    n = len(numbers)
+    try:
+        first = math.fsum(numbers) / n
+    except OverflowError:
+        places = n.bit_length()
+        return math.ldexp(exact_mean([math.ldexp(number, -places) for number in numbers]), places)
+    # What the division has rounded off: a sum of exact terms, rounded once.
+    return first + math.fsum(chain(numbers, repeat(-first, n))) / n
 
 
 def mean_of_sample(values: ArrayLike, clusters: ArrayLike | None = None, confidence: float = 0.95) -> Mean:
@@ -87,7 +95,7 @@ def mean_of_sample(values: ArrayLike, clusters: ArrayLike | None = None, confide
     greatest = float(np.abs(numbers).max())
     scale = 2.0 ** (math.frexp(greatest)[1] - 1) if greatest > _LARGE else 1.0
     scaled = numbers / scale
-    mean = exact_mean(scaled)
+    mean = exact_mean(scaled.tolist())
     different, members = np.unique(ids, return_inverse=True)
     count = len(different)
     if count < 2:

@@ -96,7 +96,7 @@ def compare_paired(
         reason = too_few(n)
         only = math.ldexp(kept[0], exponent) if n else math.nan
         return PairedDifference(only, math.nan, math.nan, math.nan, n, missing, confidence, reason)
-    mean = exact_mean(kept)
+    mean = exact_mean(kept.tolist())
     bootstrap, flips = np.random.default_rng(seed).spawn(2)
     low, high = _mean_interval(kept, mean, np.sort(_resampled_means(kept, resamples, bootstrap)), confidence)
     p_value = _sign_flip(kept, resamples, flips)

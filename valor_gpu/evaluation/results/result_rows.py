@@ -14,7 +14,6 @@ Example:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 from valor_gpu.evaluation.judged.severity import severity_level
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
+from valor_gpu.stats.means import exact_mean
 from valor_gpu.store.records import OK, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
 
@@ -165,8 +165,4 @@ def _first(repeats: Sequence[StoredScore]) -> StoredScore:
 def mean_of_repeats(repeats: Sequence[StoredScore]) -> float | None:
     """Mean of the values that are there; None without any."""
     values = [each.value for each in repeats if each.value is not None]
-    if not values:
-        return None
-    total = sum(values)
-    mean = total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
-    return mean + sum(value - mean for value in values) / len(values)  # of equal values it is their value
+    return exact_mean(values) if values else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.stats.means import exact_mean
 from valor_gpu.store.columns import Columns
 
 Floats = NDArray[np.float64]
@@ -92,21 +93,18 @@ def read_row_values(columns: Columns, evaluator: str) -> RowValues:
 
 
 def group_means(values: Floats, starts: Ints, counts: Ints) -> Floats:
-    """Mean of each group of values that stand together; of equal values it is their value, to the last digit.
+    """Mean of each group of values that stand together, see :func:`~valor_gpu.stats.means.exact_mean`.
 
     Args:
         values: ``[n]`` finite numbers.
         starts: ``[groups]`` place of the first value of each.
         counts: ``[groups]`` how many values each has; their sum is n.
     """
-    if not len(starts):
-        return np.zeros(0)
-    with np.errstate(over="ignore"):
-        found: Floats = np.add.reduceat(values, starts) / counts
-    if not np.isfinite(found).all():  # the sum of numbers near the largest float is none
-        found = np.add.reduceat(values / np.repeat(counts, counts), starts)
-    # A sum is rounded: 0.7 + 0.7 + 0.7 is less than 3 * 0.7, and 0.7 has to reach a threshold of 0.7.
-    return found + np.add.reduceat(values - np.repeat(found, counts), starts) / counts
+    if len(starts) == len(values):
+        return values
+    found = values.tolist()
+    ends = (starts + counts).tolist()
+    return np.array([exact_mean(found[start:end]) for start, end in zip(starts.tolist(), ends)])
 
 
 def read_counts(columns: Columns, evaluator: str) -> tuple[Ints, Ints]:
