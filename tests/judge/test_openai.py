@@ -163,6 +163,10 @@ def test_nobody_listens() -> None:
         url = server.url
     found = ask(OpenAIJudge("m", base_url=url))
     assert (found.status, found.attempts) == (Status.CONNECTION_ERROR, 3)
+    patient = Limits(transport_retries=10, backoff=0.0)
+    found = ask(OpenAIJudge("m", base_url=url), limits=patient)
+    assert found.attempts == 4  # an address that never answered is likelier wrong than busy
+    assert "127.0.0.1:" in found.error and "is the address right, and does the server run?" in found.error
 
 
 def test_a_server_that_hangs_meets_the_deadline() -> None:

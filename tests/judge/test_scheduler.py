@@ -162,6 +162,14 @@ def test_retry_after_shuts_the_gate_for_all_and_concurrency_halves_then_recovers
         Limits(longest_wait=0)
 
 
+def test_a_server_that_is_gone_after_all_retries_ends_the_asking() -> None:
+    judge = Scripted(lambda number, text: JudgeError(Status.CONNECTION_ERROR, "gone") if number >= 10 else "4")
+    found, _ = ask_all(judge, 200, Limits(concurrency=4, transport_retries=0))
+    assert len(judge.starts) <= 10 + 5 + 3  # what was in flight beside the fifth
+    assert [one.status for one in found[30:]] == [Status.CONNECTION_ERROR] * 170
+    assert found[-1].error == "5 requests in a row failed by the same cause: gone" and found[-1].attempts == 0
+
+
 def test_a_place_given_to_a_cancelled_task_is_given_on() -> None:
     async def scenario() -> int:
         gate = Gate(1)

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from valor_gpu.judge.endpoint import CUT, Key, key_value
+from valor_gpu.judge.limits import UNPROVEN_RETRIES
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
 from valor_gpu.judge.requests import escaped
 
@@ -67,6 +69,19 @@ def failure_of(error: Exception, key: Key) -> JudgeError:
     cause = f"the request cannot be made: {type(error).__name__}"
     message = _masked(f"{cause}: {error}", key_value(key))
     return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=cause)
+
+
+def unproven(failure: JudgeError, address: str) -> JudgeError:
+    """What a failure means of a server that has answered nothing yet: without a connection the address may be wrong.
+
+    Example:
+        >>> str(unproven(JudgeError(Status.CONNECTION_ERROR, "no connection"), "http://127.0.0.1:9/v1"))
+        'no connection (127.0.0.1:9 has answered nothing yet: is the address right, and does the server run?)'
+    """
+    if failure.status is not Status.CONNECTION_ERROR:
+        return failure
+    advice = f"{urlsplit(address).netloc} has answered nothing yet: is the address right, and does the server run?"
+    return JudgeError(failure.status, f"{failure} ({advice})", max_retries=UNPROVEN_RETRIES)
 
 
 _SHORTEST_KEY = 8  # characters; a shorter one is a word for a server without keys, such as EMPTY
@@ -164,7 +179,8 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise JudgeError(Status.SERVER_ERROR, "the reply was no chat completion: it has no choices with a message")
+        what = "it has no choices with a message: does the address end as it should (often in /v1)?"
+        raise JudgeError(Status.SERVER_ERROR, f"the reply was no chat completion: {what}", max_retries=UNPROVEN_RETRIES)
     refusal, finish = message.get("refusal"), choice.get("finish_reason")
     if isinstance(refusal, str) and refusal:
         text, reason = refusal, "refusal"

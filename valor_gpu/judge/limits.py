@@ -20,6 +20,8 @@ LONGEST_REPLY = 200_000  # tokens; what a reply claims beyond that is an error o
 RETRIED = {Status.RATE_LIMITED, Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR}
 FATAL = {Status.UNAUTHORIZED, Status.QUOTA}
 """Failures that every later request would share: the run asks no more."""
+UNPROVEN_RETRIES = 3
+"""Retries where the address is likelier to be wrong than a failure to pass: a server that never answered, say."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, ValorError
-from valor_gpu.judge.completions import failure_of, reply_of, unsupported_parameters
+from valor_gpu.judge.completions import failure_of, reply_of, unproven, unsupported_parameters
 from valor_gpu.judge.endpoint import (
     Key,
     async_http,
@@ -128,6 +128,7 @@ class OpenAIJudge:
         self._wanted = self._parameters = Parameters(values, response_format)
         self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Connection]
         self._connections = weakref.WeakKeyDictionary()
+        self._answered = False  # whether the server ever has
 
     @classmethod
     def mistral(
@@ -217,14 +218,16 @@ class OpenAIJudge:
         try:
             # Parameters go into the body: as arguments the client would reject those that it does not know.
             answer = await client.chat.completions.with_raw_response.create(**required, extra_body=request)
+            self._answered = True
             return reply_of(answer.http_response, self.model, sent.dropped_for(schema), self.api_key_env)
         except JudgeError as unusable:
             return unusable
         except Exception as error:
             failure = failure_of(error, self.api_key_env)
+            self._answered |= hasattr(error, "status_code")
             if failure.status is Status.BAD_REQUEST and self._adapt(sent, error, schema):
                 return JudgeError(Status.BAD_REQUEST, f"adapted to the server: {failure}", retry_now=True)
-            return failure
+            return failure if self._answered else unproven(failure, self.base_url)
 
     async def aclose(self) -> None:
         """Closes the connections of the running event loop."""

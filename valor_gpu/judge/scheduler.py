@@ -231,12 +231,14 @@ class Scheduler:
         if self.stopped is not None:
             return
         cause, count = self._shared
-        count = count + 1 if error.shared_cause is not None and error.shared_cause == cause else 1
-        self._shared = (error.shared_cause, count)
+        # A server that is gone after all retries is gone for the next row, too.
+        shared = str(error) if error.status is Status.CONNECTION_ERROR else error.shared_cause
+        count = count + 1 if shared is not None and shared == cause else 1
+        self._shared = (shared, count)
         if error.status in FATAL or self.limits.too_long(error):
             self.stop(error.status, f"an earlier request failed: {error}")
-        elif error.shared_cause is not None and count >= SHARED_FAILURES:
-            self.stop(error.status, f"{count} requests in a row failed by the same cause: {error.shared_cause}")
+        elif shared is not None and count >= SHARED_FAILURES:
+            self.stop(error.status, f"{count} requests in a row failed by the same cause: {shared}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """A reply, after as many attempts as the limits and the failures allow.

@@ -122,6 +122,15 @@ def test_replies_that_are_none_are_errors_of_their_row(answer: Answer, given: An
     assert len(server.requests) == 1
 
 
+def test_an_address_where_nobody_listens() -> None:
+    with ChatServer(lambda request: Answer(body="ok")) as server:
+        url = server.url
+    target = open_target({"url": url}, secrets=Secrets())
+    target.limits = replace(target.limits, transport_retries=5, backoff=0.0)
+    found = asyncio.run(target.answer({"question": "When?"}))
+    assert found.status == "target_error" and "is the address right, and does the server run?" in found.error
+
+
 def test_busy_servers_are_asked_again_when_they_say() -> None:
     def respond(request: Request) -> Answer:
         if request.number == 0:

@@ -20,7 +20,7 @@ from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name,
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of
 from valor_gpu.evaluation.targets.paths import filled, path_of, references_in, value_at
-from valor_gpu.judge.completions import retry_after
+from valor_gpu.judge.completions import retry_after, unproven
 from valor_gpu.judge.endpoint import CUT, async_http, check_address, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Status
@@ -85,6 +85,7 @@ class HttpTarget(AskedTarget):
                 if parameter not in self.accepts:
                     raise InputError(f"target must show the parameter {parameter!r} in its body but does not")
         self._log_filter = _LogFilter(secrets)
+        self._answered = False  # whether the server ever has
         openai_package("an HTTP target")
 
     def _check_scheme(self, given: Mapping[str, Any]) -> None:
@@ -123,8 +124,9 @@ class HttpTarget(AskedTarget):
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            failure = _lost(error)
+            failure = _lost(error) if self._answered else unproven(_lost(error), self.url)
         else:
+            self._answered = True
             failed = self._failure(response)
             if failed is None:
                 return Reply(response.content.decode("utf-8-sig", errors="replace"))
