@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import SavedRun
 
 
 def require_matplotlib(purpose: str) -> None:
@@ -160,6 +163,20 @@ class Result:
             "counts": dict(self.counts),
             "reasons": {name: self.reason(name) or f"{value}, no reason known" for name, value in missing.items()},
         }
+
+    def to_run(self, kind: str | None = None, names: Sequence[str] | Mapping[str, str] | None = None) -> SavedRun:
+        """This result as :meth:`valor_gpu.store.Store.save` keeps it.
+
+        Args:
+            kind: ``detection``, ``segmentation`` or ``classification``; by default the signature says it.
+            names: of classes that the result knows by their numbers: one each, or by the number as text.
+
+        Raises:
+            InputError: the signature does not say what it is a result of.
+        """
+        from valor_gpu.store.result_runs import run_of_document
+
+        return run_of_document({**self.to_dict(), "signature": dict(self.signature)}, kind, names)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws this result with matplotlib; returns the axes.

@@ -344,3 +344,14 @@ class COCO:
         annotations = annotation_objects(self._source.kind, objects, self._columns.annotations)
         dataset = result_dataset(annotations, self._source.ground_truth.dataset)
         return {**dataset, "categories": self._columns.categories}
+
+
+def columns_of(name: str, coco: Any, chosen: Any) -> Dataset:
+    """Columns of a COCO object, ours or pycocotools'; those that parameters ``chosen`` ask for are enough."""
+    if coco is None:
+        raise InputError(f"{name} must be a COCO object but got None")
+    if not isinstance(coco, COCO):
+        return columns_from_dataset(coco.dataset, name)
+    if chosen is None:
+        return coco.columns
+    return coco.columns_for(chosen.imgIds, chosen.catIds if chosen.useCats else ())

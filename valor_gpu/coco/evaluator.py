@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
-from valor_gpu.coco.dataset import COCO
+from valor_gpu.coco.dataset import columns_of
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import sorted_unique
@@ -24,13 +24,13 @@ from valor_gpu.coco.params import Params, check_grids
 from valor_gpu.coco.selection import Selection, limit_positions, select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import Dataset, columns_from_dataset
 
 if TYPE_CHECKING:
     from valor_gpu.coco.accumulation import Source
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.result import Result
+    from valor_gpu.store.saved import SavedRun
 
 CONVENTIONS = ("strict", "corrected")
 
@@ -231,7 +231,7 @@ class COCOeval:
         evaluated, engine = copy.deepcopy(self.params), engine_on(self.device)
         geometry = geometry_of(evaluated)
         chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
-        ground_truths, detections = (_columns(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
+        ground_truths, detections = (columns_of(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
         layout = layout_of(ground_truths, detections, evaluated, self._strict, geometry)
         self._records = evaluate_records(layout, evaluated, self._strict, engine, geometry)
         self._layout, self._evaluated = layout, evaluated
@@ -374,6 +374,12 @@ class COCOeval:
             raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
         return coco_result(self, with_values)
 
+    def to_run(self, **options: Any) -> SavedRun:
+        """Numbers, curves, confusions and images for a store; options: :func:`valor_gpu.coco.saved_run.saved_run`."""
+        from valor_gpu.coco.saved_run import saved_run
+
+        return saved_run(self, **options)
+
     def __str__(self) -> str:
         if not self.eval:
             return repr(self)
@@ -381,17 +387,6 @@ class COCOeval:
         with contextlib.redirect_stdout(text):
             self.summarize()
         return text.getvalue().rstrip("\n")
-
-
-def _columns(name: str, coco: Any, chosen: Any) -> Dataset:
-    """Columns of a COCO object, ours or pycocotools'; those that parameters ``chosen`` ask for are enough."""
-    if coco is None:
-        raise InputError(f"{name} must be a COCO object but got None")
-    if not isinstance(coco, COCO):
-        return columns_from_dataset(coco.dataset, name)
-    if chosen is None:
-        return coco.columns
-    return coco.columns_for(chosen.imgIds, chosen.catIds if chosen.useCats else ())
 
 
 _CELL_STEPS: dict[str, Callable[..., Any]] = {

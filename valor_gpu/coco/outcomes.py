@@ -54,6 +54,7 @@ class Outcomes:
         ground_truths: uint8 ``[G]``: ``TP``, ``FN`` or ``LEFT_OUT``.
         iou_threshold: of a match.
         lowest_score: of a detection.
+        partners: int64 ``[D]``: the row of the ground truth that each detection matches, -1 for none.
     """
 
     layout: Layout
@@ -62,12 +63,13 @@ class Outcomes:
     ground_truths: NDArray[np.uint8]
     iou_threshold: float
     lowest_score: float
+    partners: NDArray[np.int64]
 
     def worst_images(self, count: int = 10) -> list[ImageErrors]:
         """At most ``count`` images with an error, those with most wrong and missed objects first, then by id."""
         check_int("count", count)
         images = len(self.image_ids)
-        rows = {side: _images_of(getattr(self.layout, side)) for side in ("detections", "ground_truths")}
+        rows = {side: images_of(getattr(self.layout, side)) for side in ("detections", "ground_truths")}
 
         def number(side: str, outcome: int) -> NDArray[np.int64]:
             return np.bincount(rows[side][getattr(self, side) == outcome], minlength=images)
@@ -118,23 +120,24 @@ def outcomes(evaluation: COCOeval, iou_threshold: float = 0.5, lowest_score: flo
     first = ground_truths.lengths.cumsum() - ground_truths.lengths
     takers = (positions >= 0) & kept
     taken = np.zeros(len(ground_truths), np.bool_)
-    taken[(positions + first[_images_of(layout.detections)])[takers]] = True
+    partners = np.where(takers, positions + first[images_of(layout.detections)], -1)
+    taken[partners[takers]] = True
     areas, (low, high) = gt_areas(ground_truths), rule.area_ranges[0]
     of_no_account = (gt_flags(ground_truths, strict, geometry) & (CROWD | IGNORED)) != 0
     of_no_account |= (areas < low) | (areas > high)
     missed = np.where(of_no_account, LEFT_OUT, np.where(taken, TP, FN)).astype(np.uint8)
     ids = np.asarray(params.imgIds, np.int64)[layout.images]
-    return Outcomes(layout, ids, detections, missed, float(iou_threshold), float(lowest_score))
+    return Outcomes(layout, ids, detections, missed, float(iou_threshold), float(lowest_score), partners)
 
 
-def _images_of(side: Side) -> NDArray[np.int64]:
+def images_of(side: Side) -> NDArray[np.int64]:
     """int64 ``[N]``: the position of the image of each row."""
     return np.repeat(np.arange(len(side.lengths)), side.lengths)
 
 
 def _ranks(side: Side, scores: NDArray[np.float64]) -> NDArray[np.int64]:
     """int64 ``[N]``: how many rows of the same image and class come before a row by score."""
-    cell: Any = _images_of(side) * (1 + int(side.labels.max(initial=0))) + side.labels
+    cell: Any = images_of(side) * (1 + int(side.labels.max(initial=0))) + side.labels
     order = np.lexsort((-scores, cell))
     starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
     ranks = np.empty(len(order), np.int64)

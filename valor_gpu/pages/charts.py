@@ -175,6 +175,77 @@ def interval(
     return _svg(width, 20, label, *parts)
 
 
+def curve(lines: Sequence[Sequence[tuple[float, float]]], label: str, size: int = 168) -> Html:
+    """Precision over recall, both from 0 to 1: the first line solid over a filled area, the second dashed.
+
+    Args:
+        lines: one or two, each with its points of recall and precision by recall; one without points is not drawn.
+        label: what the chart says, in words.
+        size: width and height in px.
+
+    Example:
+        >>> chart = curve([[(0, 1), (0.5, 0.8)], [(0, 0.5), (0.25, 0.5)]], "AP 0.55")
+        >>> chart.count("<path"), 'class="curve-2"' in chart
+        (3, True)
+    """
+    base, wide = size - 18.0, size - 18.0
+    drawn = [
+        "L".join(f"{12 + recall * wide:.1f} {6 + (1 - precision) * (base - 6):.1f}" for recall, precision in line)
+        for line in lines
+    ]
+    parts = []
+    if drawn and drawn[0]:
+        end = 12 + lines[0][-1][0] * wide
+        parts.append(f'<path class="area" d="M{drawn[0]}L{end:.1f} {base:.1f}L12 {base:.1f}z"/>')
+    parts += [_line(12, base, size - 6, base, "axis"), _line(12, 6, 12, base, "axis")]
+    parts += [f'<path class="{kind}" d="M{path}"/>' for kind, path in zip(("curve", "curve-2"), drawn) if path][::-1]
+    words = [_text(8, 15, "1", "end"), _text(8, base, "0", "end"), _text(size - 6, size - 3, "recall 1", "end")]
+    return _svg(size, size, label, *parts, *words)
+
+
+def matrix(
+    truths: Sequence[str],
+    predictions: Sequence[str],
+    counts: Sequence[Sequence[float]],
+    totals: Sequence[float],
+    label: str,
+    cell: int = 80,
+    left: int = 120,
+) -> Html:
+    """Counts of truth by prediction. Shade is the share of the row, at most 58%, so that its number stays readable.
+
+    Args:
+        truths: names of the rows.
+        predictions: names of the columns.
+        counts: ``[rows, columns]``; 0 is an empty cell.
+        totals: of each row, which may count more than the columns that are shown.
+        label: what the chart says, in words.
+        cell: width of a column in px.
+        left: width of the names of rows in px.
+    """
+    parts = []
+    for j, name in enumerate(predictions):
+        parts.append(_text(left + j * cell + cell / 2, 16, _fitting(name, cell), kind="ink"))
+    for i, (name, row) in enumerate(zip(truths, counts)):
+        y = 26 + i * 30
+        parts.append(_text(left - 8, y + 19, _fitting(name, left - 8), "end", "ink"))
+        for j, n in enumerate(row):
+            shade = f' fill-opacity="{0.03 + 0.55 * min(n / (totals[i] or 1), 1):.2f}"'
+            x = left + j * cell
+            parts.append(f'<rect x="{x}" y="{y}" width="{cell - 2}" height="28" class="cell"{shade}/>')
+            if n:
+                shown = count(int(n)) if n == int(n) else f"{n:,.1f}"
+                kind = "strong" if name == predictions[j] else "ink"
+                parts.append(_text(x + cell / 2 - 1, y + 19, shown, kind=kind))
+    return _svg(left + len(predictions) * cell, 28 + len(truths) * 30, label, *parts)
+
+
+def _fitting(name: str, width: float) -> str:
+    """A name cut to a width in px; the label of the chart and the table beside it have it whole."""
+    most = max(int(width / 7), 3)
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
 def _mean(mean: Estimate | None, at: Callable[[float], float], y: float) -> list[str]:
     if mean is None:
         return []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from valor_gpu.store.leases import Lease
     from valor_gpu.store.records import Feedback, StoredRow, StoredScore
     from valor_gpu.store.runs import Run
+    from valor_gpu.store.saved import SavedImage, SavedRun
     from valor_gpu.store.search import FoundRows
     from valor_gpu.store.stores import Store
     from valor_gpu.store.summaries import EvaluatorSummary, Histogram
@@ -31,6 +32,8 @@ __all__ = [
     "LeaseError",
     "Run",
     "RunHead",
+    "SavedImage",
+    "SavedRun",
     "Store",
     "StoreError",
     "StoredDataset",
@@ -50,6 +53,8 @@ __getattr__, __dir__ = lazy_names(
         "LeaseError": "valor_gpu.errors",
         "Run": "valor_gpu.store.runs",
         "RunHead": "valor_gpu.store.heads",
+        "SavedImage": "valor_gpu.store.saved",
+        "SavedRun": "valor_gpu.store.saved",
         "Store": "valor_gpu.store.stores",
         "StoreError": "valor_gpu.errors",
         "StoredDataset": "valor_gpu.store.datasets",

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
@@ -19,6 +19,9 @@ from valor_gpu.store.leases import owner
 from valor_gpu.store.records import LARGEST, check_count
 from valor_gpu.store.runs import RUN_STATES, Run
 from valor_gpu.store.values import packed, packed_json
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import Savable
 
 _RUN = "id, uid, name, config, tags, dataset, created"
 
@@ -79,6 +82,50 @@ class Store:
                 (uid, *texts, time.time()),
             )
         return self.run(uid)
+
+    def save(
+        self,
+        result: Savable,
+        name: str,
+        *,
+        images: str | os.PathLike[str] | None = None,
+        tags: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
+        saved_by: str = "Store.save",
+        **options: Any,
+    ) -> Run:
+        """Keeps a finished result of detection, segmentation or classification as a run.
+
+        Args:
+            result: a :class:`~valor_gpu.result.Result`, which gives numbers, classes, curves and confusion matrix as
+                far as it has them; or a finished :class:`~valor_gpu.coco.COCOeval`, which also gives every image with
+                its own numbers and boxes; or another object with a method ``to_run``.
+            name: for people.
+            images: folder of the pictures, by the names of the images' files. They are shown from there, not copied.
+            tags: JSON, for people.
+            data: what was evaluated: ``source``, for people, and ``hash``, by which comparisons know equal data.
+            saved_by: what saves it, for people.
+            options: of the result's ``to_run``.
+
+        Returns:
+            The run, in the state "finished". Nothing is kept where this raises.
+
+        Raises:
+            InputTypeError: it is no such result.
+            InputError: an option is wrong, or ``images`` is no folder.
+
+        Example:
+            >>> import tempfile
+            >>> from valor_gpu import Result, Signature
+            >>> result = Result({"map": 0.5}, Signature({"metric": "COCOeval"}), {"images": 8})
+            >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+            ...     run = store.save(result, "shelf-m")
+            ...     run.state, run.config["kind"], run.finished_summary["metrics"]
+            ('finished', 'detection', {'map': 0.5})
+        """
+        from valor_gpu.store.saved import save
+
+        return save(self, result, name, images, tags, data or {}, saved_by, options)
 
     def run(self, id_or_name: str) -> Run:
         """Returns the run of an id, else the newest run of a name that is not deleted.

@@ -17,6 +17,7 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run
 from valor_gpu.store.groups import failed_rows, failed_scores
+from valor_gpu.store.saved import VISION
 from valor_gpu.web.found_rows import TESTS, Wanted
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -31,6 +32,8 @@ _KEPT = 32
 def run(ask: Ask) -> Response:
     """The page of a run."""
     found = find_run(ask)
+    if found.config.get("kind") in VISION:
+        return see(f"/runs/{found.id}/vision")
     state = found.state
     thresholds = _thresholds(ask, found)
     summary = summary_of(ask, found, state, thresholds)

@@ -1,0 +1,215 @@
+"""The page of a saved result: numbers, classes, curves, confusions, images and their pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.test_save_result import evaluation
+from tests.web.pages import client, locked_client, text_of
+from valor_gpu.result import Result, Signature
+from valor_gpu.store import SavedImage, SavedRun, Store
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001a5f64540"
+    "0000000049454e44ae426082"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    (pictures / "i1.png").write_bytes(PNG)
+    return pictures
+
+
+@pytest.fixture
+def site(tmp_path: Path, folder: Path) -> tuple[TestClient, str]:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.save(
+            evaluation(), "cats <b>", images=folder, tags={"model": "m"}, data={"source": "/data/val.json"}
+        )
+    return client(tmp_path / "s.sqlite"), run.id
+
+
+class Given:
+    """A result that is saved as it was given."""
+
+    def __init__(self, run: SavedRun) -> None:
+        self._run = run
+
+    def to_run(self) -> SavedRun:
+        """The run."""
+        return self._run
+
+
+def saved(tmp_path: Path, run: SavedRun, folder: Path | None = None) -> str:
+    with Store(tmp_path / "s.sqlite") as store:
+        return store.save(Given(run), "given", images=folder).id
+
+
+def detection(*names: str) -> SavedRun:
+    images = tuple(SavedImage(name, {"image": name, "width": 9, "height": 9}, {}, {"image_f1": 0.5}) for name in names)
+    return SavedRun("detection", {}, {}, images=images)
+
+
+def test_the_run_leads_to_its_page(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    found = browser.get(f"/runs/{uid}")
+    assert found.url.path == f"/runs/{uid}/vision" and found.status_code == 200
+    shown = text_of(found)
+    assert "cats &lt;b&gt;" in shown and "<b>cats" not in found.text
+    assert "val.json" in shown and "/data/" not in shown, "the page names the file, not its folder"
+    assert "4 images, 6 ground truths" in shown and "metric COCOeval | iou_type bbox" in shown
+
+
+def test_numbers_with_n_and_why_one_is_missing(site: tuple[TestClient, str]) -> None:
+    shown = text_of(site[0].get(f"/runs/{site[1]}/vision"))
+    assert "Averages over 4 images; this result has no intervals" in shown
+    assert (
+        re.search(r"AP mean over IoU 0\.\d{3}", shown)
+        and "AP large above 96² px · no ground truth counts for it" in shown
+    )
+    assert re.search(r"image F1 0\.356 95% interval \S+ to 0\.\d{3} n 3, 1 without this number", shown)
+
+
+def test_classes_sort_by_every_column(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+
+    def order(sort: str) -> list[str]:
+        found = browser.get(f"/runs/{uid}/vision?sort={sort}").text.split('id="classes"')[1].split("</table>")[0]
+        return re.findall(r'<th scope="row" class="pin">(\w+)', found)
+
+    assert order("name") == ["cat", "dog"] and order("-name") == ["dog", "cat"]
+    assert order("-detections") == ["cat", "dog"] or order("-detections") == ["dog", "cat"]
+    assert order("map") == order("-map")[::-1]
+
+
+def test_curves_confusions_and_boxes_are_pictures_with_words(site: tuple[TestClient, str]) -> None:
+    found = site[0].get(f"/runs/{site[1]}/vision").text
+    assert re.search(r'aria-label="precision over recall of cat, AP 0\.\d{3}"', found)
+    assert 'aria-label="confusion matrix; the largest confusions: cat as missed 1; dog as cat 1' in found
+    assert found.count('class="curve"') == 2 and "solid IoU 0.50, dashed IoU 0.75" in text_of(
+        site[0].get(f"/runs/{site[1]}")
+    )
+    worst = found.split('id="worst"')[1]
+    assert re.findall(r"<b>(\d\.\d+)</b>", worst) == ["0.000", "0.400", "0.667"], "the lowest first"
+    assert 'aria-label="i1.png: image F1 0.400, 1 found, 2 wrong, 1 missed"' in worst
+    assert worst.count('class="truth"') == 5 and worst.count('class="guess"') == 4 and "dog 0.70" in worst
+    assert "style=" not in found and "<script>" not in found
+
+
+def test_a_picture_of_the_run(site: tuple[TestClient, str], tmp_path: Path) -> None:
+    browser, uid = site
+    found = browser.get(f"/runs/{uid}/images/1")
+    assert found.content == PNG and found.headers["content-type"] == "image/png"
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert browser.get(f"/runs/{uid}/images/2").status_code == 404, "no such file"
+    assert browser.get(f"/runs/{uid}/images/99").status_code == 404
+    assert locked_client(tmp_path / "s.sqlite").get(f"/runs/{uid}/images/1").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.png", "/etc/passwd", "link.png", "up/../../secret.png", "a\x00b.png", "", "."]
+)
+def test_no_file_outside_the_folder(tmp_path: Path, folder: Path, name: str) -> None:
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+    (folder / "up").mkdir()
+    uid = saved(tmp_path, detection(name), folder)
+    found = client(tmp_path / "s.sqlite").get(f"/runs/{uid}/images/1")
+    assert found.status_code == 404 and PNG not in found.content
+
+
+def test_pictures_are_told_by_their_bytes(tmp_path: Path, folder: Path) -> None:
+    kinds = {
+        "a.svg": b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>",
+        "b.png": b"<html>",
+        "c.png": b"",
+    }
+    kinds |= {"d.txt": b"\xff\xd8\xff\xe0", "e.gif": b"GIF89a", "f.x": b"RIFF0000WEBPVP8 "}
+    for name, content in kinds.items():
+        (folder / name).write_bytes(content)
+    os.mkfifo(folder / "g.png")
+    uid = saved(tmp_path, detection(*kinds, "g.png"), folder)
+    browser = client(tmp_path / "s.sqlite")
+    found = [browser.get(f"/runs/{uid}/images/{n}") for n in range(1, 8)]
+    assert [each.status_code for each in found] == [404, 404, 404, 200, 200, 200, 404]
+    assert [each.headers["content-type"] for each in found[3:6]] == ["image/jpeg", "image/gif", "image/webp"]
+
+
+def test_a_picture_that_is_too_large(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("valor_gpu.web.pictures.MOST_BYTES", len(PNG) - 1)
+    uid = saved(tmp_path, detection("i1.png"), folder)
+    found = client(tmp_path / "s.sqlite").get(f"/runs/{uid}/images/1")
+    assert found.status_code == 404 and "has 0 MB" in text_of(found)
+
+
+def test_without_a_folder_boxes_stand_on_a_plain_ground(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        uid = store.save(evaluation(), "cats").id
+    browser = client(tmp_path / "s.sqlite")
+    found = browser.get(f"/runs/{uid}/vision")
+    assert "no folder of pictures was given" in text_of(found) and "<image" not in found.text
+    assert browser.get(f"/runs/{uid}/images/1").status_code == 404
+
+
+def test_names_are_texts(tmp_path: Path) -> None:
+    name = '<img src=x onerror="1">'
+    shape = {"of": "prediction", "name": name, "box": [0, 0, 5, 5], "right": False, "score": 0.5}
+    bad = {"of": "truth", "name": name, "box": [0, 0, "<b>", 5], "right": True}
+    image = SavedImage(name, {"image": name, "width": 9, "height": 9}, {name: 1}, {"image_f1": 0.5}, (shape, bad))
+    matrix = {"names": [name, "b"], "counts": [[0, 1, 2]], "note": name}
+    run = SavedRun(
+        "detection", {name: name}, {name: 0.5}, {name: 3}, classes={"map": {name: 0.5, "b": None}},
+        curves=[{"name": name, "lines": [{"name": name, "points": [[0, 1], [1, 0]]}]}], matrix=matrix,
+        settings={name: name}, images=(image,), notes=(name,),
+    )  # fmt: skip
+    uid = saved(tmp_path, run)
+    found = client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision")
+    assert found.status_code == 200 and "<img" not in found.text and "&lt;img" in found.text
+
+
+def test_many_images_come_in_pages(tmp_path: Path) -> None:
+    images = tuple(SavedImage(f"k{n}", {"image": f"i{n}"}, {}, {"image_f1": n // 2 / 50}) for n in range(60))
+    uid = saved(tmp_path, SavedRun("detection", {}, {}, images=images))
+    browser = client(tmp_path / "s.sqlite")
+    seen: list[str] = []
+    address = f"/runs/{uid}/vision"
+    while address:
+        found = browser.get(address).text
+        seen += re.findall(r'class="under mono">(i\d+)<', found)
+        more = re.search(r'href="([^"]*after=[^"]*)#worst">Next', found)
+        address = more[1].replace("&amp;", "&") if more else ""
+    assert seen == [f"i{n}" for n in range(60)]
+
+
+def test_a_result_without_images(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        uid = store.save(Result({"map": 0.5}, Signature({"metric": "COCOeval"}), {"images": 8}), "numbers").id
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
+    assert "over 8 images" in shown and "saved without its images" in shown and "Worst images" not in shown
+
+
+def test_other_runs_have_their_own_page(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        uid = store.create_run("texts", {}).id
+    assert client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision").url.path == f"/runs/{uid}"
+
+
+def test_the_list_and_the_comparison_know_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        ids = [store.save(evaluation(), name, score_threshold=at).id for name, at in (("first", 0.25), ("second", 0.0))]
+    browser = client(tmp_path / "s.sqlite")
+    shown = text_of(browser.get("/runs?kind=vision"))
+    assert "second" in shown and "saved result" in shown and re.search(r"0\.\d{3} map", shown)
+    found = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
+    assert "4 rows joined by key" in found and "settings.score threshold" in found
+    assert re.search(r"image_f1 0\.356 \+0\.111", found) and "i3.png" in found
+    assert browser.get(f"/runs/{ids[0]}/export.csv").status_code == 200
+    assert "found" in text_of(browser.get(f"/runs/{ids[0]}/rows/1"))

@@ -1,0 +1,138 @@
+"""A finished :class:`valor_gpu.coco.COCOeval` as a run: classes, curves, confusions, every image. No torch."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from valor_gpu.checks import check_number
+from valor_gpu.coco.evaluation_result import category_ids
+from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
+from valor_gpu.store.result_runs import MOST_CURVES, iou_lines
+from valor_gpu.store.saved import SavedImage, SavedRun
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.evaluator import COCOeval
+
+IOU_THRESHOLD, SCORE_THRESHOLD = 0.5, 0.25
+MOST_SHAPES = 200
+"""Objects of an image that are kept to be drawn: those with errors first."""
+
+
+def saved_run(
+    evaluation: COCOeval, iou_threshold: float = IOU_THRESHOLD, score_threshold: float = SCORE_THRESHOLD
+) -> SavedRun:
+    """What :meth:`valor_gpu.store.Store.save` keeps of an evaluation.
+
+    Args:
+        evaluation: after ``evaluate()`` and ``accumulate()``.
+        iou_threshold: of the confusions, and of precision, recall and F1 of each image; of keypoints, the OKS.
+        score_threshold: likewise; detections below it are left out.
+
+    Raises:
+        InputError: nothing was accumulated, or a threshold is out of range.
+    """
+    check_number("score_threshold", score_threshold)
+    with_numbers = evaluation.result()
+    found = outcomes(evaluation, iou_threshold, score_threshold)
+    names = {number: name for name, number in category_ids(evaluation.cocoGt, evaluation.params).items()}
+    curves, notes = _curves(evaluation, names, with_numbers.values.get("ground_truths_per_class", {}))
+    measure = "OKS" if evaluation.params.iouType.startswith("keypoints") else "IoU"
+    return replace(
+        with_numbers.to_run(),
+        **({"curves": curves} if curves else {}),
+        matrix=_confusion(evaluation, names, found, f"{measure} {iou_threshold:g} and scores from {score_threshold:g}"),
+        settings={f"{measure} threshold": float(iou_threshold), "score threshold": float(score_threshold)},
+        images=tuple(_images(evaluation, found, names)),
+        notes=notes,
+    )
+
+
+def _curves(
+    evaluation: COCOeval, names: dict[int, str], ground_truths: Any
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    params, precision = evaluation.params, np.asarray(evaluation.eval["precision"])[:, :, :, 0, -1]  # [T, R, K]
+    classes = [names[number] for number in params.catIds] if params.useCats else []
+    order = sorted(range(len(classes)), key=lambda k: -ground_truths.get(classes[k], 0))
+    kept = []
+    for k in sorted(order[:MOST_CURVES]):
+        lines = iou_lines(params.iouThrs.tolist(), params.recThrs.tolist(), precision[:, :, k].tolist())
+        kept += [{"name": classes[k], "lines": lines}] if lines else []
+    if len(classes) <= MOST_CURVES:
+        return kept, ()
+    return kept, (f"Curves are kept of the {MOST_CURVES} classes with most ground truths, of {len(classes):,}.",)
+
+
+def _confusion(evaluation: COCOeval, names: dict[int, str], found: Outcomes, choices: str) -> dict[str, Any] | None:
+    """Truth by prediction: matched once more, whatever the class, so that a box of another class is a confusion."""
+    if not evaluation.params.useCats:
+        return None
+    pooled = type(evaluation)(
+        evaluation.cocoGt, evaluation.cocoDt, evaluation.params.iouType, convention=evaluation.convention
+    )
+    pooled.params = copy.deepcopy(evaluation.params)
+    pooled.params.useCats = 0
+    with contextlib.redirect_stdout(io.StringIO()):
+        pooled.evaluate()
+    pairs = outcomes(pooled, found.iou_threshold, found.lowest_score)
+    layout, numbers = pairs.layout, sorted(names)
+    none = len(numbers)
+    labels = [np.searchsorted(numbers, side.take("category_id")) for side in (layout.detections, layout.ground_truths)]
+    matched, alone, missed = pairs.detections == TP, pairs.detections == FP, pairs.ground_truths == FN
+    truths = (labels[1][pairs.partners[matched]], np.full(int(alone.sum()), none), labels[1][missed])
+    guesses = (labels[0][matched], labels[0][alone], np.full(int(missed.sum()), none))
+    cells = np.bincount(np.concatenate(truths) * (none + 1) + np.concatenate(guesses), minlength=1)
+    counts = [[cell // (none + 1), cell % (none + 1), int(cells[cell])] for cell in np.flatnonzero(cells).tolist()]
+    note = f"rows are truth, columns are prediction, matched whatever the class, at {choices}"
+    return {"names": [*(names[n] for n in numbers), ""], "background": [none], "counts": counts, "note": note}
+
+
+def _images(evaluation: COCOeval, found: Outcomes, names: dict[int, str]) -> Iterator[SavedImage]:
+    sides = (found.layout.detections, found.layout.ground_truths)
+    codes = (found.detections, found.ground_truths)
+    boxes, labels = [side.take("bbox") for side in sides], [side.take("category_id") for side in sides]
+    scores = sides[0].take("score")
+    ends = [np.concatenate(([0], np.cumsum(side.lengths))) for side in sides]
+    known = {image["id"]: image for image in evaluation.cocoGt.loadImgs(found.image_ids.tolist())}
+    for place in np.argsort(found.image_ids, kind="stable").tolist():
+        number = int(found.image_ids[place])
+        shapes = []
+        counts = dict.fromkeys(("found", "wrong", "missed"), 0)
+        for side, of in enumerate(("prediction", "truth")):
+            for row in range(int(ends[side][place]), int(ends[side][place + 1])):
+                code = int(codes[side][row])
+                if code == LEFT_OUT:
+                    continue
+                counts[{TP: "found", FP: "wrong", FN: "missed"}[code]] += code != TP or side == 0
+                category = int(labels[side][row])
+                shape = {"of": of, "name": names.get(category, str(category)), "right": code == TP}
+                shape["box"] = [round(float(value), 2) for value in boxes[side][row]]
+                shapes.append(shape if side else {**shape, "score": round(float(scores[row]), 4)})
+        yield _image(number, known.get(number, {}), counts, shapes)
+
+
+def _image(number: int, known: Any, counts: dict[str, int], shapes: list[dict[str, Any]]) -> SavedImage:
+    inputs = {"image": str(known.get("file_name") or number), "image_id": number}
+    for side in ("width", "height"):
+        if isinstance(known.get(side), (int, float)) and known[side] > 0:
+            inputs[side] = known[side]
+    shapes.sort(key=lambda shape: shape["right"])
+    right, wrong, missed = counts["found"], counts["wrong"], counts["missed"]
+    numbers = {
+        "image_f1": _ratio(2 * right, 2 * right + wrong + missed),
+        "image_precision": _ratio(right, right + wrong),
+        "image_recall": _ratio(right, right + missed),
+    }
+    left_out = len(shapes) - MOST_SHAPES
+    outputs = {**counts, **({"not_drawn": left_out} if left_out > 0 else {})}
+    return SavedImage(str(number), inputs, outputs, numbers, tuple(shapes[:MOST_SHAPES]))
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,184 @@
+"""Finished results of other kinds than answers: their numbers, classes, curves and images, kept as a run.
+
+The store knows no metric. What can be kept says so itself, by a method ``to_run`` that returns a :class:`SavedRun`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from valor_gpu._version import __version__
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.store.records import StoredRow, StoredScore
+
+if TYPE_CHECKING:
+    from valor_gpu.store.runs import Run
+    from valor_gpu.store.stores import Store
+
+VISION = ("detection", "segmentation", "classification")
+"""Kinds of saved results: ``config["kind"]`` of their runs."""
+
+PORTION = 1000
+"""Rows of one transaction."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedImage:
+    """An image, or a sample, of a saved result.
+
+    Attributes:
+        key: by which the images of two runs are joined.
+        inputs: what is known of it, JSON: ``image``, the name of its file; ``width`` and ``height`` in pixels.
+        outputs: what was counted, JSON.
+        scores: name to a number from 0 to 1; None where there is none.
+        shapes: what to draw, JSON: ``of`` (``truth`` or ``prediction``), ``name``, ``box`` (x, y, width, height in
+            pixels), ``right`` and, of predictions, ``score``.
+    """
+
+    key: str
+    inputs: Json
+    outputs: Json
+    scores: Mapping[str, float | None]
+    shapes: Sequence[Json] = ()
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A finished result as a store keeps it. Everything is strict JSON.
+
+    Attributes:
+        kind: one of :data:`VISION`.
+        signature: the choices that made the numbers.
+        metrics: name to number; None where there is none.
+        counts: what the numbers were counted on.
+        reasons: name to why a number is missing.
+        intervals: name of a number to the ends of its interval.
+        classes: name of a number to its value for each class, by the name of the class.
+        curves: of classes: ``name`` and ``lines``, each with its ``name`` and its ``points`` of recall and precision.
+        matrix: ``names`` of classes, ``counts`` ([truth, prediction, count], by positions in the names) and ``note``.
+        settings: what else says how the images were counted.
+        images: each image; none where the result does not know them.
+        notes: what a reader must know.
+    """
+
+    kind: str
+    signature: Json
+    metrics: Mapping[str, float | None]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    classes: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    curves: Sequence[Json] = ()
+    matrix: Json | None = None
+    settings: Json = field(default_factory=dict)
+    images: Sequence[SavedImage] = ()
+    notes: Sequence[str] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """What the run ends with."""
+        samples = next((self.counts[name] for name in ("images", "samples") if name in self.counts), None)
+        return {
+            "metrics": self.metrics,
+            "counts": self.counts,
+            "reasons": self.reasons,
+            "intervals": self.intervals,
+            "classes": self.classes,
+            "curves": self.curves,
+            "matrix": self.matrix,
+            "rows": {"n": len(self.images) or samples},
+            "stopped": None,
+        }
+
+    def config(self, name: str, data: Json, folder: str | None, saved_by: str) -> dict[str, Any]:
+        """What the run is made of; every score of an image is an evaluator of it, so that runs can be compared."""
+        names = dict.fromkeys(score for image in self.images for score in image.scores)
+        return {
+            "version": 1,
+            "valor_gpu": __version__,
+            "kind": self.kind,
+            "evaluation_name": name,
+            "data": dict(data),
+            "data_mapping": {"question": "${data.image}"},
+            "signature": self.signature,
+            "settings": self.settings,
+            "images": {"folder": folder},
+            "evaluators": [_evaluator(score) for score in names],
+            "saved_by": saved_by,
+            "notes": list(self.notes),
+        }
+
+
+class Savable(Protocol):
+    """What a store can keep."""
+
+    def to_run(self, **options: Any) -> SavedRun:
+        """The result as a run."""
+
+
+def save(
+    store: Store,
+    result: Savable,
+    name: str,
+    images: str | os.PathLike[str] | None,
+    tags: Mapping[str, Any] | None,
+    data: Json,
+    saved_by: str,
+    options: Mapping[str, Any],
+) -> Run:
+    """See :meth:`valor_gpu.store.Store.save`."""
+    if not hasattr(result, "to_run"):
+        raise InputTypeError(f"result must have a method to_run, as a Result has, but got {type(result).__name__}")
+    if images is not None and not os.path.isdir(images):
+        got = "is a file" if os.path.exists(images) else "does not exist"
+        raise InputError(f"images must be a folder but {os.fspath(images)} {got}")
+    found = result.to_run(**options)
+    check_choice("kind", found.kind, VISION)
+    folder = None if images is None else os.path.abspath(images)
+    run = store.create_run(name, found.config(name, data, folder, saved_by), tags, str(data.get("hash", "")))
+    try:
+        with run.lease():
+            for rows, scores in _portions(found.images):
+                run.add_rows(rows)
+                run.add_scores(scores)
+            run.finish("finished", found.summary())
+    except BaseException:
+        run.delete()
+        raise
+    return run
+
+
+def _evaluator(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "summary_name": f"mean_{name}",
+        "kind": "vision",
+        "version": __version__,
+        "parameters": {},
+        "low": 0.0,
+        "high": 1.0,
+        "higher_is_better": True,
+        "pooled": False,
+        "needs_judge": False,
+        "source": "builtin",
+    }
+
+
+def _portions(images: Sequence[SavedImage]) -> Iterator[tuple[list[StoredRow], list[StoredScore]]]:
+    """Rows and scores; a number that does not exist is no score."""
+    numbered = enumerate(images, 1)
+    while portion := list(islice(numbered, PORTION)):
+        rows = [StoredRow(number, each.key, dict(each.inputs), dict(each.outputs)) for number, each in portion]
+        yield rows, [score for number, each in portion for score in _scores(number, each)]
+
+
+def _scores(number: int, image: SavedImage) -> Iterator[StoredScore]:
+    for place, (name, value) in enumerate(image.scores.items()):
+        if value is not None:
+            yield StoredScore(number, name, 0, value, details={"shapes": list(image.shapes)} if not place else None)

@@ -1,0 +1,177 @@
+"""The page of a saved result of detection, segmentation or classification: numbers, classes, curves, images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from starlette.responses import FileResponse, Response
+
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import Estimate
+from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store.saved import VISION
+from valor_gpu.web.pictures import picture_file, scene
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, missing, see
+from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.vision_tables import class_table, confusions, headline
+
+IMAGES = 24
+"""Images on a page, the worst first."""
+_CURVES = 24
+_KEPT = 32
+
+
+def vision(ask: Ask) -> Response:
+    """The page of a saved result."""
+    run = find_run(ask)
+    if run.config.get("kind") not in VISION:
+        return see(f"/runs/{run.id}")
+    summary = run.finished_summary or {}
+    scores = _scores(ask, run)
+    first = next(iter(scores), "")
+    found, after = _worst(ask, run, first)
+    return page(
+        ask,
+        "vision.html",
+        run={"id": run.id, "name": short(run.name) or "Result", "state": run.state},
+        facts=list(_facts(run, summary)),
+        tags=[f"{short(name)}: {short(value)}" for name, value in list(run.tags.items())[:20]],
+        notes=[short(note, 2000) for note in run.config.get("notes") or ()],
+        figures=headline(summary),
+        scores=[_score_figure(name, each) for name, each in scores.items()],
+        classes=class_table(summary, ask.query),
+        curves=_curves(summary, "curves" in ask.query),
+        confusion=confusions(summary, "matrix" in ask.query),
+        images=found,
+        by=_words(first),
+        following=after,
+        has_folder=bool((run.config.get("images") or {}).get("folder")),
+        settings=[(_words(name), short(value)) for name, value in (run.config.get("settings") or {}).items()],
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace(" f1", " F1").replace("miou", "mIoU")
+
+
+def _facts(run: Run, summary: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Name, text and whether it is code."""
+    config, counts = run.config, summary.get("counts") or {}
+    signature = config.get("signature") or {}
+    counted = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if n)
+    made = datetime.fromtimestamp(run.created).strftime("%d %b %Y, %H:%M")
+    classes = max((len(column) for column in (summary.get("classes") or {}).values()), default=0)
+    task = ", ".join(filter(None, [config["kind"], f"{classes:,} classes" if classes else ""]))
+    source = str((config.get("data") or {}).get("source") or "")
+    return [
+        ("Data", short(source.replace("\\", "/").rsplit("/", 1)[-1]) or numbers.NOTHING, False),
+        ("Task", task, False),
+        ("Counted", short(counted, 500) or numbers.NOTHING, False),
+        ("Saved", f"{made}, by {short(config.get('saved_by', ''))}", False),
+        ("Signature", short(" | ".join(f"{name} {_choice(value)}" for name, value in signature.items()), 600), True),
+    ]
+
+
+def _choice(value: Any) -> str:
+    return ",".join(map(_choice, value)) if isinstance(value, list) else "none" if value is None else str(value)
+
+
+def _scores(ask: Ask, run: Run) -> dict[str, dict[str, Any]]:
+    """What the scores of the images amount to; of a run that has ended it is computed once."""
+    memory: dict[str, dict[str, Any]] = ask.studio.memory.setdefault("vision", {})
+    if run.id not in memory:
+        memory[run.id] = run_summary(run)["evaluators"] if run.config.get("evaluators") else {}
+        while len(memory) > _KEPT:
+            memory.pop(next(iter(memory)), None)
+    return memory[run.id]
+
+
+def _score_figure(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    mean, ends = found.get("mean"), found.get("interval")
+    between, chart = "", ""
+    if mean is not None and ends:
+        between = f"95% interval {numbers.span(ends[0], ends[1], 3)}"
+        chart = charts.interval(
+            Estimate(mean, *ends), (0.0, 1.0), f"{name} {mean:.3f}, {between}", zero=None, width=130
+        )
+    without = found.get("n_not_judged") or 0
+    return {
+        "name": _words(name),
+        "value": numbers.number(mean, 3),
+        "between": between,
+        "chart": chart,
+        "n": found.get("n_scores", 0),
+        "without": without,
+    }
+
+
+def _curves(summary: Mapping[str, Any], everything: bool) -> dict[str, Any]:
+    kept: Sequence[Mapping[str, Any]] = summary.get("curves") or ()
+    classes = summary.get("classes") or {}
+    values: Mapping[str, float | None] = classes.get("map") or classes.get("average_precision") or {}
+    drawn = []
+    for each in kept if everything else kept[:_CURVES]:
+        value = values.get(each["name"])
+        shown = "" if value is None else numbers.number(value, 3)
+        lines = [[(float(r), float(p)) for r, p in line["points"]] for line in each["lines"]]
+        label = f"precision over recall of {each['name']}" + (f", AP {shown}" if shown else "")
+        drawn.append({"name": short(each["name"]), "value": shown, "chart": charts.curve(lines[:2], label)})
+    legend = [line["name"] for line in kept[0]["lines"] if line["name"]] if kept else []
+    return {"drawn": drawn, "total": len(kept), "legend": legend[:2], "all": everything}
+
+
+def _worst(ask: Ask, run: Run, score: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Images of the lowest score, and behind which the next page begins."""
+    if not score:
+        return [], None
+    found = run.score_page(score, _after(ask.query.get("after", ""), score), IMAGES + 1, False, 0, None)
+    shown = found[:IMAGES]
+    rows = {row.number: row for row in run.rows(numbers=[each.row for each in shown])}
+    has_folder = bool((run.config.get("images") or {}).get("folder"))
+    images = [_image(run, rows[each.row], each, has_folder) for each in shown if each.row in rows]
+    following = f"{shown[-1].value!r}:{shown[-1].row}" if len(found) > IMAGES and shown[-1].value is not None else None
+    return images, following
+
+
+def _after(text: str, score: str) -> StoredScore | None:
+    value, _, row = text.rpartition(":")
+    if not row.isdecimal() or len(row) > 15 or int(row) < 1:
+        return None
+    try:
+        return StoredScore(int(row), score, 0, float(value))
+    except ValueError:
+        return None
+
+
+def _image(run: Run, row: StoredRow, score: StoredScore, has_folder: bool) -> dict[str, Any]:
+    name = short(row.inputs.get("image") or row.key)
+    shapes = (score.details or {}).get("shapes") or []
+    address = f"/runs/{run.id}/images/{row.number}" if has_folder else ""
+    value = numbers.number(score.value, 3)
+    counts = ", ".join(f"{n:,} {_words(each)}" for each, n in row.outputs.items() if isinstance(n, int) and n)
+    return {
+        "number": row.number,
+        "name": name,
+        "value": value,
+        "why": short(counts),
+        "picture": scene(row.inputs, shapes, address, f"{name}: {_words(score.evaluator)} {value}, {counts}"),
+    }
+
+
+def picture(ask: Ask) -> Response:
+    """The picture of an image of a run: only a file that the run names, in the folder that it was saved with."""
+    run = find_run(ask)
+    row = next(iter(run.rows(numbers=[ask.path["number"]])), None)
+    folder = (run.config.get("images") or {}).get("folder")
+    if row is None or not folder:
+        raise missing(f"Run {run.id} has no picture {ask.path['number']}.")
+    path, media = picture_file(folder, row.inputs.get("image"))
+    return FileResponse(path, media_type=media)
+
+
+ROUTES = [get("/runs/{run}/vision", vision), get("/runs/{run}/images/{number:int}", picture)]

@@ -1,0 +1,175 @@
+"""The tables of a saved result: headline numbers, classes, confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages.texts import visible
+
+_HEADLINES = 12
+_CLASSES = 100
+_MATRIX, _MATRIX_ALL = 10, 40
+_PAIRS = 10
+_WIDTH = 230
+
+TITLES = {
+    "map": ("AP", "mean over IoU"),
+    "map_50": ("AP50", "IoU 0.50"),
+    "map_75": ("AP75", "IoU 0.75"),
+    "map_small": ("AP small", "under 32² px"),
+    "map_medium": ("AP medium", "32² to 96² px"),
+    "map_large": ("AP large", "above 96² px"),
+    "miou": ("mIoU", "all pixels"),
+    "image_miou": ("mIoU", "mean of images"),
+    "pq": ("PQ", "panoptic quality"),
+    "sq": ("SQ", "of matched segments"),
+    "rq": ("RQ", "recognition"),
+    "roc_auc": ("ROC AUC", ""),
+    "f1": ("F1", ""),
+    "iou": ("IoU", ""),
+    "matthews_corrcoef": ("Matthews", "correlation"),
+    "cohen_kappa": ("Cohen's kappa", ""),
+    "calibration_error": ("ECE", "calibration error"),
+    "average_precision": ("AP", "average precision"),
+}
+_COUNTS = ("ground_truths", "detections", "samples", "true_pixels", "predicted_pixels", "images", "support")
+
+
+def title(name: str) -> tuple[str, str]:
+    """How a number is called, and what it is of.
+
+    Example:
+        >>> title("map_50"), title("mar_100"), title("mean_accuracy")
+        (('AP50', 'IoU 0.50'), ('AR100', 'at most 100 an image'), ('mean accuracy', ''))
+    """
+    if name in TITLES:
+        return TITLES[name]
+    if name.startswith("mar"):
+        of = name.removeprefix("mar").removeprefix("_")
+        return (f"AR{of}", f"at most {of} an image") if of.isdecimal() else (f"AR {of}".strip(), "")
+    return name.replace("_", " "), ""
+
+
+def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of the numbers of the whole, with their intervals where there are any, and why one is missing."""
+    metrics: Mapping[str, float | None] = summary.get("metrics") or {}
+    intervals, reasons = summary.get("intervals") or {}, summary.get("reasons") or {}
+    figures = []
+    for name, value in list(metrics.items())[:_HEADLINES]:
+        words, what = title(name)
+        ends = intervals.get(name)
+        between, chart = "", ""
+        if value is not None and 0 <= value <= 1:
+            between = f"95% interval {numbers.span(*ends, 3)}" if ends else ""
+            label = f"{words} {value:.3f}{', ' + between if between else ''}"
+            chart = charts.interval(Estimate(value, *(ends or ())), (0.0, 1.0), label, zero=None, width=130)
+        figures.append(
+            {
+                "name": short(words),
+                "what": what,
+                "value": numbers.number(value, 3),
+                "chart": chart,
+                "between": between or short(reasons.get(name, "") if value is None else ""),
+            }
+        )
+    rest = [(title(name)[0], numbers.number(value, 3)) for name, value in list(metrics.items())[_HEADLINES:]]
+    n = (summary.get("rows") or {}).get("n")
+    return {"figures": figures, "rest": rest[:200], "n": n, "has_intervals": bool(intervals)}
+
+
+def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+    """The table of classes, sorted as the address says.
+
+    Returns:
+        ``columns`` (name and words), ``lines`` (name, cells, chart), ``bar`` (the column that is drawn), ``total``.
+    """
+    table: Mapping[str, Mapping[str, float | None]] = summary.get("classes") or {}
+    counts = [name for name in table if name in _COUNTS]
+    columns = [*counts, *(name for name in table if name not in _COUNTS)]
+    bar = next((name for name in columns if name not in _COUNTS and _is_rate(table[name])), None)
+    names = list(dict.fromkeys(name for column in table.values() for name in column))
+    key, reverse = query.get("sort", "").removeprefix("-"), query.get("sort", "").startswith("-")
+    if key == "name":
+        names.sort(key=str.casefold, reverse=reverse)
+    elif key in table:
+        have = [name for name in names if table[key].get(name) is not None]
+        have.sort(key=lambda name: table[key][name] or 0.0, reverse=reverse)
+        names = have + [name for name in names if table[key].get(name) is None]
+    shown = names if "classes" in query else names[:_CLASSES]
+    return {
+        "columns": [(name, title(name)[0]) for name in columns],
+        "bar": None if bar is None else title(bar)[0],
+        "lines": [_class_line(table, columns, bar, name) for name in shown],
+        "total": len(names),
+    }
+
+
+def _is_rate(column: Mapping[str, float | None]) -> bool:
+    have = [value for value in column.values() if value is not None]
+    return bool(have) and all(0 <= value <= 1 for value in have)
+
+
+def _class_line(
+    table: Mapping[str, Mapping[str, float | None]], columns: list[str], bar: str | None, name: str
+) -> dict[str, Any]:
+    cells = []
+    for column in columns:
+        value = table[column].get(name)
+        whole = column in _COUNTS or (column in ("tp", "fp", "fn", "tn") and isinstance(value, (int, float)))
+        cells.append(numbers.number(value, 0 if whole and value == round(value or 0) else 3))
+    chart: Any = ""
+    if bar is not None and (drawn := table[bar].get(name)) is not None:
+        label = f"{title(bar)[0]} of {visible(name)}: {drawn:.3f}"
+        chart = charts.rate_bar(Estimate(drawn), label, width=_WIDTH)
+    return {"name": short(name), "cells": cells, "chart": chart}
+
+
+def confusions(summary: Mapping[str, Any], everything: bool) -> dict[str, Any] | None:
+    """The confusion matrix of the classes that are confused most, and the largest confusions as a table."""
+    found = summary.get("matrix")
+    if not found:
+        return None
+    names: list[str] = found["names"]
+    cells = {(i, j): n for i, j, n in found["counts"]}
+    totals, errors = [0.0] * len(names), [0.0] * len(names)
+    for (i, j), n in cells.items():
+        totals[i] += n
+        if i != j:
+            errors[i] += n
+            errors[j] += n
+    background = set(found.get("background") or ())
+    order = sorted((i for i in range(len(names)) if i not in background), key=lambda i: -errors[i])
+    most = _MATRIX_ALL if everything else _MATRIX
+    chosen = [*sorted(order[:most]), *sorted(background)]
+    truths = [_truth(found, i) for i in chosen]
+    guesses = [_guess(found, j) for j in chosen]
+    counts = [[cells.get((i, j), 0) for j in chosen] for i in chosen]
+    wrong = sorted(((n, i, j) for (i, j), n in cells.items() if i != j), key=lambda each: (-each[0], *each[1:]))
+    label = "confusion matrix; the largest confusions: " + "; ".join(
+        f"{_truth(found, i)} as {_guess(found, j)} {numbers.number(n, 0)}" for n, i, j in wrong[:5]
+    )
+    pairs = [
+        (_truth(found, i), _guess(found, j), numbers.number(n, 0), numbers.percent(n / totals[i]))
+        for n, i, j in wrong[:_PAIRS]
+    ]
+    return {
+        "chart": charts.matrix(truths, guesses, counts, [totals[i] for i in chosen], label),
+        "pairs": pairs,
+        "note": short(found.get("note", ""), 300),
+        "total": len(names) - len(background),
+        "shown": min(most, len(order)),
+        "most": _MATRIX_ALL,
+        "all": everything,
+    }
+
+
+def _truth(found: Mapping[str, Any], place: int) -> str:
+    return "no object" if place in (found.get("background") or ()) else short(visible(found["names"][place]))
+
+
+def _guess(found: Mapping[str, Any], place: int) -> str:
+    return "missed" if place in (found.get("background") or ()) else short(visible(found["names"][place]))
