@@ -27,7 +27,18 @@ from valor_gpu.web.security import Guard, Session
 _LOG = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
 
-VIEWS = ("runs", "run", "rows", "exports", "compare", "definitions", "library", "evaluator", "vision")
+VIEWS = (
+    "runs",
+    "run",
+    "rows",
+    "exports",
+    "compare",
+    "definitions",
+    "library",
+    "evaluator",
+    "edits",
+    "vision",
+)
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
 
 

@@ -10,12 +10,16 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.evaluators.saved import PROMPT, evaluator_entry
+from valor_gpu.evaluation.evaluators.saved import FUNCTION, PROMPT, evaluator_entry
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.prompts.prompt_copy import can_copy
 from valor_gpu.store.evaluators import EvaluatorVersion
-from valor_gpu.web.prompts import prompts_of
+from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.routes import Ask, missing
+from valor_gpu.web.trials import trial_parts
+from valor_gpu.web.uses import evaluator_uses, run_line
+
+_RUNS = 50
 
 
 @dataclass(frozen=True)
@@ -138,3 +142,35 @@ def version_line(version: EvaluatorVersion) -> dict[str, Any]:
     """What the table of versions shows of one."""
     when = datetime.fromtimestamp(version.created).strftime("%d %b %Y, %H:%M")
     return {"number": version.number, "hash": version.hash[:12], "when": when, "note": version.note}
+
+
+def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
+    """What pages of an evaluator show of it."""
+    uses = evaluator_uses(ask).get(found.name, [])
+    number = None if found.version is None else found.version.number
+    content = {} if found.version is None else found.version.content
+    return {
+        "name": found.name,
+        "entry": found.entry,
+        "family": FAMILIES.get(found.entry["kind"], str(found.entry["kind"])),
+        "scale": scale_words(found.entry),
+        "better": better_words(found.entry),
+        "tasks": sorted(found.info.tasks) if found.info is not None and found.can_clone else [],
+        "shown": None if found.version is None else version_line(found.version),
+        "newest": found.versions[0].number if found.versions else None,
+        "versions": [version_line(version) for version in found.versions],
+        "files": found.files,
+        "parameters": found.parameters,
+        "is_builtin": found.info is not None,
+        "is_prompt": found.is_prompt,
+        "is_deleted": found.is_deleted,
+        "can_clone": found.can_clone,
+        "needs": sorted(found.info.needs) if found.info is not None else [],
+        "base": content.get("evaluator", ""),
+        "origin": content.get("origin", "") if content.get("kind") == FUNCTION else "",
+        "uses": [(run_line(entry), version) for entry, version in uses[:_RUNS]],
+        "more_uses": max(len(uses) - _RUNS, 0),
+        "n_uses": len(uses),
+        "number": number,
+        **trial_parts(ask.studio.store, ask.studio.registry, found.name, found.info, number),
+    }

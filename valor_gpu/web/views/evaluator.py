@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.evaluators.saved import FUNCTION
 from valor_gpu.pages.diff import line_diff
-from valor_gpu.web.prompts import FAMILIES
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.shelf import Shelved, better_words, find_shelved, scale_words, version_line
-from valor_gpu.web.uses import evaluator_uses, run_line
-
-_RUNS = 50
+from valor_gpu.web.shelf import Shelved, find_shelved, shelf_parts, version_line
 
 
 def evaluator(ask: Ask) -> Response:
     """The page of an evaluator, at its newest version or at ``?version=``."""
     found = find_shelved(ask, ask.query.get("version", ""))
-    return page(ask, "evaluator.html", section="evaluators", **shelf_parts(ask, found))
-
-
-def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
-    """What pages of an evaluator show of it."""
-    uses = evaluator_uses(ask).get(found.name, [])
-    number = None if found.version is None else found.version.number
-    content = {} if found.version is None else found.version.content
-    return {
-        "name": found.name,
-        "entry": found.entry,
-        "family": FAMILIES.get(found.entry["kind"], str(found.entry["kind"])),
-        "scale": scale_words(found.entry),
-        "better": better_words(found.entry),
-        "tasks": sorted(found.info.tasks) if found.info is not None and found.can_clone else [],
-        "shown": None if found.version is None else version_line(found.version),
-        "newest": found.versions[0].number if found.versions else None,
-        "versions": [version_line(version) for version in found.versions],
-        "files": found.files,
-        "parameters": found.parameters,
-        "is_builtin": found.info is not None,
-        "is_prompt": found.is_prompt,
-        "is_deleted": found.is_deleted,
-        "can_clone": found.can_clone,
-        "needs": sorted(found.info.needs) if found.info is not None else [],
-        "base": content.get("evaluator", ""),
-        "origin": content.get("origin", "") if content.get("kind") == FUNCTION else "",
-        "uses": [(run_line(entry), version) for entry, version in uses[:_RUNS]],
-        "more_uses": max(len(uses) - _RUNS, 0),
-        "n_uses": len(uses),
-        "number": number,
-    }
+    return page(ask, "evaluator.html", section="evaluators", trial=None, **shelf_parts(ask, found))
 
 
 def versions(ask: Ask) -> Response:

@@ -1,0 +1,120 @@
+"""Trying an evaluator on one row that a form has: its fields, its judge and what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.evaluation.evaluators.base import Evaluator, Outcome, evaluator
+from valor_gpu.evaluation.evaluators.saved import FUNCTION, find_version, saved_evaluator
+from valor_gpu.evaluation.evaluators.table import EvaluatorInfo
+from valor_gpu.evaluation.judged import judged_metric, judged_outcome
+from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.judge import Limits, run_judge
+from valor_gpu.judge.metric import LLMMetric
+from valor_gpu.store import Store
+from valor_gpu.web.registered import open_judge, registered
+
+LIMITS = Limits(timeout=60, transport_retries=1, longest_wait=5)
+"""Of one row that somebody waits for: a server that does not answer is named soon."""
+_TEXTS = ("question", "answer", "baseline_answer")
+"""Fields that are texts whatever they look like; others may be lists as JSON."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an evaluator said of a row.
+
+    Attributes:
+        outcome: value, status and reason.
+        low: of the scale; likewise ``high``, None without a bound.
+        reply: of the judge, as it came.
+        seconds: that the judge took.
+        tokens: of the prompt and of the reply.
+        row: texts of the form.
+        judge: name of the judge.
+    """
+
+    outcome: Outcome
+    low: float | None = None
+    high: float | None = None
+    reply: str = ""
+    seconds: float = 0.0
+    tokens: tuple[int, int] | None = None
+    row: Mapping[str, str] = field(default_factory=dict)
+    judge: str = ""
+
+
+def make_evaluator(store: Store, name: str, info: EvaluatorInfo | None, number: int | None) -> Evaluator | LLMMetric:
+    """The evaluator of a page.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    if info is not None:
+        return judged_metric(name) if "judge" in info.needs else evaluator(name)
+    return saved_evaluator(store, f"{name}@{number}")
+
+
+def trial_parts(
+    store: Store, registry: Any, name: str, info: EvaluatorInfo | None, number: int | None
+) -> dict[str, Any]:
+    """What the form of a trial shows: fields, whether a judge is needed, and which ones there are; or why not."""
+    none = {"try_fields": [], "try_judged": False, "judges": list(registered(registry, "judges")), "try_not": ""}
+    if info is not None and "embed" in info.needs:
+        return {**none, "try_not": "It needs embeddings, which a run is given by its configuration."}
+    if info is None and find_version(store, f"{name}@{number}").content.get("kind") == FUNCTION:
+        return {**none, "try_not": "It is code, which runs in the processes of evaluations and not in this server."}
+    try:
+        made = make_evaluator(store, name, info, number)
+    except (InputError, ImportError) as error:
+        return {**none, "try_not": str(error)}
+    optional = getattr(made, "fields", frozenset()) - made.requires if getattr(made, "task", "qa") == "qa" else ()
+    fields = [(each, True) for each in sorted(made.requires)] + [(each, False) for each in sorted(optional)]
+    return {**none, "try_fields": fields, "try_judged": isinstance(made, LLMMetric)}
+
+
+def try_on(made: Evaluator | LLMMetric, texts: Mapping[str, str], registry: Any, judge: str) -> Trial:
+    """Scores one row.
+
+    Args:
+        made: the evaluator.
+        texts: field to its text; empty ones are left out, and a list may be given as JSON.
+        registry: of the server.
+        judge: name of a registered judge, of a judged evaluator.
+
+    Raises:
+        InputError: a judge that is not registered or cannot be made; messages that are no JSON.
+    """
+    row = {name: _value(name, text) for name, text in texts.items() if text.strip()}
+    scale = {"low": made.low, "high": made.high, "row": texts, "judge": judge}
+    if isinstance(made, Evaluator):
+        return Trial(made.score_rows([row])[0], **scale)
+    secrets = Secrets()
+    opened = open_judge(registry, judge, secrets)
+    run = run_judge([row], [made], opened, limits=LIMITS)
+    found = run.judgements[made.name][0][0]
+    outcome = judged_outcome(found)
+    outcome = outcome._replace(reason=secrets.mask(outcome.reason))
+    reply = "" if found.reply is None else secrets.mask(found.reply.text)
+    return Trial(outcome, **scale, reply=reply, seconds=run.seconds, tokens=(run.usage.prompt, run.usage.completion))
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _TEXTS or (name != "messages" and not text.lstrip().startswith("[")):
+        return text
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if name != "messages":
+            return text
+        raise InputError(f"messages must be a list of messages as JSON but is none: {error}") from None
+    return found
+
+
+def problem_of(error: Exception) -> str:
+    """An error of a trial in words."""
+    return str(error) if isinstance(error, (InputError, MissingExtraError)) else f"{type(error).__name__}: {error}"
