@@ -52,6 +52,10 @@ class PromptFile:
     notes: tuple[str, ...] = ()
 
 
+_LEVELS = 20
+"""Of lists and mappings within one another."""
+
+
 def read_prompt(what: str | os.PathLike[str]) -> PromptFile:
     r"""Reads a prompt.
 
@@ -118,14 +122,13 @@ def _parsed(text: str, stem: str, place: str) -> PromptFile:
 
 
 def _yaml(text: str, place: str) -> dict[str, Any]:
-    """The front matter: one mapping, without anchors, which could make a short text large."""
+    """The front matter: one mapping."""
     try:
         yaml = importlib.import_module("yaml")
     except ImportError:
         raise MissingExtraError("yaml", "eval", "the front matter of a prompt file") from None
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise InputError(f"{place}: the front matter must have no aliases")
+        _check_events(yaml, text, place)
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -138,6 +141,17 @@ def _yaml(text: str, place: str) -> dict[str, Any]:
     if not isinstance(found, dict) and found is not None:
         raise InputError(f"{place}: the front matter must be a mapping but is {type(found).__name__}")
     return plain_row(f"{place}: the front matter", found or {})
+
+
+def _check_events(yaml: Any, text: str, place: str) -> None:
+    """Raises for aliases, which could make a short text large, and for levels that take the parser long."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError(f"{place}: the front matter must have no aliases")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _LEVELS:
+            raise InputError(f"{place}: the front matter must be YAML of at most {_LEVELS} levels")
 
 
 def _mapping(holder: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
