@@ -6,6 +6,7 @@ import json
 import math
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from valor_gpu.evaluation.evaluators.base import evaluator
 from valor_gpu.evaluation.results.result_rows import result_rows
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.judge.statistics import standard_error, variance_split
+from valor_gpu.stats.means import interval_on_scale, mean_of_sample
 from valor_gpu.stats.proportions import pass_rate
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
@@ -52,7 +54,7 @@ def test_mean_error_and_interval_are_those_of_scipy(store: Store) -> None:
     assert found["mean"] == pytest.approx(np.mean(values), rel=1e-15)
     error = stats.sem(values)
     assert found["standard_error"] == pytest.approx(error, rel=1e-12)
-    assert found["interval"] == pytest.approx(stats.norm.interval(0.95, np.mean(values), error), rel=1e-12)
+    assert found["interval"] == pytest.approx(interval_on_scale(mean_of_sample(values), 0, 1), rel=1e-12)
     assert (found["n"], found["n_without_score"], found["n_failed"], found["n_not_judged"]) == (6, 1, {"timeout": 1}, 1)
     assert (found["least"], found["most"]) == (0.0, 1.0)
 
@@ -319,3 +321,24 @@ def test_equal_values_have_their_value_as_mean_and_reach_it(store: Store, value:
     assert [row["passed"] for row in result_rows(run, {"valor_answer_correctness": value})] == [
         {"valor_answer_correctness": True}
     ] * n
+
+
+def test_the_interval_of_a_mean_stays_in_the_scale_and_has_a_width(store: Store) -> None:
+    names = ["exact_match", "gpt_fluency", "length", "corpus_bleu"]
+    scores = [each for name, value in zip(names, (1, 5, 7, 1)) for each in make_scores(name, [value] * 6)]
+    perfect = {"counts": [7, 6, 5, 4, 7, 6, 5, 4, 7, 7]}  # of BLEU: what matches, what there is, both lengths
+    counted = [replace(each, details=perfect) if each.evaluator == "corpus_bleu" else each for each in scores]
+    found = run_summary(make_run(store, names, make_rows(6), counted))["evaluators"]
+    whole = pass_rate(6, 6)
+    assert found["exact_match"]["interval"] == pytest.approx([whole.low, 1])
+    assert found["corpus_bleu"]["interval"] == pytest.approx([whole.low, 1])
+    assert found["gpt_fluency"]["interval"] == pytest.approx([1 + 4 * whole.low, 5])
+    assert found["length"]["interval"] is None
+    assert found["length"]["reasons"]["interval"] == "nothing differs, on a scale without ends"
+
+
+def test_the_interval_of_values_beyond_the_scale_of_their_evaluator(store: Store) -> None:
+    own = evaluator_config("own", low=0.0, high=1.0)
+    found = run_summary(make_run(store, [own], make_rows(3), make_scores("own", [0.5, 2, 3])))["evaluators"]["own"]
+    expected = mean_of_sample([0.5, 2, 3])
+    assert found["interval"] == pytest.approx([max(expected.low, 0), expected.high])

@@ -17,7 +17,7 @@ from tests.fuzz import seeds
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge.statistics import standard_error
 from valor_gpu.stats import adjust_holm, compare_paired, pass_rate
-from valor_gpu.stats.means import exact_mean, mean_of_sample
+from valor_gpu.stats.means import exact_mean, interval_on_scale, mean_of_sample
 from valor_gpu.stats.pooled import compare_pooled, pooled_estimate
 
 NAN = math.nan
@@ -319,3 +319,38 @@ def test_a_mean_is_rounded_as_if_once() -> None:
         assert exact_mean(numbers) == float(sum(map(Fraction, numbers)) / n)
     assert exact_mean([1.7e308] * 3) == 1.7e308
     assert exact_mean([0.6, 0.7, 0.8]) == 0.7
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_interval_on_a_scale_holds_the_mean_and_is_wilsons_of_zeros_and_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 40))
+    low, width = float(rng.normal(0, 5)), float(10.0 ** rng.integers(-3, 4))
+    ends = low + width * rng.integers(0, 2, n)
+    expected = pass_rate(int((ends > low).sum()), n)
+    found = interval_on_scale(mean_of_sample(ends), low, low + width)
+    assert found == pytest.approx((low + width * expected.low, low + width * expected.high), rel=1e-9, abs=1e-9)
+    values, clusters = low + width * rng.beta(0.3, 0.3, n), rng.integers(0, 5, n)
+    for sample in (mean_of_sample(values), mean_of_sample(values, clusters), mean_of_sample([low] * n)):
+        if sample.n_clusters > 1:
+            least, most = interval_on_scale(sample, low, low + width)
+            assert low <= least <= sample.mean <= most <= low + width
+            assert least < most
+
+
+def test_intervals_on_scales_that_are_open() -> None:
+    sample = mean_of_sample([0.0, 1.0, 5.0])
+    assert interval_on_scale(sample, None, None) == (sample.low, sample.high)
+    assert sample.low < 0
+    assert interval_on_scale(sample, 0, None) == (0, sample.high)
+    assert all(map(math.isnan, interval_on_scale(mean_of_sample([5, 5]), 0, None)))
+    assert all(map(math.isnan, interval_on_scale(mean_of_sample([5]), 0, 10)))
+
+
+def test_the_interval_on_a_scale_holds_the_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(2000):
+        low, high = interval_on_scale(mean_of_sample((rng.random(10) < 0.9).astype(float)), 0, 1)
+        hits += low <= 0.9 <= high
+    assert 0.92 < hits / 2000 < 0.97  # 0.93 as for Wilson's; 0.65 where it is mean -+ 1.96 errors

@@ -105,3 +105,39 @@ def mean_of_sample(values: ArrayLike, clusters: ArrayLike | None = None, confide
     error = math.sqrt(math.fsum(sums**2) * count / (count - 1)) / n
     low, high = ((mean + side * z * error) * scale for side in (-1, 1))
     return Mean(mean * scale, error * scale, low, high, n, count, confidence)
+
+
+def interval_on_scale(sample: Mean, low: float | None, high: float | None) -> tuple[float, float]:
+    """The interval of a mean of numbers that have a scale: it stays in it, holds the mean, and always has a width.
+
+    On a scale with two ends it is the score interval of Wilson with the variance of the sample in the place of
+    p (1 - p); where each value is one of the ends, it is Wilson's own. Of values that are 1 nine times out of ten and 0
+    else, the normal interval held the mean in 27 % of samples of 3 and 65 % of samples of 10, this one in 97 % and
+    93 %. It is wider than need be where few values lie close together: around 0.8 with a deviation of 0.04 it held the
+    mean in all samples (20,000 simulations each of intervals that are to hold 95 %).
+
+    Args:
+        sample: its standard error, and the number of its clusters, are what counts.
+        low: least number that there can be; None where there is no end.
+        high: largest; likewise. With one end alone the interval of the normal distribution ends there.
+
+    Returns:
+        Its ends; NaN where the sample has no standard error, or has one of 0 on a scale without both ends.
+
+    Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927), for two values.
+
+    Example:
+        >>> [round(end, 4) for end in interval_on_scale(mean_of_sample([5, 5, 5]), 1, 5)]
+        [2.7544, 5.0]
+    """
+    if math.isnan(sample.standard_error):
+        return math.nan, math.nan
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    width = most - least
+    if not width < _LARGE:
+        return (max(sample.low, least), min(sample.high, most)) if sample.standard_error else (math.nan, math.nan)
+    n, z = sample.n_clusters, normal_quantile(sample.confidence)
+    centre = (n * sample.mean + z * z * (least + width / 2)) / (n + z * z)
+    # (n - 1) * standard_error ** 2 is the mean square of deviations: what p (1 - p) is of zeros and ones.
+    half = z * math.hypot(math.sqrt(n * (n - 1)) * sample.standard_error, z * width / 2) / (n + z * z)
+    return min(max(centre - half, least), sample.mean), max(min(centre + half, most), sample.mean)

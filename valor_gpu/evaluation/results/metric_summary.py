@@ -12,7 +12,7 @@ from valor_gpu.evaluation.judged.severity import LEVELS
 from valor_gpu.evaluation.results.row_values import Ints, RowValues
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.judge.statistics import variance_split
-from valor_gpu.stats.means import mean_of_sample
+from valor_gpu.stats.means import Mean, interval_on_scale, mean_of_sample
 from valor_gpu.stats.pooled import pooled_estimate
 from valor_gpu.stats.proportions import Proportion, pass_rate
 
@@ -52,7 +52,7 @@ def metric_summary(
         "reasons": {},
     }
     if not info["pooled"]:
-        _add_mean(found, values, clusters)
+        _add_mean(found, info, values, clusters)
     if threshold is not None:
         _add_rates(found, values, clusters, threshold, info["kind"] == "safety")
     if info["kind"] == "safety":
@@ -63,15 +63,31 @@ def metric_summary(
     return found
 
 
-def _add_mean(found: dict[str, Any], values: RowValues, clusters: Ints | None) -> None:
+def _add_mean(found: dict[str, Any], info: Mapping[str, Any], values: RowValues, clusters: Ints | None) -> None:
     sample = mean_of_sample(values.values, clusters, CONFIDENCE)
     found["mean"] = number(sample.mean)
     found["standard_error"] = number(sample.standard_error)
-    found["interval"] = interval(sample.low, sample.high)
+    ends = _scale(info, found["least"], found["most"])
+    _add_interval(found, sample, ends)
     if sample.n == 0:
         found["reasons"]["mean"] = "no row has a score"
     if sample.reason:
         found["reasons"]["standard_error"] = sample.reason if sample.n else "no row has a score"
+
+
+def _scale(info: Mapping[str, Any], least: float | None, most: float | None) -> tuple[float | None, float | None]:
+    """The ends of an evaluator's scale; without those that a value of the user's own evaluator goes beyond."""
+    low, high = info["low"], info["high"]
+    return (
+        None if low is None or (least is not None and least < low) else low,
+        None if high is None or (most is not None and most > high) else high,
+    )
+
+
+def _add_interval(found: dict[str, Any], sample: Mean, ends: tuple[float | None, float | None]) -> None:
+    found["interval"] = interval(*interval_on_scale(sample, *ends))
+    if found["interval"] is None and sample.standard_error == 0:
+        found["reasons"]["interval"] = "nothing differs, on a scale without ends"
 
 
 def _add_rates(
@@ -120,10 +136,13 @@ def _add_repeats(found: dict[str, Any], values: RowValues) -> None:
         found["reasons"]["row_variance"] = "it takes two rows with a score"
 
 
-def pooled_summary(pool: Pool, counts: Ints, clusters: Ints | None, errors: bool = True) -> dict[str, Any]:
+def pooled_summary(
+    info: Mapping[str, Any], pool: Pool, counts: Ints, clusters: Ints | None, errors: bool = True
+) -> dict[str, Any]:
     """The number of all rows together, of pooled evaluators.
 
     Args:
+        info: of the evaluator.
         pool: gives the outcome of sums of counts.
         counts: of the rows, ``[n, places]``.
         clusters: of the rows; None where rows are independent.
@@ -147,8 +166,10 @@ def pooled_summary(pool: Pool, counts: Ints, clusters: Ints | None, errors: bool
         return math.nan if value is None else float(value)
 
     sample = pooled_estimate(counts, statistic, clusters, CONFIDENCE)
-    found |= {"standard_error": number(sample.standard_error), "interval": interval(sample.low, sample.high)}
-    return {**found, "reasons": {"standard_error": sample.reason} if sample.reason else {}}
+    found["standard_error"] = number(sample.standard_error)
+    found["reasons"] = {"standard_error": sample.reason} if sample.reason else {}
+    _add_interval(found, sample, _scale(info, outcome.value, outcome.value))
+    return found
 
 
 def number(value: float) -> float | None:

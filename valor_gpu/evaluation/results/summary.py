@@ -174,7 +174,7 @@ class _Evaluated:
         if self.counts is not None:
             rows, counts, pool = self.counts
             kept = np.ones(len(rows), bool) if numbers is None else within(rows, numbers)
-            pooled = pooled_summary(pool, counts[kept], table.clusters(rows[kept]), errors=numbers is None)
+            pooled = pooled_summary(self.info, pool, counts[kept], table.clusters(rows[kept]), errors=numbers is None)
             found |= {**pooled, "reasons": {**found["reasons"], **pooled["reasons"]}}
         return found
 
