@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -122,3 +123,39 @@ def test_delete_and_undo(site: TestClient) -> None:
     assert back.status_code == 200 and len(library(site).evaluators.versions("polite")) == 2
     assert [each.name for each in library(site).evaluators.list()] == ["polite", "same_text"]
     assert send(site, "/evaluators/f1_score/delete").status_code == 400
+
+
+def give(browser: TestClient, text: bytes) -> Any:
+    return send(browser, "/evaluators", files={"file": ("../x.json", text, "application/json")})
+
+
+def test_export_and_import(site: TestClient, tmp_path: Path) -> None:
+    exported = site.get("/evaluators/library/export.json")
+    assert exported.headers["content-disposition"] == 'attachment; filename="evaluators.json"'
+    other = client(tmp_path / "other.sqlite")
+    found = text_of(give(other, exported.content))
+    assert "2 evaluators imported. polite: 2 versions, same_text: 1 version." in found
+    assert [each.hash for each in library(other).evaluators.versions("polite")] == [
+        each.hash for each in library(site).evaluators.versions("polite")
+    ]
+    assert "2 were here already" in text_of(give(other, exported.content))
+    save_evaluator(library(other), "same_text", "f1_score")
+    save_evaluator(library(site), "same_text", "bleu")
+    refused = text_of(give(other, site.get("/evaluators/library/export.json").content))
+    assert "1 not imported." in refused and "same_text : an evaluator of this name is here" in refused
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"no json", "must be JSON"),
+        (b"\xff\xfe", "must be JSON"),
+        (b"[]", "must be one of evaluators"),
+        (b"[" * 100_000, "must be JSON"),
+        (b'{"note": "sk-proj-abcdefghijklmnop1234"}', "looks like a key"),
+    ],
+)
+def test_import_of_what_is_no_library(site: TestClient, text: bytes, words: str) -> None:
+    found = give(site, text)
+    assert found.status_code == 400 and words in text_of(found)
+    assert "choose a file" in text_of(send(site, "/evaluators"))

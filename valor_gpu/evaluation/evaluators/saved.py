@@ -64,11 +64,9 @@ def save_evaluator(
             JSON cannot express; a function that no other process can find.
     """
     check_type("name", name, str)
-    if "@" in name:
-        raise InputError(f"name must not have '@', behind which versions are named, but is {name!r}")
     content = _content(what, dict(parameters or {}))
     json_text(f"parameters of evaluator {name!r}", content)
-    _made(name, content)
+    check_content(name, content)
     return store.evaluators.save(name, content, note)
 
 
@@ -218,6 +216,19 @@ def _function_content(function: Any, origin: str | None, parameters: Mapping[str
         if name not in _SCALE:
             raise InputError(f"parameters of a function must be of {', '.join(_SCALE)} but have {name!r}")
     return {"kind": FUNCTION, "origin": origin, "parameters": dict(parameters), "source": source_of(function)}
+
+
+def check_content(name: str, content: Mapping[str, Any]) -> None:
+    """Raises where no evaluator can be made of a version's content.
+
+    Raises:
+        InputError: a name that is none or that is taken by a built-in evaluator; a content that is none.
+    """
+    if "@" in name:
+        raise InputError(f"name must not have '@', behind which versions are named, but is {name!r}")
+    if not isinstance(content.get("parameters") or {}, Mapping):
+        raise InputError(f"parameters of evaluator {name!r} must be a mapping")
+    _made(name, content)
 
 
 def _made(name: str, content: Mapping[str, Any], task: str | None = None) -> Evaluator | LLMMetric:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators.exchange import Imported, export_library, import_library
 from valor_gpu.evaluation.evaluators.saved import evaluator_entries
 from valor_gpu.web.prompts import FAMILIES
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
+from valor_gpu.web.security import looks_like_key
 from valor_gpu.web.shelf import scale_words
 from valor_gpu.web.uses import evaluator_uses
 
 SOURCES = {"library": "your own", "builtin": "built in"}
 
 
+FILE_BYTES = 32 << 20
+
+
 def evaluators(ask: Ask) -> Response:
     """The list of evaluators, the user's own first."""
+    return _list(ask, None)
+
+
+def _list(ask: Ask, imported: Imported | None) -> Response:
     everything = evaluator_entries(ask.studio.store)
     everything.sort(key=lambda entry: entry["source"] != "library")
     uses = evaluator_uses(ask)
@@ -34,6 +44,7 @@ def evaluators(ask: Ask) -> Response:
         n_own=sum(entry["source"] == "library" for entry in everything),
         kinds={kind: FAMILIES.get(kind, kind) for kind in kinds if kind},
         sources=SOURCES,
+        imported=imported,
         deleted=deleted if deleted in {each.name for each in ask.studio.store.evaluators.list(deleted=True)} else "",
     )
 
@@ -68,6 +79,31 @@ def undo(ask: Ask) -> Response:
     return see(f"/evaluators/{name}")
 
 
+def export(ask: Ask) -> Response:
+    """The library as a file."""
+    text = json.dumps(export_library(ask.studio.store), indent=1, ensure_ascii=True)
+    headers = {"content-disposition": 'attachment; filename="evaluators.json"'}
+    return Response(text, media_type="application/json", headers=headers)
+
+
+def take_in(ask: Ask) -> Response:
+    """Adds the evaluators of a file, and says what became of each."""
+    upload = ask.upload("file")
+    if upload is None:
+        raise InputError("choose a file of evaluators; nothing was changed")
+    read = upload.file.read(FILE_BYTES + 1)
+    if len(read) > FILE_BYTES:
+        raise InputError(f"a file of evaluators may have {FILE_BYTES >> 20} MB; nothing was changed")
+    try:
+        text = read.decode("utf-8-sig")
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the file must be JSON but is none: {error}; nothing was changed") from None
+    if looks_like_key(text):
+        raise InputError("the file holds what looks like a key of a service, so nothing of it was kept")
+    return _list(ask, import_library(ask.studio.store, data))
+
+
 def _own(ask: Ask) -> str:
     name = str(ask.path["name"])
     if not ask.studio.store.evaluators.versions(name):
@@ -77,6 +113,8 @@ def _own(ask: Ask) -> str:
 
 ROUTES = [
     get("/evaluators", evaluators),
+    get("/evaluators/library/export.json", export),
+    post("/evaluators", take_in, FILE_BYTES + (1 << 20)),
     post("/evaluators/{name}/delete", delete),
     post("/evaluators/{name}/undo", undo),
 ]
