@@ -271,7 +271,8 @@ def test_a_ground_truth_that_lists_nothing_is_reported(
 def test_options_are_written_out(detect: Detect, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         detect("--per-clas")
-    assert "unrecognized arguments: --per-clas" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "valor-gpu detect: error: unrecognized arguments: --per-clas; did you mean '--per-class'" in shown
 
 
 @pytest.mark.parametrize(

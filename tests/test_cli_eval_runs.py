@@ -51,7 +51,7 @@ def test_the_numbers_of_a_run(store: Store, capsys: pytest.CaptureFixture[str]) 
     assert shown.err == "" and "\x1b" not in shown.out
     lines = shown.out.splitlines()
     assert lines[0] == f"capitals, run {run.id}: finished"
-    assert lines[1] == "4 rows, 3 with an answer, failed: 1 target_error" and lines[2] == "1.5 s"
+    assert lines[1] == "4 rows, failed: 1 target_error" and lines[2] == "1.5 s"
     cells = next(line for line in lines if line.startswith("mean_f1_score")).split()
     assert cells[:2] == ["mean_f1_score", "0.75"] and cells[-3:] == ["pass", "rate", "100.0%"]
     assert next(line for line in lines if line.startswith("mean_violence")).endswith("defect rate 33.3%")

@@ -181,7 +181,7 @@ BAD = [
     (["--references", "{f}/t.csv", "--reference-column", "bb"], "column of {f}/t.csv but 'bb' is none of a, b"),
     (["--references", "{f}/r", "--metrics", "roug"], "but got 'roug'; did you mean"),
     (["--references", "{f}/r", "--metrics", "meteor"], "--metrics meteor needs a WordNet 3 database: give --param met"),
-    (["--references", "{f}/r", "--metrics", "gpt_fluency"], "but got 'gpt_fluency' is for valor-gpu eval run"),
+    (["--references", "{f}/r", "--metrics", "gpt_fluency"], "but got 'gpt_fluency', which is for valor-gpu eval run"),
     (["--references", "{f}/r", "--param", "rouge2.x=1"], "--param must be of a metric of --metrics but rouge2 is none"),
     (["--references", "{f}/r", "--param", "x=1"], "--param must be METRIC.NAME=VALUE but got 'x' as METRIC.NAME"),
     (["--references", "{f}/r", "--json", "{f}/none/x"], "--json must lie in a folder that exists but"),

@@ -26,8 +26,13 @@ def near_names(name: object, known: Collection[str]) -> str:
     Example:
         >>> near_names("groud_truth", ["question", "ground_truth"])
         "; did you mean 'ground_truth'?"
+        >>> near_names("f1", ["f1_score", "bleu"])
+        "; did you mean 'f1_score'?"
     """
+    known = list(dict.fromkeys(known))
     near = difflib.get_close_matches(str(name), known, 3)
+    if not near and len(str(name)) > 1:  # a part of a name, such as f1
+        near = [each for each in known if str(name).casefold() in each.casefold()][:3]
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

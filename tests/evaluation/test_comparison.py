@@ -13,7 +13,7 @@ import pytest
 import scipy.stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import evaluator
 from valor_gpu.evaluation.judged.severity import jailbreak_defect_rate
 from valor_gpu.evaluation.result import EvaluationResult
@@ -251,6 +251,12 @@ def test_a_group_is_adjusted_over_all_its_runs(store: Store) -> None:
     assert [each.metrics["f1_score"].p_value for each in found] == alone
     assert [each.metrics["f1_score"].p_adjusted for each in found] == adjust_holm(alone)
     assert len(compare_group(runs[1:], runs[0], resamples=10)) == 2
+    results = [EvaluationResult(store, run) for run in runs]
+    assert [each.run.id for each in compare_group(results, resamples=10)] == [run.id for run in runs[1:]]
+    with pytest.raises(InputTypeError, match="baseline must be a Run or an EvaluationResult but got str"):
+        results[0].compare("first")  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="runs must be a Run or an EvaluationResult but got int"):
+        compare_group([*results, 3])  # type: ignore[list-item]
     with pytest.raises(InputError, match="runs must hold at least one run beside the baseline but hold 0"):
         compare_group(runs[:1])
     with pytest.raises(InputError, match="runs must hold at least one run beside the baseline"):

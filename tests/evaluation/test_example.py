@@ -51,7 +51,7 @@ def test_the_example_runs_and_shows_what_the_guide_says(
     example["main"](tmp_path / "out")
     printed = capsys.readouterr().out
     lines = {line.split()[0]: " ".join(line.split()) for line in printed.splitlines() if line.split()}
-    assert "22 rows, 22 with an answer" in printed and "22 shared rows, 22 differ" in printed
+    assert "22 rows\n" in printed and "22 shared rows, 22 differ" in printed
     assert "3.045 2.136 0.9091" in lines["mean_gpt_similarity"] and lines["mean_gpt_similarity"].endswith("not shown")
     assert "pass rate 45.5%" in printed
     files = sorted(path.name for path in (tmp_path / "out").iterdir())

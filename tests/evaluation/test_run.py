@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import valor_gpu
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.evaluation.config import ARGUMENTS, RunConfig, load_config
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.base import evaluator
@@ -384,7 +385,26 @@ def test_wrong_arguments_are_found_before_anything_runs(
     given = {"data": ROWS, "metrics_list": ["exact_match"], "store": store, **wrong}
     with pytest.raises(error, match=message):
         evaluate(**given)
-    assert store.runs() == []
+    assert list(store.runs()) == []
+
+
+@pytest.mark.parametrize("name", ["model_config", "embedding_config"])
+def test_a_package_that_is_missing_is_found_before_anything_runs(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    metric = {"model_config": "gpt_coherence", "embedding_config": "ada_similarity"}[name]
+    config = {name: {"model": "m", "base_url": "http://127.0.0.1:1/v1"}}
+    with pytest.raises(MissingExtraError, match=r"needs openai: pip install 'valor_gpu\[llm\]'"):
+        evaluate(data=ROWS, metrics_list=[metric], store=store, **config)  # type: ignore[arg-type]
+    assert list(store.runs()) == []
+
+
+def test_a_run_without_a_target_does_not_say_that_rows_have_answers(store: Store) -> None:
+    rows = [*ROWS, {"id": "pe", "question": "Capital of Peru?"}]
+    assert str(evaluate(data=rows, metrics_list=["exact_match"], store=store)).splitlines()[1] == "4 rows"
+    answered = evaluate(data=ROWS, target=capital, metrics_list=["exact_match"], store=store)
+    assert str(answered).splitlines()[1] == "3 rows, 3 with an answer"
 
 
 def test_configuration_files_hold_arguments(tmp_path: Path, store: Store) -> None:

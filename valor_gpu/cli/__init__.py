@@ -12,9 +12,9 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, ValorError
@@ -98,7 +98,22 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
         if not unknown:
             options.command = " ".join([argv[0], *(vars(options).get(name) or "" for name in _NESTED)]).rstrip()
             return options
+        _reject(command, options, unknown)
     return parser().parse_args(argv)
+
+
+def _reject(command: argparse.ArgumentParser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+    """Ends the process with the usage of the command that was asked for, and its options that look alike."""
+    from valor_gpu.checks import near_names
+
+    for name in _NESTED:
+        chosen = vars(options).get(name)
+        nested = (each.choices for each in command._actions if isinstance(each.choices, Mapping))
+        command = next((choices[chosen] for choices in nested if chosen in choices), command)
+    flags = [flag for each in command._actions for flag in each.option_strings]
+    option = unknown[0].partition("=")[0]
+    near = near_names(option, flags) if option.startswith("--") else ""
+    command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from valor_gpu.evaluation.evaluators.saved import save_evaluator, saved_evaluator
     from valor_gpu.evaluation.prompts.prompt_files import prompt_evaluator
     from valor_gpu.evaluation.result import EvaluationResult
-    from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
+    from valor_gpu.evaluation.results.comparison import Comparison, compare_group, compare_runs
     from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
     from valor_gpu.evaluation.results.summary import run_summary
     from valor_gpu.evaluation.resume import rescore_run, resume_run
@@ -28,6 +28,7 @@ __all__ = [
     "Outcome",
     "RowFailed",
     "RunConfig",
+    "compare_group",
     "compare_runs",
     "custom_evaluator",
     "evaluate",
@@ -52,7 +53,7 @@ _HOMES = {
     "evaluators.saved": ("save_evaluator", "saved_evaluator"),
     "prompts.prompt_files": ("prompt_evaluator",),
     "result": ("EvaluationResult",),
-    "results.comparison": ("Comparison", "compare_runs"),
+    "results.comparison": ("Comparison", "compare_group", "compare_runs"),
     "results.exports": ("export_csv", "export_jsonl"),
     "results.summary": ("run_summary",),
     "resume": ("rescore_run", "resume_run"),

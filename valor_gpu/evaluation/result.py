@@ -176,7 +176,7 @@ class EvaluationResult:
         """
         from valor_gpu.evaluation.results.comparison import compare_runs
 
-        return compare_runs(self.run, other.run if isinstance(other, EvaluationResult) else other, **options)
+        return compare_runs(self, other, **options)
 
     def __str__(self) -> str:
         return result_text(self.run, self.summary)

@@ -50,10 +50,10 @@ def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, 
         InputError: an unknown name or parameter, parameters of a metric that is not asked for, or one that cannot be.
     """
     wanted = dict.fromkeys(each for name in names for each in GROUPS.get(name, (name,)))
-    known = (*GROUPS, *METRICS)
+    known = tuple(dict.fromkeys((*GROUPS, *METRICS)))
     for name in wanted:
         if name not in known:
-            elsewhere = " is for valor-gpu eval run" if name in EVALUATORS else near_names(name, known)
+            elsewhere = ", which is for valor-gpu eval run" if name in EVALUATORS else near_names(name, known)
             raise InputError(f"--metrics must be of {', '.join(known)} but got {name!r}{elsewhere}")
     if "meteor" in wanted and "wordnet" not in parameters.get("meteor", {}):
         raise InputError("--metrics meteor needs a WordNet 3 database: give --param meteor.wordnet=FOLDER")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.cli.eval.gates import gate_status
 from valor_gpu.cli.eval.options import run_here, write_document
 from valor_gpu.cli.options import reports
-from valor_gpu.errors import ValorError
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.report.text import printable_lines
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
         start: evaluates; takes ``progress``.
         gates: conditions of ``--fail-if``.
     """
-    from valor_gpu.cli import FAILURE, INTERRUPTED
+    from valor_gpu.cli import BAD_INPUT, FAILURE, INTERRUPTED
     from valor_gpu.report.evaluation import failed_line, grid_table, run_summary_of, run_text
 
     gc.enable()  # the process of a command begins without, and requests make cycles
@@ -52,8 +52,11 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
         except (KeyboardInterrupt, ValorError) as error:
             result = getattr(error, "result", None)  # of the run as far as it came
             if isinstance(error, ValorError):
+                if result is None:
+                    raise
+                _say(options, f"error: {error}")
                 _say_how_to_go_on(options, result)
-                raise
+                return BAD_INPUT if isinstance(error, InputError) else FAILURE
             _say(options, "interrupted" if result is not None else "interrupted: nothing was stored")
             _say_how_to_go_on(options, result)
             return INTERRUPTED

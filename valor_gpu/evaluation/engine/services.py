@@ -11,7 +11,10 @@ from valor_gpu.evaluation.engine.settings import CONCURRENCY, TARGET_TIMEOUT, Se
 from valor_gpu.evaluation.models import embed_from_config, judge_from_config
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets import Target, open_target, target_from_config
+from valor_gpu.judge.endpoint import openai_package
+from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.protocol import Judge
+from valor_gpu.text.embedding import OpenAIEmbedder
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.metrics import RunEvaluator
@@ -50,6 +53,8 @@ def open_services(settings: Settings) -> Services:
     embed = None
     if settings.embedding_config is not None:
         embed = embed_from_config(settings.embedding_config, secrets=secrets)
+        if isinstance(embed, OpenAIEmbedder):
+            openai_package("the model of embeddings")
     target = None
     if settings.target is not None:
         target = open_target(settings.target, secrets=secrets, parameters=settings.parameters, **_options(settings))
@@ -86,10 +91,17 @@ def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
 
 
 def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, settings: Settings) -> None:
-    """Raises unless judged metrics have a judge, and a limit of cost has prices."""
+    """Raises unless judged metrics have a judge that can be asked, and a limit of cost has prices.
+
+    Raises:
+        InputError: there is no judge, or there are no prices.
+        MissingExtraError: the judge needs a package that is not installed.
+    """
     judged = [each.name for each in evaluators if each.judged]
     if judged and judge is None:
         raise InputError(f"model_config or judge must be given, since a judge decides {', '.join(judged)}")
+    if judged and isinstance(judge, OpenAIJudge):
+        openai_package("the judge")
     if settings.max_cost is not None and judged and settings.token_prices(judge) is None:
         raise InputError("max_cost must come with prices, of a million tokens of the judge's model")
 

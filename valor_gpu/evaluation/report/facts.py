@@ -21,7 +21,8 @@ def run_facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
     failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
     questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
-    yield "Rows", f"{rows['n']:,}{questions}, {failed or 'all with an answer'}"
+    whole = "all with an answer" if target else "all read"
+    yield "Rows", f"{rows['n']:,}{questions}, {failed or whole}"
     yield "Target", _identity(target) or "none: answers are in the data"
     yield "Judge", _identity(judge) or "none"
     usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}

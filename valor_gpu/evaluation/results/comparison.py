@@ -20,12 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from valor_gpu.checks import check_choice, check_int, near_names
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.results.config_difference import config_differences, general_warnings, metric_warning
 from valor_gpu.evaluation.results.jailbreak import jailbreak_json, jailbreak_rate
 from valor_gpu.evaluation.results.joined_rows import Side, join_rows
@@ -41,6 +41,9 @@ from valor_gpu.stats.paired import PairedDifference, compare_paired
 from valor_gpu.stats.pooled import compare_pooled
 from valor_gpu.stats.proportions import Proportion
 from valor_gpu.store.runs import Run
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.result import EvaluationResult
 
 ORDERS = ("change", "better", "worse")
 
@@ -191,8 +194,8 @@ class Comparison:
 
 
 def compare_runs(
-    run: Run,
-    baseline: Run,
+    run: Run | EvaluationResult,
+    baseline: Run | EvaluationResult,
     *,
     metrics: Collection[str] | None = None,
     confidence: float = CONFIDENCE,
@@ -207,7 +210,7 @@ def compare_runs(
     are drawn, and swapped, with their counts.
 
     Args:
-        run: of any store.
+        run: of any store, or the result of a run.
         baseline: likewise.
         metrics: only these evaluators.
         confidence: of the intervals.
@@ -215,16 +218,16 @@ def compare_runs(
         seed: of their random numbers.
 
     Raises:
+        InputTypeError: something else than a run.
         InputError: the runs share no row, or a metric is not in both.
     """
-    return Comparison(
-        *_joined(run, baseline, metrics, {"confidence": confidence, "resamples": resamples, "seed": seed})
-    )
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    return Comparison(*_joined(_run_of("run", run), _run_of("baseline", baseline), metrics, options))
 
 
 def compare_group(
-    runs: Sequence[Run],
-    baseline: Run | None = None,
+    runs: Sequence[Run | EvaluationResult],
+    baseline: Run | EvaluationResult | None = None,
     *,
     metrics: Collection[str] | None = None,
     confidence: float = CONFIDENCE,
@@ -236,7 +239,7 @@ def compare_group(
     The p-values are adjusted over all metrics of all runs: the more runs are tried, the better the best one looks.
 
     Args:
-        runs: of any store.
+        runs: of any store, or the results of runs, such as the list that :func:`~valor_gpu.evaluate` returns.
         baseline: likewise; None for the first of ``runs``, which is then compared with the others.
         metrics: only these evaluators.
         confidence: of the intervals.
@@ -247,17 +250,26 @@ def compare_group(
         A comparison for each run but the baseline, in their order.
 
     Raises:
+        InputTypeError: something else than runs.
         InputError: fewer than one run beside the baseline; a run that shares no row with it; a metric that is not in
             both.
     """
-    other = baseline if baseline is not None else next(iter(runs), None)
-    compared = [run for run in runs if other is None or run.id != other.id]
+    given = [_run_of("runs", run) for run in runs]
+    other = _run_of("baseline", baseline) if baseline is not None else next(iter(given), None)
+    compared = [run for run in given if other is None or run.id != other.id]
     if other is None or not compared:
         raise InputError(f"runs must hold at least one run beside the baseline but hold {len(compared)}")
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     joined = [_joined(run, other, metrics, options) for run in compared]
     adjusted = iter(adjust_holm([each.difference.p_value for _, pairs, _ in joined for each in pairs]))
     return [Comparison(sides, pairs, only_in, [next(adjusted) for _ in pairs]) for sides, pairs, only_in in joined]
+
+
+def _run_of(name: str, given: Any) -> Run:
+    run = getattr(given, "run", given)
+    if not isinstance(run, Run):
+        raise InputTypeError(f"{name} must be a Run or an EvaluationResult but got {type(given).__name__}")
+    return run
 
 
 def _joined(

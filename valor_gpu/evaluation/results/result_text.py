@@ -31,10 +31,11 @@ def headlines(run: Run, summary: Mapping[str, Any]) -> list[str]:
     """What a run was and what became of its rows."""
     rows = summary["rows"]
     failed = ", ".join(f"{n} {status}" for status, n in rows["failed"].items())
+    answered = f", {rows['ok']} with an answer" if run.config.get("target") else ""  # else answers are columns
     stopped = f" ({summary['stopped']})" if summary.get("stopped") else ""
     lines = [
         f"{run.name}, run {run.id}: {run.state}{stopped}",
-        f"{rows['n']} rows, {rows['ok']} with an answer" + (f", failed: {failed}" if failed else ""),
+        f"{rows['n']} rows{answered}" + (f", failed: {failed}" if failed else ""),
     ]
     spent = []
     if summary["usage"]["total"]:
