@@ -37,6 +37,8 @@ VIEWS = (
     "library",
     "evaluator",
     "edits",
+    "datasets",
+    "targets",
     "vision",
 )
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
