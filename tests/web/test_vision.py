@@ -183,7 +183,7 @@ def test_many_images_come_in_pages(tmp_path: Path) -> None:
     address = f"/runs/{uid}/vision"
     while address:
         found = browser.get(address).text
-        seen += re.findall(r'class="under mono">(i\d+)<', found)
+        seen += re.findall(r'/rows/\d+">(i\d+)<', found)
         more = re.search(r'href="([^"]*after=[^"]*)#worst">Next', found)
         address = more[1].replace("&amp;", "&") if more else ""
     assert seen == [f"i{n}" for n in range(60)]

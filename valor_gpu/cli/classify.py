@@ -22,6 +22,7 @@ from valor_gpu.cli.options import (
     reports,
     thresholds,
 )
+from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -58,6 +59,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
         help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
     add("--normalize", choices=("true", "pred", "all"),
         help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
+    add_store_options(classify)
     add_report_options(classify)
     classify.set_defaults(run=run)
 
@@ -70,6 +72,7 @@ def run(options: argparse.Namespace) -> None:
     pictures = {path: _picture_of(path, options) for path in options.plot}
     if options.normalize and "confusion" not in pictures.values():
         raise InputError("--normalize needs a --plot whose name ends in confusion")
+    check_store(options)
     inputs = input_files(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading torch")
@@ -81,7 +84,8 @@ def run(options: argparse.Namespace) -> None:
         progress.step(f"reading {os.path.basename(options.data)}")
         predictions = _read(options)
         progress.step(f"counting {plural(len(predictions.target), 'sample')}")
-        evaluated = evaluate(predictions, options.average, options.thresholds, options.device, set(pictures.values()))
+        parts = {*pictures.values(), *({"pr"} if options.store is not None and options.pred is None else ())}
+        evaluated = evaluate(predictions, options.average, options.thresholds, options.device, parts)
         progress.step("writing")
         if inputs is not None:
             classes = list(evaluated.names)
@@ -90,14 +94,28 @@ def run(options: argparse.Namespace) -> None:
             matrix = {"normalize": options.normalize} if picture == "confusion" else {}
             drawn = {"names": evaluated.names, "source": os.path.basename(options.data), **matrix}
             draw_picture(path, evaluated.picture(picture), **drawn)
+        saved = _save(options, evaluated, predictions)
     if reports(options):
-        print(_classify_report(options, evaluated, [*([] if options.json is None else [options.json]), *pictures]))
+        written = [f"wrote {path}" for path in [*([] if options.json is None else [options.json]), *pictures]]
+        print(_classify_report(options, evaluated, [*written, *saved]))
 
 
-def _classify_report(options: argparse.Namespace, evaluated: Evaluated, written: Sequence[Path]) -> str:
+def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> list[str]:
+    """Keeps the result where ``--store`` asks for it."""
+    if options.store is None:
+        return []
+    from hashlib import sha256
+
+    from valor_gpu.report.classify import SavableSamples
+
+    truth = sha256(repr(predictions.names).encode() + predictions.target.tobytes()).hexdigest()
+    return save_result(options, SavableSamples(evaluated, predictions), options.data, options.data, truth)
+
+
+def _classify_report(options: argparse.Namespace, evaluated: Evaluated, notes: Sequence[str]) -> str:
     from valor_gpu.report.classify import class_table, count_line, summary
 
-    tail = [count_line(evaluated.result), str(evaluated.result.signature), *(f"wrote {path}" for path in written)]
+    tail = [count_line(evaluated.result), str(evaluated.result.signature), *notes]
     parts = [summary(evaluated), *([class_table(evaluated)] if options.per_class else []), "\n".join(tail)]
     return "\n\n".join(parts)
 

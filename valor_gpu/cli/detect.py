@@ -20,6 +20,7 @@ from valor_gpu.cli.options import (
     reports,
     score,
 )
+from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -80,7 +81,11 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         help="leave detections below this score out of the pictures: default, none")  # fmt: skip
     add("--images", type=input_path, metavar="DIR",
         help="folder of the photos to draw on, by the file_name of the images in --gt; an image whose photo is not"
-        " there is drawn on a plain canvas, with a warning")  # fmt: skip
+        " there is drawn on a plain canvas, with a warning; with --store, of what Studio shows")  # fmt: skip
+    add_store_options(detect)
+    add("--store-score", type=score, metavar="S",
+        help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
+        " default: 0.25. AP takes all")  # fmt: skip
     add_report_options(detect)
     detect.set_defaults(run=run)
 
@@ -101,13 +106,14 @@ def run(options: argparse.Namespace) -> None:
     pictures = [] if options.plot is None else [options.plot]
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     _check_overlay(options)
+    check_store(options)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
     try:
         with Progress(5 + (options.overlay is not None), sys.stderr, enabled=not options.quiet) as progress:
             evaluated = _evaluate(options, progress)
             notes = _draw(options, evaluated, progress)
             progress.step("writing")
-            wanted = options.per_class or options.json is not None or options.plot is not None
+            wanted = options.per_class or any(each is not None for each in (options.json, options.plot, options.store))
             result = evaluated.result(with_values=wanted)
             notes = _write(options, evaluated, result, inputs) + notes
         report = _report(options, evaluated, result, notes) if reports(options) else ""
@@ -249,7 +255,13 @@ def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result
         from valor_gpu.report.files import draw_picture
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
-    return [f"wrote {path}" for path in (options.json, options.plot) if path is not None]
+    notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None]
+    if options.store is None:
+        return notes
+    if isinstance(evaluated, _Lvis):
+        return notes + save_result(options, result, options.dt, options.gt)
+    above = {} if options.store_score is None else {"score_threshold": options.store_score}
+    return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, **above)
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:

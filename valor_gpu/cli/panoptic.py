@@ -16,6 +16,7 @@ from valor_gpu.cli.options import (
     output_path,
     reports,
 )
+from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -57,6 +58,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add("--per-class", action="store_true", help="also print one line per class with a segment that counts")
     add("--per-image", type=output_path, metavar="FILE", help="write a table (CSV) with one line per image")
     add("--threads", type=count, metavar="N", help="how many images are read at the same time; default: one per CPU")
+    add_store_options(panoptic, images=True)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
 
@@ -68,6 +70,7 @@ def run(options: argparse.Namespace) -> None:
     folders = _folder(options, "gt"), _folder(options, "pred")
     check_paths({"--gt": options.gt, "--pred": options.pred}, options.json, [])
     _check_folders(options, folders)
+    check_store(options)
     inputs = input_files(options, ground_truths=options.gt, predictions=options.pred)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         evaluated = _evaluate(options, folders, progress)
@@ -131,7 +134,8 @@ def _write(
         from valor_gpu.report.panoptic import image_table
 
         write_file(options.per_image, image_table(evaluated.rows()).encode())
-    return [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
+    notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
+    return notes + save_result(options, evaluated, options.pred, options.gt)
 
 
 def _warn(options: argparse.Namespace, evaluated: PanopticEvaluation) -> None:

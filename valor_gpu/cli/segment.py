@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import add_report_options, check_outputs, count, input_path, integer, output_path, reports
-from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, worst_images
+from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
+    from valor_gpu.store.saved import SavedImage
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # malloc.h of glibc
 _LISTED = 10
@@ -63,6 +65,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
         help="folder of the photos to draw on, .jpg or .png, by the names of the label maps; an image whose photo is"
         " not there, damaged or of another size is drawn on a plain canvas, with a warning")  # fmt: skip
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
+    add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
     add_report_options(segment)
     segment.set_defaults(run=run)
@@ -74,16 +77,19 @@ def run(options: argparse.Namespace) -> None:
 
     check_outputs([("--json", options.json), ("--per-image", options.per_image)])
     check_overlay(options)
+    check_store(options)
     names = _class_names(options)
     sides, pairing = _paired(options)
     worst = worst_images(options)
     with Progress(len(pairing.pairs) + 2, sys.stderr, enabled=not options.quiet) as progress:
-        totals = _evaluate(options, names, pairing, worst, progress)
+        saved: list[SavedImage] | None = None if options.store is None else []
+        totals = _evaluate(options, names, pairing, (worst, saved), progress)
         _check_failures(options, totals)
         progress.step("drawing the worst images" if worst else "writing")
         pictures = draw_overlay(options, worst, totals) if worst else []
         result = totals.result(_counts_of_files(pairing))
         _write_json(options, result, totals, pairing)
+        pictures += _save(options, result, totals, saved)
     missing = pairing.describe_missing(sides)
     _warn(options, missing and f"{missing}; left out")
     if reports(options):
@@ -157,18 +163,23 @@ def _keep_memory() -> None:
 
 
 def _evaluate(
-    options: argparse.Namespace, names: list[str], pairing: Pairing, worst: WorstImages | None, progress: Progress
+    options: argparse.Namespace,
+    names: list[str],
+    pairing: Pairing,
+    kept: tuple[WorstImages | None, list[SavedImage] | None],
+    progress: Progress,
 ) -> Totals:
     from valor_gpu.inputs.label_map_files import LabelMapReader
     from valor_gpu.native import threads
-    from valor_gpu.segmentation.label_map_folders import Task, Totals, count_images
+    from valor_gpu.segmentation.label_map_folders import Task, Totals, count_images, saved_image
 
+    worst, saved = kept
     readers = (
         LabelMapReader(options.gt_key, False, "--gt-key"),
         LabelMapReader(options.pred_key, True, "--pred-key"),
     )
     workers = min(options.threads or threads(), len(pairing.pairs))
-    task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None)
+    task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None or saved is not None)
     _keep_memory()
     totals, many = Totals(names, task), plural(len(pairing.pairs), "image")
     with _image_lines(options, names) as add_line:
@@ -178,6 +189,8 @@ def _evaluate(
             add_line(image, numbers)
             if worst and numbers:
                 worst.add(image, numbers["miou"])
+            if saved is not None and numbers:
+                saved.append(saved_image(image, numbers, photo_name(options, image.pair.name)))
             progress.step(f"counted {done:,} of {many}")
     return totals
 
@@ -227,6 +240,15 @@ def _write_json(options: argparse.Namespace, result: Result, totals: Totals, pai
         "without_ground_truth": pairing.without_ground_truth,
     }
     write_json(options.json, document("segment", result, inputs, "cpu", **more))
+
+
+def _save(options: argparse.Namespace, result: Result, totals: Totals, saved: list[SavedImage] | None) -> list[str]:
+    """Keeps the result where ``--store`` asks for it."""
+    if saved is None:
+        return []
+    from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
+
+    return save_result(options, SavableLabelMaps(result, saved), options.pred, options.gt, totals.digests()[0][1])
 
 
 def _warn(options: argparse.Namespace, text: str) -> None:

@@ -94,6 +94,12 @@ def _photo(options: argparse.Namespace, name: str) -> Path | None:
     return next((path for path in possible if path.is_file()), possible[0])
 
 
+def photo_name(options: argparse.Namespace, name: str) -> str:
+    """The name of an image's photo in ``--images``, or its own."""
+    photo = _photo(options, name)
+    return name if photo is None else photo.relative_to(options.images).as_posix()
+
+
 def _label_maps(image: ImageCounts, miou: float, task: Task, photo: Path | None) -> LabelMaps:
     """Reads an image once more."""
     import numpy as np

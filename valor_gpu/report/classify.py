@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
     from valor_gpu.metric import Metric
+    from valor_gpu.store.saved import SavedImage, SavedRun
 
 AVERAGES = ("macro", "micro", "weighted")
 PICTURES = ("roc", "pr", "confusion", "reliability")
@@ -77,6 +78,50 @@ def evaluate(
         "calibration_bins": parts["calibration_error"].signature["n_bins"] if "calibration_error" in parts else None,
     }
     return Evaluated(_whole(predictions, parts, choices), parts, predictions.names)
+
+
+class SavableSamples:
+    """What a store keeps of a classifier: its numbers, and whether each sample is right.
+
+    Args:
+        evaluated: the numbers; with the part ``pr`` also curves.
+        predictions: that they are of.
+    """
+
+    def __init__(self, evaluated: Evaluated, predictions: Predictions) -> None:
+        self._evaluated, self._predictions = evaluated, predictions
+
+    def to_run(self) -> SavedRun:
+        """The run."""
+        from dataclasses import replace
+
+        whole, names = self._evaluated.result.to_run(), self._evaluated.names
+        curves = self._evaluated.parts["pr"].to_run(names=names).curves if "pr" in self._evaluated.parts else ()
+        return replace(whole, curves=curves).with_images(self._samples())
+
+    def _samples(self) -> Iterator[SavedImage]:
+        from valor_gpu.store.saved import SavedImage
+
+        found, names = self._predictions, self._evaluated.names
+        if found.labels is not None:
+            guesses = found.labels
+        elif found.binary:
+            guesses = (found.scores > _middle(found)).astype(int)  # type: ignore[operator]
+        else:
+            guesses = found.scores.argmax(1)  # type: ignore[union-attr]
+        for number, (truth, guess) in enumerate(zip(found.target.tolist(), guesses.tolist()), 1):
+            if truth != IGNORED:
+                right = {"correct": float(truth == guess)}
+                yield SavedImage(
+                    str(number), {"sample": number, "ground_truth": names[truth]}, {"answer": names[guess]}, right
+                )
+
+
+def _middle(found: Predictions) -> float:
+    """The score above which the second class is predicted: 0.5, or 0 of logits, which lie outside of 0 to 1."""
+    scores = found.scores
+    assert scores is not None
+    return 0.5 if ((scores >= 0) & (scores <= 1)).all() else 0.0
 
 
 def _metrics(

@@ -8,11 +8,12 @@ ignored for it, and crowds match nothing and excuse predictions of their categor
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import SavedRun
 
 
 class Image(NamedTuple):
@@ -99,6 +103,17 @@ class PanopticEvaluation:
         for index, annotation in enumerate(self.ground_truth.annotations.values()):
             scores = [float(part[index]) for part in means]
             yield (annotation.image_id, annotation.file_name, *scores, *tables[index, :5].sum(-1).tolist())
+
+    def to_run(self) -> SavedRun:
+        """The evaluation as a store keeps it; the F1 of an image is its recognition quality."""
+        from valor_gpu.store.saved import SavedImage
+
+        names, images = ("image_f1", "image_pq", "image_sq"), []
+        for number, file, pq, sq, rq, *counts in self.rows():
+            scores = {name: None if math.isnan(value) else value for name, value in zip(names, (rq, pq, sq))}
+            outputs = dict(zip(("found", "wrong", "missed"), counts))
+            images.append(SavedImage(str(number), {"image": file, "image_id": number}, outputs, scores))
+        return self.result().to_run().with_images(images, {"IoU threshold": 0.5})
 
     def folders(self, paths: tuple[str, str]) -> dict[str, dict[str, Any]]:
         """Of both sides the folder, how many files were read, their bytes and a hash of all hashes."""

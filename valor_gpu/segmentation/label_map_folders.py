@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from valor_gpu.ops._pixel_counts_cpu import check_choices, count_logits, count_p
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import SavedImage, SavedRun
 
 NUMBERS = {
     "miou": ("iou", "macro"),
@@ -196,6 +199,40 @@ def _count_torch(preds: NDArray[Any], target: NDArray[Any], task: Task, names: t
 def image_numbers(counts: NDArray[np.int64]) -> dict[str, float]:
     """The numbers of all classes of counts ``[3, C]``; NaN where no pixel counts."""
     return {name: float(region_value(ratio, counts, average)) for name, (ratio, average) in NUMBERS.items()}
+
+
+def saved_image(image: ImageCounts, numbers: Mapping[str, float], name: str) -> SavedImage:
+    """An image as a store keeps it.
+
+    Args:
+        image: its counts.
+        numbers: what :meth:`Totals.add` gave for it.
+        name: of its picture.
+    """
+    from valor_gpu.store.saved import SavedImage
+
+    height, width = image.shape or (0, 0)
+    inputs = {"image": name, "width": width, "height": height}
+    shown = {"image_f1": "mean_f1", "image_miou": "miou", "image_pixel_accuracy": "pixel_accuracy"}
+    scores = {to: None if math.isnan(numbers[of]) else numbers[of] for to, of in shown.items()}
+    outputs = {"pixels": image.pixels, "ignored_pixels": image.ignored, "wrong_pixels": image.wrong}
+    return SavedImage(image.pair.name, inputs, outputs, scores)
+
+
+class SavableLabelMaps:
+    """What a store keeps of label maps.
+
+    Args:
+        result: of :meth:`Totals.result`.
+        images: of :func:`saved_image`.
+    """
+
+    def __init__(self, result: Result, images: Sequence[SavedImage]) -> None:
+        self._result, self._images = result, images
+
+    def to_run(self) -> SavedRun:
+        """The run."""
+        return self._result.to_run().with_images(self._images)
 
 
 class Totals:

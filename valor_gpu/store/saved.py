@@ -6,8 +6,8 @@ The store knows no metric. What can be kept says so itself, by a method ``to_run
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,6 +80,10 @@ class SavedRun:
     settings: Json = field(default_factory=dict)
     images: Sequence[SavedImage] = ()
     notes: Sequence[str] = ()
+
+    def with_images(self, images: Iterable[SavedImage], settings: Json | None = None) -> SavedRun:
+        """The same with its images."""
+        return replace(self, images=tuple(images), settings=settings or self.settings)
 
     def summary(self) -> dict[str, Any]:
         """What the run ends with."""

@@ -51,7 +51,30 @@ def title(name: str) -> tuple[str, str]:
     if name.startswith("mar"):
         of = name.removeprefix("mar").removeprefix("_")
         return (f"AR{of}", f"at most {of} an image") if of.isdecimal() else (f"AR {of}".strip(), "")
-    return name.replace("_", " "), ""
+    return words_of(name), ""
+
+
+_CAPITALS = {
+    "f1": "F1",
+    "iou": "IoU",
+    "miou": "mIoU",
+    "pq": "PQ",
+    "sq": "SQ",
+    "rq": "RQ",
+    "tp": "TP",
+    "fp": "FP",
+    "fn": "FN",
+}
+
+
+def words_of(name: str) -> str:
+    """The name of a number in words.
+
+    Example:
+        >>> words_of("image_mean_f1")
+        'image mean F1'
+    """
+    return " ".join(_CAPITALS.get(word, word) for word in name.split("_"))
 
 
 def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,8 +179,9 @@ def confusions(summary: Mapping[str, Any], everything: bool) -> dict[str, Any] |
         (_truth(found, i), _guess(found, j), numbers.number(n, 0), numbers.percent(n / totals[i]))
         for n, i, j in wrong[:_PAIRS]
     ]
+    cell = min(max(44, 7 * max(map(len, guesses)) + 6), 80)
     return {
-        "chart": charts.matrix(truths, guesses, counts, [totals[i] for i in chosen], label),
+        "chart": charts.matrix(truths, guesses, counts, [totals[i] for i in chosen], label, cell),
         "pairs": pairs,
         "note": short(found.get("note", ""), 300),
         "total": len(names) - len(background),

@@ -18,7 +18,7 @@ from valor_gpu.web.pictures import picture_file, scene
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, see
 from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.vision_tables import class_table, confusions, headline
+from valor_gpu.web.vision_tables import class_table, confusions, headline, words_of
 
 IMAGES = 24
 """Images on a page, the worst first."""
@@ -48,22 +48,21 @@ def vision(ask: Ask) -> Response:
         curves=_curves(summary, "curves" in ask.query),
         confusion=confusions(summary, "matrix" in ask.query),
         images=found,
-        by=_words(first),
+        drawn=any(each["picture"] for each in found),
+        boxes=any(each["n_shapes"] for each in found),
+        what="samples" if run.config["kind"] == "classification" else "images",
+        by=words_of(first),
         following=after,
         has_folder=bool((run.config.get("images") or {}).get("folder")),
-        settings=[(_words(name), short(value)) for name, value in (run.config.get("settings") or {}).items()],
+        settings=[(words_of(name), short(value)) for name, value in (run.config.get("settings") or {}).items()],
     )
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace(" f1", " F1").replace("miou", "mIoU")
 
 
 def _facts(run: Run, summary: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Name, text and whether it is code."""
     config, counts = run.config, summary.get("counts") or {}
     signature = config.get("signature") or {}
-    counted = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if n)
+    counted = ", ".join(f"{n:,} {words_of(name)}" for name, n in counts.items() if n)
     made = datetime.fromtimestamp(run.created).strftime("%d %b %Y, %H:%M")
     classes = max((len(column) for column in (summary.get("classes") or {}).values()), default=0)
     task = ", ".join(filter(None, [config["kind"], f"{classes:,} classes" if classes else ""]))
@@ -101,7 +100,7 @@ def _score_figure(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
         )
     without = found.get("n_not_judged") or 0
     return {
-        "name": _words(name),
+        "name": words_of(name),
         "value": numbers.number(mean, 3),
         "between": between,
         "chart": chart,
@@ -151,15 +150,19 @@ def _after(text: str, score: str) -> StoredScore | None:
 def _image(run: Run, row: StoredRow, score: StoredScore, has_folder: bool) -> dict[str, Any]:
     name = short(row.inputs.get("image") or row.key)
     shapes = (score.details or {}).get("shapes") or []
+    size = row.inputs if shapes or has_folder else {}
     address = f"/runs/{run.id}/images/{row.number}" if has_folder else ""
     value = numbers.number(score.value, 3)
-    counts = ", ".join(f"{n:,} {_words(each)}" for each, n in row.outputs.items() if isinstance(n, int) and n)
+    counts = ", ".join(f"{n:,} {words_of(each)}" for each, n in row.outputs.items() if isinstance(n, int) and n)
+    if "ground_truth" in row.inputs:
+        counts = f"{row.inputs['ground_truth']} taken for {row.outputs.get('answer', '')}"
     return {
         "number": row.number,
         "name": name,
         "value": value,
         "why": short(counts),
-        "picture": scene(row.inputs, shapes, address, f"{name}: {_words(score.evaluator)} {value}, {counts}"),
+        "n_shapes": len(shapes),
+        "picture": scene(size, shapes, address, f"{name}: {words_of(score.evaluator)} {value}, {counts}"),
     }
 
 

@@ -1,0 +1,86 @@
+"""``--store`` and ``--name`` of commands: the result as a run, which Studio shows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.cli.options import STANDARD_INPUT
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import Savable
+
+DEFAULT_STORE = ""
+"""``--store`` without a file."""
+
+
+def add_store_options(command: argparse.ArgumentParser, images: bool = False) -> None:
+    """Adds ``--store``, ``--name`` and, where the command has none for other pictures, ``--images``."""
+    add = command.add_argument
+    add("--store", nargs="?", const=DEFAULT_STORE, metavar="FILE",
+        help="keep the result as a run in this file, or without FILE in that of VALOR_GPU_STORE or of the user:"
+        " valor-gpu studio shows it, with its images, and compares it")  # fmt: skip
+    add("--name", metavar="NAME", help="name of that run; default: of the file or folder of predictions")
+    if images:
+        add("--images", metavar="DIR", help="with --store: folder of the pictures that Studio shows")
+
+
+def check_store(options: argparse.Namespace) -> None:
+    """Raises for a store that cannot work, before any work is done."""
+    if options.store is None:
+        for name in ("name", "store_score"):
+            if getattr(options, name, None) is not None:
+                raise InputError(f"--store must be given with --{name.replace('_', '-')} but is not")
+        return
+    images = getattr(options, "images", None)
+    if images is not None and not os.path.isdir(images):
+        got = "is a file" if os.path.exists(images) else "does not exist"
+        raise InputError(f"--images must be a folder but {images} {got}")
+    from valor_gpu.store import Store
+
+    Store(options.store or None).close()
+
+
+def save_result(
+    options: argparse.Namespace, result: Savable, predictions: str, truth: str, digest: str = "", **more: Any
+) -> list[str]:
+    """Keeps the result where ``--store`` asks for it; returns what to say of it.
+
+    Args:
+        options: of the command.
+        result: what is kept.
+        predictions: path of the predictions, whose name is the default one of the run.
+        truth: path of the ground truth.
+        digest: of what is true, by which comparisons know equal data; by default of the file ``truth``.
+        more: options of the result's ``to_run``.
+    """
+    if options.store is None:
+        return []
+    from valor_gpu.store import Store
+
+    name = options.name or os.path.basename(predictions.rstrip("/")) or predictions
+    data = {"source": truth, "hash": digest or _digest(truth)}
+    tags: Mapping[str, Any] = {"predictions": os.path.basename(predictions.rstrip("/"))}
+    with Store(options.store or None) as store:
+        run = store.save(
+            result,
+            name,
+            images=getattr(options, "images", None),
+            tags=tags,
+            data=data,
+            saved_by=f"valor-gpu {options.command} --store",
+            **more,
+        )
+        return [f"saved as run {run.id} in {store.path}"]
+
+
+def _digest(path: str) -> str:
+    """SHA-256 of a file; empty of what can be read only once."""
+    if path == STANDARD_INPUT or not os.path.isfile(path):
+        return ""
+    from valor_gpu.inputs.files import sha256_of
+
+    return sha256_of(path)[1]
