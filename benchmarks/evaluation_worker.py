@@ -13,7 +13,8 @@ from typing import Any
 from benchmarks.azure_worker import REFUSED, cut_network, peak_megabytes
 
 _PORTION = 1000
-_LATE = ("execute", "result", "summary", "files", "evaluators.overlap")  # imported when a run first needs them
+_LATE = ("engine.execute", "result", "results.summary", "results.files", "evaluators.overlap", "report.page")
+"""Modules that are imported when a run first needs them."""
 
 
 def main(path: str) -> int:
@@ -71,8 +72,8 @@ def _evaluate(task: dict[str, Any]) -> dict[str, Any]:
     from valor_gpu import evaluate
     from valor_gpu.store import Store
 
-    for name in _LATE:
-        importlib.import_module(f"valor_gpu.evaluation.{name}")
+    for name in ("jinja2", *(f"valor_gpu.evaluation.{name}" for name in _LATE)):
+        importlib.import_module(name)
     output, store = Path(task["output"]), Path(task["output"]).with_suffix(".sqlite")
     start, cpu = time.perf_counter(), time.process_time()
     result = evaluate(data=task["data"], metrics_list=task["metrics"], output_path=output, store=store, task_type="qa")

@@ -72,12 +72,17 @@ def write_report(
     return path
 
 
-def report_page(run: Run, baseline: Run | None = None, thresholds: Mapping[str, float | str] | None = None) -> str:
-    """The page of :func:`write_report` as text."""
+def report_page(
+    run: Run,
+    baseline: Run | None = None,
+    thresholds: Mapping[str, float | str] | None = None,
+    summary: Mapping[str, Any] | None = None,
+) -> str:
+    """The page of :func:`write_report` as text; ``summary`` is that of the run, where it is known already."""
     environment = _environment()
     style = stylesheet()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    summary = run_summary(run, thresholds=thresholds)
+    summary = run_summary(run, thresholds=thresholds) if summary is None else summary
     context = {**_run_parts(run, baseline, summary), "style": Html(style), "style_hash": digest}
     template = environment.get_template("report.html")
     facts, total = summary["evaluators"], sum(run.counts().values())

@@ -15,14 +15,13 @@ from typing import IO, Any
 
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.evaluation.results.result_rows import result_rows
+from valor_gpu.evaluation.results.result_lines import result_lines
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store.runs import Run
 
 RESULTS, METRICS, CONFIG, REPORT = "eval_results.jsonl", "metrics.json", "run.json", "report.html"
 ARTIFACTS = (RESULTS, METRICS, CONFIG, REPORT)
 """Names of the files of a run."""
-_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def artifact_paths(output_path: str | os.PathLike[str]) -> dict[str, Path]:
@@ -79,25 +78,26 @@ def write_artifacts(
     paths = artifact_paths(output_path)
     numbers = run_summary(run, thresholds=thresholds) if summary is None else summary
     about = {"run_id": run.id, "name": run.name, "state": run.state}
-    page = _page(run, baseline, thresholds)
+    page = _page(run, baseline, thresholds, numbers)
     stale = [paths.pop(REPORT)] if page is None else []
     with replaced_files(paths) as files:
         if page is not None:
             files[REPORT].write(page)
-        for row in result_rows(run, thresholds):
-            files[RESULTS].write(_LINE.encode(row) + "\n")
+        files[RESULTS].writelines(result_lines(run, thresholds))
         _write_json(files[METRICS], {**about, **numbers})
         _write_json(files[CONFIG], run_record(run))
     _remove(stale)
     return paths
 
 
-def _page(run: Run, baseline: Run | None, thresholds: Mapping[str, float | str] | None) -> str | None:
+def _page(
+    run: Run, baseline: Run | None, thresholds: Mapping[str, float | str] | None, summary: Mapping[str, Any]
+) -> str | None:
     """The page of a run; None, with a warning, where jinja2 is not installed."""
     from valor_gpu.evaluation.report.page import report_page
 
     try:
-        return report_page(run, baseline, thresholds)
+        return report_page(run, baseline, thresholds, summary)
     except MissingExtraError as error:
         warnings.warn(f"{REPORT} is not written: {error}", UserWarning, stacklevel=4)
         return None

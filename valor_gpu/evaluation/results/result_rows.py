@@ -14,7 +14,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +24,15 @@ from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.store.records import OK, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
+from valor_gpu.store.texts import Kept, kept_rows
 
-PAGE = 500
 _RESERVED = ("_seconds", "_cost", "_usage")  # that the target spent, beside what it returned
 _KEPT_APART = ("turns", "counts")
-_ABOUT = ("evaluation_per_turn", "passed", "_number", "_key", "_status", "_error", *_RESERVED)
+ABOUT = ("evaluation_per_turn", "passed", "_number", "_key", "_status", "_error", *_RESERVED)
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
     """How a metric is written.
 
     Attributes:
@@ -73,27 +73,35 @@ def result_rows(run: Run, thresholds: Mapping[str, float | str] | None = None) -
     Raises:
         InputError: thresholds for what is no evaluator of the run.
     """
+    columns = result_columns(run, thresholds)
+    return (shown_row(row, scores, columns) for row, scores in kept_rows(run))
+
+
+def result_columns(run: Run, thresholds: Mapping[str, float | str] | None = None) -> list[Column]:
+    """How the metrics of a run are written, in their order; arguments and errors of :func:`result_rows`."""
     infos = evaluator_infos(run)
     limits = read_thresholds(run.config.get("thresholds") if thresholds is None else thresholds, infos)
-    columns = [
-        _Column(each["name"], each["kind"] == "safety", bool(each.get("needs_judge")), limits.get(each["name"]))
+    return [
+        Column(each["name"], each["kind"] == "safety", bool(each.get("needs_judge")), limits.get(each["name"]))
         for each in infos
     ]
-    return _stream(run, columns)
 
 
-def _stream(run: Run, columns: Sequence[_Column]) -> Iterator[dict[str, Any]]:
-    after = 0
-    while page := run.rows(after, PAGE):
-        scores: dict[int, dict[str, list[StoredScore]]] = {}
-        for score in run.scores(first=page[0].number, last=page[-1].number):
-            scores.setdefault(score.row, {}).setdefault(score.evaluator, []).append(score)
-        for row in page:
-            yield _shown(row, scores.get(row.number, {}), columns)
-        after = page[-1].number
+def shown_row(row: Kept, scores: Iterable[Kept], columns: Sequence[Column]) -> dict[str, Any]:
+    """A row with its scores as :func:`result_rows` gives it.
+
+    Args:
+        row: as the store keeps it.
+        scores: of the row, by evaluator and repeat, as the store keeps them.
+        columns: of the run.
+    """
+    found: dict[str, list[StoredScore]] = {}
+    for score in map(StoredScore.kept, scores):
+        found.setdefault(score.evaluator, []).append(score)
+    return _shown(StoredRow.kept(row), found, columns)
 
 
-def _shown(row: StoredRow, scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[_Column]) -> dict[str, Any]:
+def _shown(row: StoredRow, scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[Column]) -> dict[str, Any]:
     outputs = {name: value for name, value in row.outputs.items() if name not in _RESERVED}
     metrics, turns, passed = _metrics(scores, columns)
     more: dict[str, Any] = {"evaluation_per_turn": turns} if turns else {}
@@ -118,7 +126,7 @@ def _renamed(values: Mapping[str, Any], prefix: str, taken: Set[str]) -> dict[st
 
 
 def _metrics(
-    scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[_Column]
+    scores: Mapping[str, Sequence[StoredScore]], columns: Sequence[Column]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool | None]]:
     found: dict[str, Any] = {}
     turns: dict[str, Any] = {}
@@ -129,7 +137,7 @@ def _metrics(
             continue
         value = mean_of_repeats(repeats)
         for name, cell in _cells(column, repeats, value).items():  # another metric may have the name "<metric>_reason"
-            found[f"metric.{name}" if name in found or name in _ABOUT else name] = cell
+            found[f"metric.{name}" if name in found or name in ABOUT else name] = cell
         first = _first(repeats)
         if first.details and first.details.get("turns") is not None:
             turns[column.name] = first.details["turns"]
@@ -138,7 +146,7 @@ def _metrics(
     return found, turns, passed
 
 
-def _cells(column: _Column, repeats: Sequence[StoredScore], value: float | None) -> dict[str, Any]:
+def _cells(column: Column, repeats: Sequence[StoredScore], value: float | None) -> dict[str, Any]:
     name, first = column.name, _first(repeats)
     found: dict[str, Any] = {name: value}
     if column.is_severity:
