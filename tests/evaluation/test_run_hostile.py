@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
-from valor_gpu.evaluation.run import evaluate
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.run import evaluate, resume_run
 from valor_gpu.store import Store
 
 KEY = "super-secret-value-0123456789"
@@ -53,6 +54,45 @@ def test_keys_are_in_no_file_though_the_server_says_them(tmp_path: Path, status:
     found = every_byte(tmp_path)
     assert KEY.encode() not in found and (b"pass-word-9" not in found or status == 200)
     assert b"you sent" in found
+
+
+def answering(question: str, **parameters: str) -> str:
+    """The same for all."""
+    return "x"
+
+
+def leaky(answer: str, api_key: str = "") -> dict[str, Any]:
+    """Says its key."""
+    return {"score": 0.5, "reason": f"asked with {KEY}", "header": {"key": KEY}}
+
+
+def test_keys_are_in_no_name_tag_parameter_reason_or_detail(tmp_path: Path) -> None:
+    rows = [{"question": "?", "answer": "!"}]
+    metric = "tests.evaluation.test_run_hostile:leaky"
+    with (
+        ChatServer(lambda request: '{"reason": "r", "score": 4}') as server,
+        Store(tmp_path / "store.sqlite") as store,
+    ):
+        config = {"model": "m", "api_key": KEY, "base_url": server.url}
+        [result] = evaluate(
+            data=rows, target=answering, params_grid={"password": ["plain-pass"]}, tags={"by": KEY},
+            metrics_list=["gpt_coherence", metric], metric_params={"leaky": {"api_key": "key-of-the-metric"}},
+            model_config=config, store=store, output_path=tmp_path / "out",
+        )  # fmt: skip
+        named = evaluate(
+            data=rows, evaluation_name=f"by {KEY}", metrics_list=["gpt_coherence", metric],
+            metric_params={"leaky": {"api_key": "key-of-the-metric"}}, model_config=config, store=store,
+            output_path=tmp_path / "named", tags={"judge": [{"token": "some-token"}]},
+        )  # fmt: skip
+        assert (named.run.name, named.run.tags) == ("by ***", {"judge": [{"token": "***"}]})
+        assert result.run.name.endswith(" password=***")
+        row = next(result.rows)
+        assert (row["leaky_reason"], row["leaky_details"]) == ("asked with ***", {"header": {"key": "***"}})
+        assert result.metrics_summary["mean_leaky"] == 0.5
+        with pytest.raises(InputError, match="evaluators must have 'leaky' again, since a parameter of it is a secret"):
+            resume_run(store, named.run_id, data=rows, model_config=config)
+    found = every_byte(tmp_path)
+    assert not [each for each in (KEY, "key-of-the-metric", "plain-pass", "some-token") if each.encode() in found]
 
 
 HOSTILE = {

@@ -20,6 +20,7 @@ from valor_gpu.evaluation.engine.plan import (
     fields_needed,
     fills_baseline,
     find_baseline,
+    masked_description,
     total_of,
 )
 from valor_gpu.evaluation.engine.services import Services, check_judge, judge_identity, open_services, services_again
@@ -31,6 +32,7 @@ from valor_gpu.evaluation.rows.fields import FIELDS
 from valor_gpu.evaluation.rows.keys import RowKeys
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
+from valor_gpu.evaluation.secrets import MASK
 from valor_gpu.evaluation.targets.base import RESERVED
 from valor_gpu.store import Run, Store
 
@@ -209,6 +211,8 @@ def _again(described: Mapping[str, Any], task: str, services: Services, store: S
         entry: Any = name
     elif origin is None:
         raise InputError(f"evaluators must have {name!r} again, since it was an object of the process of its run")
+    elif MASK in kept.values():
+        raise InputError(f"evaluators must have {name!r} again, since a parameter of it is a secret")
     else:
         entry = (name, origin) if source == "custom" else origin
     [found] = resolve_evaluators([entry], task, params, services.embed, store)
@@ -272,7 +276,7 @@ def _mapping_of_rescore(run: Run, config: RunConfig, plan: Plan) -> Fields:
 def _extended(config: RunConfig, plan: Plan, settings: Settings) -> RunConfig:
     """The configuration with what was added."""
     names = {each["name"] for each in config.evaluators}
-    new = [each.describe() for each in plan.evaluators if each.name not in names]
+    new = [masked_description(each, plan.services.secrets) for each in plan.evaluators if each.name not in names]
     added = ", ".join(each["name"] for each in new)
     judge = judge_identity(plan.services.judge) if plan.judged else None
     if config.judge is not None and judge is not None and judge != config.judge:

@@ -167,7 +167,8 @@ def open_store(store: Any) -> Store:
 
 def _run(plan: Plan, store: Store, settings: Settings) -> EvaluationResult:
     config = plan.config
-    run = store.create_run(config.evaluation_name, config.to_dict(), settings.tags, config.data["hash"])
+    tags = None if settings.tags is None else plan.services.secrets.mask_json(settings.tags, known=True)
+    run = store.create_run(config.evaluation_name, config.to_dict(), tags, config.data["hash"])
     return execute(plan, store, run, _works(plan), settings.tracking_uri)
 
 

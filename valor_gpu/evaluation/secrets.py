@@ -132,28 +132,33 @@ class Secrets:
         lower = text.lower()  # answers hardly ever hold a secret, and a search for plain texts is far faster
         return self._long.sub(MASK, text) if any(form in lower for form in self._lower) else text
 
-    def mask_json(self, value: Any) -> Any:
+    def mask_json(self, value: Any, known: bool = False) -> Any:
         """A JSON value, of a configuration say, whose texts are masked as messages.
 
         Texts under a name such as ``api_key`` or ``Authorization`` are masked whole, unless they are references
         ``${env:NAME}``; a name that ends in ``_env`` holds the name of a variable.
 
+        Args:
+            value: that is masked.
+            known: mask other texts as :meth:`mask_known` does: parameters must not change for looking like a secret.
+
         Example:
             >>> Secrets().mask_json({"api_key": "abc", "api_key_env": "KEY", "headers": {"x-token": "${env:TOKEN}"}})
             {'api_key': '***', 'api_key_env': 'KEY', 'headers': {'x-token': '${env:TOKEN}'}}
         """
+        mask = self.mask_known if known else self.mask
         if isinstance(value, str):
-            return self.mask(value)
+            return mask(value)
         if isinstance(value, Mapping):
-            return {self.mask(str(name)): self._mask_named(str(name), each) for name, each in value.items()}
+            return {mask(str(name)): self._mask_named(str(name), each, known) for name, each in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.mask_json(each) for each in value]
+            return [self.mask_json(each, known) for each in value]
         return value
 
-    def _mask_named(self, name: str, value: Any) -> Any:
+    def _mask_named(self, name: str, value: Any, known: bool) -> Any:
         if isinstance(value, str) and is_secret_name(name) and not _has_only_references(value):
             return MASK if value else value
-        return self.mask_json(value)
+        return self.mask_json(value, known)
 
     def mask_data(self, value: Any) -> Any:
         """A JSON value that is data, an answer say: as it is, but for the secrets of :meth:`mask_known`."""

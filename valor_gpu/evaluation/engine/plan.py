@@ -25,6 +25,7 @@ from valor_gpu.evaluation.rows._references import shown_names
 from valor_gpu.evaluation.rows.data import DataSource, open_data
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of
 from valor_gpu.evaluation.rows.keys import RowKeys
+from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.statistics import Prices
 
@@ -177,30 +178,37 @@ def _config(
     baseline: Run | None,
     notes: Sequence[str],
 ) -> RunConfig:
-    prices = settings.token_prices(services.judge)
+    prices, secrets = settings.token_prices(services.judge), services.secrets
+    parameters = secrets.mask_json(_json_of(settings.parameters))
     cache = getattr(settings.cache, "path", settings.cache)
     as_they_are = ("repeats", "epochs", "key", "limit", "max_cost", "on_error", "seed", "group")
     return RunConfig(
-        evaluation_name=settings.evaluation_name or _name(settings.parameters),
+        evaluation_name=secrets.mask_known(settings.evaluation_name or _name(parameters)),
         data=_data(source, settings.data),
         task_type=task,
         data_mapping=mapping.to_dict(),
         target=None if (target := services.target) is None else {**target.config(), "version": target.version},
-        evaluators=tuple(each.describe() for each in evaluators),
+        evaluators=tuple(masked_description(each, secrets) for each in evaluators),
         judge=judge_identity(services.judge),
         embedding=identity_of(services.embed),
         limits={name: getattr(settings, name) for name in ("max_concurrency", "rpm", "tpm", "timeout")},
         cache=None if cache is None else os.fspath(cache),
         thresholds=dict(settings.thresholds or {}),
-        metric_params=_json_of(settings.metric_params or {}),
+        metric_params=secrets.mask_json(_json_of(settings.metric_params or {}), known=True),
         slice_by=settings.slice_columns(),
         prices=None if prices is None else dict(vars(prices)),
-        parameters=services.secrets.mask_json(_json_of(settings.parameters)),
+        parameters=parameters,
         baseline=None if baseline is None else baseline.id,
         output_path=None if settings.output_path is None else os.fspath(settings.output_path),
-        notes=tuple(services.secrets.mask(note) for note in notes),
+        notes=tuple(secrets.mask(note) for note in notes),
         **{name: getattr(settings, name) for name in as_they_are},
     )
+
+
+def masked_description(each: RunEvaluator, secrets: Secrets) -> dict[str, Any]:
+    """What the configuration says of an evaluator; the version is that of its real parameters."""
+    found = each.describe()
+    return {**found, "parameters": secrets.mask_json(found["parameters"], known=True)}
 
 
 def _data(source: DataSource, given: Any) -> dict[str, Any]:

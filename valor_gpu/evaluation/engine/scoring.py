@@ -76,8 +76,9 @@ def score_computed(plan: Plan, works: Sequence[Work]) -> list[StoredScore]:
 
 
 def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> StoredScore:
-    reason = secrets.message(outcome.reason) if outcome.value is None else outcome.reason
-    return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, outcome.details)
+    reason = (secrets.message if outcome.value is None else secrets.mask_known)(outcome.reason)
+    details = secrets.mask_data(outcome.details)
+    return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, details)
 
 
 def keep_scores(run: Run, scores: Sequence[StoredScore]) -> None:
