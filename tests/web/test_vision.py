@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.test_save_result import evaluation
 from tests.web.pages import client, locked_client, text_of
+from valor_gpu.pages.numbers import MINUS
 from valor_gpu.result import Result, Signature
 from valor_gpu.store import SavedImage, SavedRun, Store
 
@@ -213,3 +214,37 @@ def test_the_list_and_the_comparison_know_it(tmp_path: Path) -> None:
     assert re.search(r"image_f1 0\.356 \+0\.111", found) and "i3.png" in found
     assert browser.get(f"/runs/{ids[0]}/export.csv").status_code == 200
     assert "found" in text_of(browser.get(f"/runs/{ids[0]}/rows/1"))
+
+
+def test_numbers_of_the_whole_are_compared(tmp_path: Path) -> None:
+    better = SavedRun(
+        "detection", {}, {"map": 0.75, "map_50": None}, classes={"map": {"cat": 0.9, "dog": 0.5, "x": None}}
+    )
+    base = SavedRun("detection", {}, {"map": 0.5, "map_50": 0.8}, classes={"map": {"cat": 0.6, "dog": 0.5, "x": 0.1}})
+    ids = [saved(tmp_path, each) for each in (base, better)]
+    browser = client(tmp_path / "s.sqlite")
+    shown = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
+    assert "Only the numbers of the whole can be compared." in shown and "saved without its images" in shown
+    assert "AP 0.500 0.750 +0.250" in shown and "AP50 0.800 · ·" in shown
+    assert "AP of classes" in shown and "cat 0.600 0.900 +0.300" in shown and "1 of 1 classes that differ" in shown
+    turned = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}&baseline={ids[1]}"))
+    assert f"AP 0.750 0.500 {MINUS}0.250" in turned
+
+
+def test_images_and_the_whole_are_compared_on_one_page(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        ids = [store.save(evaluation(), name, score_threshold=at).id for name, at in (("first", 0.25), ("second", 0.0))]
+        ids.append(store.create_run("texts", {}).id)
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
+    assert shown.index("Numbers of the whole") < shown.index("Differences from A")
+    assert re.search(r"AP (0\.\d{3}) \1 0\.000", shown)
+
+
+def test_samples_of_a_classifier_are_a_table(tmp_path: Path) -> None:
+    samples = tuple(
+        SavedImage(str(n), {"sample": n, "ground_truth": "cat"}, {"answer": "dog"}, {"correct": 0.0}) for n in (1, 2)
+    )
+    uid = saved(tmp_path, SavedRun("classification", {}, {"accuracy": 0.0}, images=samples))
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
+    assert "Worst samples lowest correct first Worst samples Sample correct What happened" in shown
+    assert "1 0.000 cat taken for dog" in shown and "plain ground" not in shown

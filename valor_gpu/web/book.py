@@ -114,8 +114,13 @@ class Book:
         for uid, (config, tags, summary) in self._store.contents(by_id).items():
             head = by_id[uid]
             done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
-            found[uid] = (_mark(head), Entry(head, config, tags, summary or {}, done))
+            found[uid] = (_mark(head), Entry(head, config, tags, _bare(summary or {}), done))
         return found
+
+
+def _bare(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary without what lists do not show, which of saved results is most of it."""
+    return {name: value for name, value in summary.items() if name not in ("classes", "curves", "matrix")}
 
 
 def _mark(head: RunHead) -> Any:

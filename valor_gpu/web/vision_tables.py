@@ -113,7 +113,7 @@ def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[st
     table: Mapping[str, Mapping[str, float | None]] = summary.get("classes") or {}
     counts = [name for name in table if name in _COUNTS]
     columns = [*counts, *(name for name in table if name not in _COUNTS)]
-    bar = next((name for name in columns if name not in _COUNTS and _is_rate(table[name])), None)
+    bar = rate_column(table)
     names = list(dict.fromkeys(name for column in table.values() for name in column))
     key, reverse = query.get("sort", "").removeprefix("-"), query.get("sort", "").startswith("-")
     if key == "name":
@@ -129,6 +129,11 @@ def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[st
         "lines": [_class_line(table, columns, bar, name) for name in shown],
         "total": len(names),
     }
+
+
+def rate_column(table: Mapping[str, Mapping[str, float | None]]) -> str | None:
+    """The first number of classes that lies from 0 to 1: what is drawn, and compared."""
+    return next((name for name, column in table.items() if name not in _COUNTS and _is_rate(column)), None)
 
 
 def _is_rate(column: Mapping[str, float | None]) -> bool:
@@ -179,9 +184,10 @@ def confusions(summary: Mapping[str, Any], everything: bool) -> dict[str, Any] |
         (_truth(found, i), _guess(found, j), numbers.number(n, 0), numbers.percent(n / totals[i]))
         for n, i, j in wrong[:_PAIRS]
     ]
+    left = min(max(32, 7 * max(map(len, truths)) + 16), 150)
     cell = min(max(44, 7 * max(map(len, guesses)) + 6), 80)
     return {
-        "chart": charts.matrix(truths, guesses, counts, [totals[i] for i in chosen], label, cell),
+        "chart": charts.matrix(truths, guesses, counts, [totals[i] for i in chosen], label, cell, left),
         "pairs": pairs,
         "note": short(found.get("note", ""), 300),
         "total": len(names) - len(background),

@@ -21,6 +21,7 @@ from valor_gpu.store import Run, StoredRow
 from valor_gpu.web.book import Book, Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
+from valor_gpu.web.vision_compare import vision_numbers
 
 MOST = 6
 ROWS = 20
@@ -62,8 +63,13 @@ def _choice(ask: Ask, entries: dict[str, Entry], wanted: Sequence[str]) -> Respo
 
 def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     runs = [ask.studio.store.run(each.head.id) for each in entries]
-    found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
     letters = dict(zip([run.id for run in runs], _LETTERS))
+    shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
+    whole = vision_numbers(runs)
+    if whole is not None and not all(run.config.get("evaluators") for run in runs):
+        why = "At least one of these results was saved without its images, so there is nothing to join."
+        return page(ask, "compare_numbers.html", runs=shown, whole=whole, why=why)
+    found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
     everything = "all" in ask.query
     metric = ask.query.get("metric") or None
     shared = list(dict.fromkeys(name for each in found for name in each.metrics))
@@ -74,7 +80,8 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     return page(
         ask,
         "compare.html",
-        runs=[{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs],
+        runs=shown,
+        whole=whole,
         settings=_settings(found, everything),
         groups=[_group(each, letters, everything) for each in groups],
         rows=_rows(found, metric, everything, letters),
