@@ -10,19 +10,30 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.stats.agreement import Agreement, weighted_kappa
     from valor_gpu.stats.comparisons import adjust_holm
     from valor_gpu.stats.paired import PairedDifference, compare_paired
     from valor_gpu.stats.proportions import Proportion, pass_rate
 
-__all__ = ["PairedDifference", "Proportion", "adjust_holm", "compare_paired", "pass_rate"]
+__all__ = [
+    "Agreement",
+    "PairedDifference",
+    "Proportion",
+    "adjust_holm",
+    "compare_paired",
+    "pass_rate",
+    "weighted_kappa",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Agreement": "valor_gpu.stats.agreement",
         "PairedDifference": "valor_gpu.stats.paired",
         "Proportion": "valor_gpu.stats.proportions",
         "adjust_holm": "valor_gpu.stats.comparisons",
         "compare_paired": "valor_gpu.stats.paired",
         "pass_rate": "valor_gpu.stats.proportions",
+        "weighted_kappa": "valor_gpu.stats.agreement",
     },
 )
