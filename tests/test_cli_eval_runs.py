@@ -14,6 +14,7 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
+from valor_gpu.evaluation.prompts.prompt_files import prompt_evaluator
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store import Run, Store, StoredRow
 
@@ -207,6 +208,10 @@ BAD = [
     (["export", "capitals", "--csv", "{f}/x", "--baseline", "b"], "--baseline must go with --html but"),
     (["resume", "nothing"], "no run with the id or name 'nothing'"),
     (["evaluators", "show", "nothing"], "no evaluator 'nothing' in the store"),
+    (["evaluators", "show", "f1_score", "--prompt"], "must be a judged one with a single prompt"),
+    (["evaluators", "show", "gpt_similarity", "--prompt", "--task", "chat"], "task must be one of 'qa' but got 'chat'"),
+    (["evaluators", "show", "gpt_fluency", "--task", "chat"], "--task must go with --prompt but that is not given"),
+    (["evaluators", "show", "gpt_fluency", "--prompt", "--json", "-"], "--prompt must go without --json but both"),
     (["evaluators", "diff", "nothing", "1"], "no version 1 of evaluator 'nothing' in the store"),
 ]
 
@@ -244,6 +249,17 @@ def test_built_in_evaluators(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["builtin"]["gpt_fluency"]["needs"] == ["judge"] and found["saved"] == []
 
 
+@pytest.mark.parametrize("task", ["qa", "chat"])
+def test_the_prompt_of_a_judged_metric_is_a_prompt_file(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("yaml", reason="pyyaml is not installed")
+    assert main(["eval", "evaluators", "show", "gpt_groundedness", "--prompt", "--task", task]) == OK
+    (tmp_path / "mine.prompty").write_text(capsys.readouterr().out, encoding="utf-8")
+    made = prompt_evaluator(tmp_path / "mine.prompty")
+    assert (made.name, made.low, made.high, made.task) == ("mine", 1, 5, task)
+
+
 def test_versions_of_a_saved_evaluator(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("Is it polite?", "How polite is it?\nFrom 1 to 5."):
         store.evaluators.save("politeness", {"kind": "prompt", "prompt": text}, note=text[:2])
@@ -260,6 +276,7 @@ def test_versions_of_a_saved_evaluator(store: Store, capsys: pytest.CaptureFixtu
         "From 1 to 5.",
     ]
     assert "Is it polite?" in said("show", "politeness@1")
+    assert said("show", "politeness@1", "--prompt") == "Is it polite?\n"
     found = strict(said("show", "politeness@1", "--json", "-"))["evaluator"]
     assert (found["version"], found["content"]["prompt"]) == (1, "Is it polite?")
     assert "-    Is it polite?" in said("diff", "politeness", "1").splitlines()

@@ -45,6 +45,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     listed.add_argument("--deleted", action="store_true", help="those of the store that are deleted")
     shown = add("show", "what an evaluator needs, its scale and parameters, or the content of a saved one", show)
     add_name(shown, "name of an evaluator, or a version of it: name@3")
+    shown.add_argument("--prompt", action="store_true",
+        help="print the prompt of a judged metric alone: a .prompty file to be changed and saved")  # fmt: skip
+    shown.add_argument("--task", choices=("qa", "chat"), help="of --prompt of a built-in metric; default: qa")
     for action in (listed, shown):
         action.add_argument("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     saved = add("save", "keep an evaluator under a name; other content under the same name is a new version", save)
@@ -107,6 +110,13 @@ def show(options: argparse.Namespace) -> None:
 
     check_files(options)
     name, at, wanted = options.name.partition("@")
+    if options.task is not None and not options.prompt:
+        raise InputError("--task must go with --prompt but that is not given")
+    if options.prompt:
+        if options.json is not None:
+            raise InputError("--prompt must go without --json but both are given")
+        print(_prompt(options, name, wanted if at else None).removesuffix("\n"))
+        return
     if not at and name in EVALUATORS:
         from valor_gpu.report.evaluators import evaluator_text
 
@@ -118,6 +128,24 @@ def show(options: argparse.Namespace) -> None:
         text = _content_text(kept)
     if not write_document(options, "eval evaluators show", {"evaluator": {"name": name, **found}}):
         print(text)
+
+
+def _prompt(options: argparse.Namespace, name: str, wanted: str | None) -> str:
+    """The prompt of an evaluator as the text of a prompt file."""
+    from valor_gpu.evaluation.evaluators.table import EVALUATORS
+    from valor_gpu.report.text import printable_lines
+
+    if wanted is None and name in EVALUATORS:
+        from valor_gpu.evaluation.prompts.prompt_copy import prompt_copy
+
+        return prompt_copy(name, options.task or "qa")
+    if options.task is not None:
+        raise InputError(f"--task must be of a built-in metric but {options.name!r} is a saved one")
+    kept = _version(options, name, None if wanted is None else version(wanted))
+    text = kept.content.get("prompt") if isinstance(kept.content, Mapping) else None
+    if not isinstance(text, str):
+        raise InputError(f"--prompt must be of an evaluator that is a prompt but {name!r} is none")
+    return printable_lines(text)
 
 
 def _version(options: argparse.Namespace, name: str, wanted: int | str | None) -> EvaluatorVersion:
