@@ -45,9 +45,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     listed.add_argument("--deleted", action="store_true", help="those of the store that are deleted")
     shown = add("show", "what an evaluator needs, its scale and parameters, or the content of a saved one", show)
     add_name(shown, "name of an evaluator, or a version of it: name@3")
-    shown.add_argument("--prompt", action="store_true",
-        help="print the prompt of a judged metric alone: a .prompty file to be changed and saved")  # fmt: skip
-    shown.add_argument("--task", choices=("qa", "chat"), help="of --prompt of a built-in metric; default: qa")
+    _add_prompt_options(shown)
     for action in (listed, shown):
         action.add_argument("--json", type=output_path, metavar="FILE", help=JSON_HELP)
     saved = add("save", "keep an evaluator under a name; other content under the same name is a new version", save)
@@ -67,6 +65,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add_name(restored)
     restored.add_argument("version", type=version, nargs="?", metavar="VERSION", help="default: the newest")
     add_name(add("delete", "take an evaluator out of the list; its versions stay, since runs name them", delete))
+
+
+def _add_prompt_options(shown: argparse.ArgumentParser) -> None:
+    shown.add_argument("--prompt", action="store_true",
+        help="print the prompt of a judged metric alone: a .prompty file to be changed and saved")  # fmt: skip
+    shown.add_argument("--task", choices=("qa", "chat"), help="of --prompt of a built-in metric; default: qa")
 
 
 def version(text: str) -> int | str:
