@@ -40,6 +40,7 @@ VIEWS = (
     "datasets",
     "targets",
     "vision",
+    "work",
 )
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
+from valor_gpu.web.jobs import GONE, changed_states
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ class Book:
         kept.update(self._read(stale))
         with self._lock:
             self._kept.update(kept)
-        return [kept[head.id][1] for head in heads if head.id in kept]
+        found = [kept[head.id][1] for head in heads if head.id in kept]
+        shown = changed_states(self._store, {each.head.id: each.head.state for each in found})
+        return [_with_state(each, shown[each.head.id]) if each.head.id in shown else each for each in found]
 
     def _read(self, heads: Iterable[RunHead]) -> dict[str, tuple[Any, Entry]]:
         by_id = {head.id: head for head in heads}
@@ -121,6 +124,12 @@ class Book:
 def _bare(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A summary without what lists do not show, which of saved results is most of it."""
     return {name: value for name, value in summary.items() if name not in ("classes", "curves", "matrix")}
+
+
+def _with_state(entry: Entry, state: str) -> Entry:
+    """The entry of a run whose process is gone, or has only begun."""
+    summary = {**entry.summary, "stopped": GONE} if state == "stopped" else entry.summary
+    return replace(entry, head=entry.head._replace(state=state), summary=summary)
 
 
 def _mark(head: RunHead) -> Any:

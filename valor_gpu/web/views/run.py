@@ -19,6 +19,7 @@ from valor_gpu.store import Run
 from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.jobs import GONE, state_of
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run, row_parts
@@ -34,7 +35,7 @@ def run(ask: Ask) -> Response:
     found = find_run(ask)
     if found.config.get("kind") in VISION:
         return see(f"/runs/{found.id}/vision")
-    state = found.state
+    state = state_of(ask.studio.store, found)
     thresholds = _thresholds(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = summary["evaluators"]
@@ -56,7 +57,7 @@ def run(ask: Ask) -> Response:
         n_failed=sum(failed.values()),
         n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
         causes=[*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]],
-        stopped=summary["stopped"],
+        stopped=GONE if state == "stopped" != found.state else summary["stopped"],
         notes=[short(note, 2000) for note in found.config.get("notes") or ()],
         passed=summary["passed"],
         refresh=state == "running" and not is_open and "still" not in ask.query,

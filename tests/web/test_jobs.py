@@ -1,0 +1,169 @@
+"""Runs in processes of their own: they survive the server, end when cancelled, and go on where they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judge.server import ChatServer, Request
+from tests.web.pages import client, send, text_of
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.engine.plan import make_plan
+from valor_gpu.evaluation.engine.settings import Settings
+from valor_gpu.store import Run, Store
+from valor_gpu.web import jobs
+
+ROWS = 24
+KEY = "a-key-that-nobody-may-see"
+
+
+class Pace:
+    """A judge's server that answers at once, or waits until it may."""
+
+    def __init__(self) -> None:
+        self.delay = 0.0
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, request: Request) -> str:
+        time.sleep(self.delay)
+        self.asked[str(request.body["messages"])] += 1
+        return '{"reason": "It is so.", "score": 4}'
+
+
+@pytest.fixture
+def pace() -> Pace:
+    return Pace()
+
+
+@pytest.fixture
+def server(pace: Pace) -> Iterator[ChatServer]:
+    with ChatServer(pace) as found:
+        yield found
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STUDIO_TEST_KEY", KEY)
+    lines = ["question,answer", *(f"What is {n}?,It is {n}." for n in range(ROWS))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "s.sqlite"
+
+
+def add_run(path: Path, server: ChatServer) -> str:
+    judge = {"model": "stub", "base_url": server.url, "api_key_env": "STUDIO_TEST_KEY"}
+    settings = Settings(
+        evaluation_name="numbers", data=str(path.parent / "rows.csv"), metrics_list=["gpt_coherence"],
+        model_config=judge, max_concurrency=2,
+    )  # fmt: skip
+    with Store(path) as store:
+        config = make_plan(settings, store).config
+        return store.create_run("numbers", config.to_dict(), None, config.data["hash"]).id
+
+
+def wait(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def scores(run: Run) -> int:
+    return sum(1 for _ in run.scores())
+
+
+def test_a_run_finishes_in_its_own_process(path: Path, server: ChatServer, pace: Pace) -> None:
+    uid = add_run(path, server)
+    with Store(path) as store:
+        assert jobs.state_of(store, store.run(uid)) == "draft"
+        pid = jobs.start(store, uid)
+        assert pid != os.getpid()
+        assert jobs.state_of(store, store.run(uid)) == "running"
+        wait(lambda: store.run(uid).state == "finished")
+        assert scores(store.run(uid)) == ROWS
+        wait(lambda: store.views.list(jobs.JOB) == [])
+        log = jobs.log_path(store, uid).read_text()
+        assert f"run {uid} is finished" in log
+        assert KEY not in log
+        with pytest.raises(InputError, match=f"run {uid} is finished"):
+            jobs.start(store, uid)
+    assert sum(pace.asked.values()) == ROWS
+
+
+def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) -> None:
+    uid, pace.delay = add_run(path, server), 0.2
+    with Store(path) as store:
+        jobs.start(store, uid)
+        wait(lambda: scores(store.run(uid)) >= 2)
+        browser = client(path)
+        assert "Running" in text_of(browser.get(f"/runs/{uid}"))
+        assert send(browser, f"/runs/{uid}/cancel").status_code == 200
+        wait(lambda: jobs.state_of(store, store.run(uid)) == "stopped")
+        stored = scores(store.run(uid))
+        assert 2 <= stored < ROWS
+        page = text_of(browser.get(f"/runs/{uid}"))
+        assert "Stopped" in page
+        assert "Cancelled in Studio." in page
+        assert "is not running" in text_of(send(browser, f"/runs/{uid}/cancel"))
+        pace.delay = 0.0
+        assert send(browser, f"/runs/{uid}/resume").status_code == 200
+        wait(lambda: store.run(uid).state == "finished")
+        assert scores(store.run(uid)) == ROWS
+
+
+def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer, pace: Pace) -> None:
+    uid, pace.delay = add_run(path, server), 0.1
+    code = f"import sys, time; from valor_gpu.store import Store; from valor_gpu.web import jobs\n" \
+           f"print(jobs.start(Store({str(path)!r}), {uid!r}), flush=True); time.sleep(600)"  # fmt: skip
+    with (
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as serving,
+        Store(path) as store,
+    ):
+        assert serving.stdout is not None
+        worker = int(serving.stdout.readline())
+        wait(lambda: scores(store.run(uid)) >= 2)
+        serving.kill()
+        serving.wait()
+        before = scores(store.run(uid))
+        wait(lambda: scores(store.run(uid)) > before)  # the death of the server does not end the run
+        os.kill(worker, signal.SIGKILL)
+        wait(lambda: jobs.state_of(store, store.run(uid)) == "stopped")
+        assert store.run(uid).state == "running"  # as the killed process left it
+        browser = client(path)
+        for page in (f"/runs/{uid}", "/runs"):
+            assert "The process of the run is gone." in text_of(browser.get(page))
+        kept = {(each.row, each.repeat) for each in store.run(uid).scores()}
+        assert 0 < len(kept) < ROWS
+        asked = Counter(pace.asked)
+        pace.delay = 0.0
+        jobs.start(store, uid)
+        wait(lambda: store.run(uid).state == "finished")
+        assert scores(store.run(uid)) == ROWS
+    again = Counter(pace.asked) - asked
+    assert len(again) == ROWS - len(kept)  # no question of a stored row is asked again
+
+
+def test_a_run_that_cannot_begin_says_why(path: Path, server: ChatServer) -> None:
+    uid = add_run(path, server)
+    (path.parent / "rows.csv").write_text("question,answer\nother,other\n")
+    with Store(path) as store:
+        jobs.start(store, uid)
+        wait(lambda: jobs.state_of(store, store.run(uid)) == "failed")
+    assert "the data have changed" in text_of(client(path).get(f"/runs/{uid}"))
+
+
+def test_a_run_of_another_program_is_not_cancelled(path: Path, server: ChatServer) -> None:
+    uid = add_run(path, server)
+    with Store(path) as store, store.run(uid).lease():
+        assert jobs.state_of(store, store.run(uid)) == "running"
+        assert "which Studio has not started" in text_of(send(client(path), f"/runs/{uid}/cancel"))
+        with pytest.raises(InputError, match="is worked on by this process"):
+            jobs.start(store, uid)

@@ -1,0 +1,117 @@
+"""Runs go on in processes of their own, which neither the end of the server nor that of the browser ends.
+
+Who works on a run is said by its lease in the store. Between the start of a process and its lease, and to cancel a run,
+there are two settings in the store: ``job`` (the process) and ``cancel`` (that it shall end).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.store import Run, Store
+from valor_gpu.store.leases import lives, machine, start_time
+
+JOB, CANCEL = "job", "cancel"
+GONE = "The process of the run is gone."
+
+
+def log_path(store: Store, run_id: str) -> Path:
+    """The file beside the store where the process of a run says what it does, without secrets."""
+    return store.path.with_name(f"{store.path.name}.{run_id}.log")
+
+
+def start(store: Store, run_id: str) -> int:
+    """Starts a process that goes on with a run, or begins it.
+
+    Args:
+        store: that has the run.
+        run_id: of a run on which nobody works.
+
+    Returns:
+        The number of the process.
+
+    Raises:
+        InputError: no such run, or one that has finished or is worked on.
+    """
+    run = store.run(run_id)
+    state = state_of(store, run)
+    if state in ("running", "finished"):
+        holder = store.owner(run)
+        raise InputError(f"run {run_id} {f'is worked on by {holder}' if holder else f'is {state}'}")
+    store.views.delete(CANCEL, run.id)
+    log = os.open(log_path(store, run.id), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "valor_gpu.web.worker", str(store.path), run.id],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    threading.Thread(target=process.wait, name=f"end of run {run.id}", daemon=True).start()
+    note_process(store, run.id, process.pid)
+    return process.pid
+
+
+def note_process(store: Store, run_id: str, pid: int) -> None:
+    """Keeps which process is to work on a run, before it has the lease."""
+    started = start_time(pid)
+    if started is not None:
+        noted = {"pid": pid, "started": started, "machine": machine(), "at": time.time()}
+        store.views.save(JOB, run_id, noted)
+
+
+def state_of(store: Store, run: Run) -> str:
+    """The state of a run as pages show it: ``running`` while a process works on it, else ``stopped`` if none does.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+        ...     state_of(store, store.create_run("capitals", {}))
+        'draft'
+    """
+    state = run.state
+    if state == "finished":
+        return state
+    job = store.views.get(JOB, run.id)
+    if store.owner(run) is not None or (job is not None and _is_alive(job)):
+        return "running"
+    return "stopped" if state == "running" or (state == "draft" and job is not None) else state
+
+
+def changed_states(store: Store, states: Mapping[str, str]) -> dict[str, str]:
+    """Those runs of a list, id to state, that are shown in another state than the stored one."""
+    jobs = set(store.views.list(JOB))
+    asked = [uid for uid, state in states.items() if state == "running" or (uid in jobs and state != "finished")]
+    found = {uid: state_of(store, store.run(uid)) for uid in asked}
+    return {uid: state for uid, state in found.items() if state != states[uid]}
+
+
+def cancel(store: Store, run: Run) -> None:
+    """Lets the process of a run end: what is under way is given up, what is stored stays, and the run can be resumed.
+
+    Raises:
+        InputError: nobody works on it, or a process that Studio has not started.
+    """
+    if state_of(store, run) != "running":
+        raise InputError(f"run {run.id} is not running, so that it cannot be cancelled")
+    job = store.views.get(JOB, run.id)
+    if job is None or not _is_alive(job):
+        raise InputError(
+            f"run {run.id} is worked on by {store.owner(run)}, which Studio has not started: stop it there by Ctrl-C"
+        )
+    store.views.save(CANCEL, run.id, {"at": time.time()})
+
+
+def _is_alive(job: Mapping[str, Any]) -> bool:
+    return lives(int(job["pid"]), str(job["started"]), str(job["machine"]), float(job["at"]))

@@ -1,0 +1,147 @@
+"""The process of a run: ``python -m valor_gpu.web.worker STORE RUN``. It needs no server, and none of its packages."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.evaluation.resume import resume_run
+from valor_gpu.evaluation.secrets import Secrets, resolve_env
+from valor_gpu.judge.protocol import describe
+from valor_gpu.store import Run, Store
+from valor_gpu.store.runs import ENDED
+from valor_gpu.web.jobs import CANCEL, JOB, note_process
+from valor_gpu.web.registry import named_texts
+
+PAUSE = 0.25
+"""Seconds between two looks whether the run is cancelled."""
+CANCELLED = "Cancelled in Studio."
+
+
+def main(store_path: str, run_id: str) -> int:
+    """Goes on with a run until it ends or is cancelled; returns the exit status."""
+    # A server in the background of a shell hands down that SIGINT is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Store(store_path) as store:
+        run = store.run(run_id)
+        note_process(store, run.id, os.getpid())
+        secrets = secrets_of(run.config)
+        sys.stdout = sys.stderr = Masked(sys.stderr, secrets)  # type: ignore[assignment]
+        _say(f"process {os.getpid()} goes on with run {run.id}")
+        try:
+            return _work(store, run, secrets)
+        finally:
+            for kind in (CANCEL, JOB):
+                store.views.delete(kind, run.id)
+
+
+def _work(store: Store, run: Run, secrets: Secrets) -> int:
+    over = threading.Event()
+    threading.Thread(target=_watch, args=(store, run.id, over), name="cancel", daemon=True).start()
+    try:
+        resume_run(store, run.id)
+        over.set()
+    except KeyboardInterrupt:
+        over.set()
+        _end(run, "stopped", CANCELLED)
+    except LeaseError as error:
+        over.set()
+        _say(str(error))
+        return 1
+    except BaseException as error:
+        over.set()
+        _say(traceback.format_exc())
+        if run.state not in ENDED or isinstance(error, InputError):
+            _end(run, run.state if run.state in ENDED else "failed", secrets.message(describe(error)))
+        return 1
+    _say(f"run {run.id} is {run.state}")
+    return 0
+
+
+def _watch(store: Store, run_id: str, over: threading.Event) -> None:
+    """Interrupts the main thread, as Ctrl-C does, when the run is cancelled."""
+    while not over.wait(PAUSE):
+        try:
+            cancelled = store.views.get(CANCEL, run_id) is not None
+        except StoreError:
+            continue  # busy, or closed at the end
+        if cancelled:
+            if hasattr(signal, "pthread_kill"):
+                # The signal itself wakes a wait, which a mere request to interrupt does not.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            else:
+                _thread.interrupt_main()
+            return
+
+
+def _end(run: Run, state: str, reason: str) -> None:
+    """Ends the run with a reason, unless it has just finished."""
+    if run.state == "finished":
+        return
+    with run.lease():
+        run.finish(state, {**(run.finished_summary or run_summary(run)), "stopped": reason})
+    _say(f"run {run.id} is {state}: {reason}")
+
+
+def _say(text: str) -> None:
+    print(time.strftime("%Y-%m-%d %H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+class Masked:
+    """A stream whose lines have no secrets.
+
+    Args:
+        stream: where they go.
+        secrets: of the run.
+    """
+
+    def __init__(self, stream: TextIO, secrets: Secrets) -> None:
+        self._stream, self._secrets, self._line = stream, secrets, ""
+
+    def write(self, text: str) -> int:
+        """Writes the lines that are complete."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._stream.write(self._secrets.mask(line) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes what was written; the beginning of a line waits for its end."""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def secrets_of(config: Mapping[str, Any]) -> Secrets:
+    """The values of all variables that a configuration names.
+
+    Example:
+        >>> import os
+        >>> os.environ["VALOR_GPU_DOC"] = "a-long-value"
+        >>> secrets_of({"judge": {"api_key_env": "VALOR_GPU_DOC"}}).mask("key a-long-value")
+        'key ***'
+    """
+    secrets = Secrets()
+    for name, text in named_texts(config):
+        if name.endswith("_env"):
+            secrets.add(os.environ.get(text))
+        else:
+            try:
+                resolve_env(text, secrets)
+            except InputError:
+                continue  # not set, which the run itself says
+    return secrets
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
