@@ -214,10 +214,12 @@ class OpenAIJudge:
         Failures are given back rather than raised: an exception that is raised while another is handled carries that
         one along, and with it the key in the headers of the request.
         """
-        required = {name: request.pop(name) for name in ("model", "messages")}
+        model = request.pop("model")
         try:
-            # Parameters go into the body: as arguments the client would reject those that it does not know.
-            answer = await client.chat.completions.with_raw_response.create(**required, extra_body=request)
+            # All else goes into the body: of arguments the client rejects those that it does not know, and it walks
+            # through every message by types of its own, which takes a fifth of a request's processor time.
+            completions = client.chat.completions.with_raw_response
+            answer = await completions.create(model=model, messages=[], extra_body=request)
             self._answered = True
             return reply_of(answer.http_response, self.model, sent.dropped_for(schema), self.api_key_env)
         except JudgeError as unusable:

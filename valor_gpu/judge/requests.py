@@ -29,7 +29,7 @@ def escaped(value: Any) -> Any:
         a \ud83d 😀 {'b\\u0000': 1}
     """
     if isinstance(value, str):
-        return _UNSENDABLE.sub(_visible, value)
+        return value if value.isascii() and "\0" not in value else _UNSENDABLE.sub(_visible, value)
     if isinstance(value, Mapping):
         return {escaped(key): escaped(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
