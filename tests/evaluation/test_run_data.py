@@ -76,3 +76,15 @@ def test_a_grid_that_explodes_is_an_error_at_once(store: Store) -> None:
     grid = {name: list(range(10)) for name in "abcdefghijklmno"}
     with pytest.raises(InputError, match="params_grid must make at most 10000 runs but would make 1000000000000000"):
         evaluate(data=ROWS, target=lambda id: "x", metrics_list=["length"], store=store, params_grid=grid)
+
+
+def test_a_store_that_was_removed_meanwhile_is_a_warning(tmp_path: Path) -> None:
+    def remove(answer: str) -> float:
+        for file in tmp_path.iterdir():
+            file.unlink()
+        return 1.0
+
+    with Store(tmp_path / "store.sqlite") as store:
+        with pytest.warns(UserWarning, match=r"store .*store.sqlite was removed while run .* went on"):
+            result = evaluate(data=ROWS, metrics_list=[remove], store=store)
+        assert result.metrics_summary == {"mean_remove": 1.0}
