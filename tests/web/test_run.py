@@ -170,3 +170,16 @@ def test_unknown_run(site: tuple[TestClient, str]) -> None:
     browser, _ = site
     for path in ("/runs/nothing", "/runs/nothing/rows/1", "/runs/nothing/export.csv", "/runs/..%2f..%2fetc"):
         assert browser.get(path).status_code == 404
+
+
+def test_agreement_of_people_with_the_judge(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    assert "agreement with" not in text_of(browser.get(f"/runs/{uid}"))
+    for row, value in ((1, 2), (2, 3), (3, 3), (4, 5), (5, 1)):
+        send(browser, f"/runs/{uid}/feedback", {"row": str(row), "evaluator": "gpt_fluency", "value": str(value)})
+    send(browser, f"/runs/{uid}/feedback", {"row": "1", "evaluator": "violence", "passed": "1"})
+    shown = text_of(browser.get(f"/runs/{uid}"))
+    # Differences 0, 0, 1, 0 squared: mean 0.25; of all 16 pairings of (2, 3, 3, 5) with (2, 3, 4, 5) mean 2.5.
+    assert "agreement with scores of one person: weighted kappa 0.90, 95% interval" in shown
+    assert "(n = 4, 1 more of rows without a score, 3 equal)" in shown
+    assert "agreement with verdicts of one person: no kappa, it takes two pairs of ratings but there is 1" in shown

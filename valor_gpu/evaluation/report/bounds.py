@@ -11,6 +11,8 @@ ROW_BYTES = 3_000_000
 ROWS = 200
 WORST = 150
 """Of the rows; the others are the first ones of failures, and those that fill up."""
+SPOKEN = 25
+"""Of the rows; those of which people said something."""
 COLUMNS = 8
 """Evaluators with a column in the table of rows; all are in the part that opens."""
 CELL = 2_000

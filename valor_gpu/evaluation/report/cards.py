@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.distributions import distribution
+from valor_gpu.evaluation.results.people import PeopleAgreement, people_agreement
 from valor_gpu.pages import numbers
 from valor_gpu.pages.texts import Html
+from valor_gpu.stats.agreement import Agreement
 from valor_gpu.store import Run
 
 FAMILIES = {
@@ -59,8 +62,11 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
     scale = max((n for counts in severities for n in list(counts)[1:]), default=0)
     found: dict[str, list[Card]] = {}
+    people = people_agreement(run, shown)
     for name, facts in shown.items():
-        found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(_card(run, name, facts, scale))
+        card = _card(run, name, facts, scale)
+        card.lines.extend(_people(people.get(name)))
+        found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(card)
     order = [*dict.fromkeys(FAMILIES.values()), CUSTOM]
     parts = [
         (title, "severities" if title == FAMILIES["safety"] else "", found[title]) for title in order if title in found
@@ -120,6 +126,24 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         )
     found += [f"{name.replace('_', ' ')}: {short(reason, 200)}" for name, reason in facts.get("reasons", {}).items()]
     return found
+
+
+def _people(found: PeopleAgreement | None) -> list[str]:
+    """Lines that say how far people agree with an evaluator."""
+    if found is None:
+        return []
+    who = "one person" if found.n_people == 1 else f"{found.n_people:,} people"
+    parts = [(f"scores of {who}", found.scores), (f"verdicts of {who}", found.verdicts)]
+    return [_kappa(what, each) for what, each in parts if each is not None]
+
+
+def _kappa(what: str, found: Agreement) -> str:
+    missing = f", {found.n_missing:,} more of rows without a score" if found.n_missing else ""
+    n = f"n = {found.n:,}{missing}, {found.n_equal:,} equal"
+    if math.isnan(found.kappa):
+        return f"agreement with {what}: no kappa, {found.reason} ({n})"
+    said = found.reason if math.isnan(found.low) else f"{INTERVAL} {numbers.span(found.low, found.high, 2)}"
+    return f"agreement with {what}: weighted kappa {numbers.number(found.kappa, 2)}, {said} ({n})"
 
 
 def failures(facts: Mapping[str, Any]) -> list[str]:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, TURNS, WORST, short, words
+from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, SPOKEN, TURNS, WORST, short, words
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut
-from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store import Feedback, Run, StoredRow, StoredScore
 from valor_gpu.store.groups import worst_rows
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -80,6 +80,8 @@ class RowView:
     marks: list[Mark]
     texts: list[Text]
     more_texts: int
+    said: list[tuple[str, str]] = field(default_factory=list)
+    """Who, and what they say of the row."""
 
 
 def chosen_rows(run: Run, facts: Facts, causes: Sequence[int]) -> list[tuple[str, list[int]]]:
@@ -92,13 +94,20 @@ def chosen_rows(run: Run, facts: Facts, causes: Sequence[int]) -> list[tuple[str
     """
     worst = [number for number, _ in worst_rows(run, scales(facts), WORST)]
     seen = set(worst)
-    failed = [number for number in dict.fromkeys(causes) if number not in seen][: ROWS - WORST]
+    spoken = [row for row in dict.fromkeys(each.row for each in run.feedback()) if row not in seen][:SPOKEN]
+    seen.update(spoken)
+    failed = [number for number in dict.fromkeys(causes) if number not in seen][: ROWS - WORST - len(spoken)]
     seen.update(failed)
     others: list[int] = []
     if len(worst) < WORST:  # else there are more rows than can be shown
         page = run.rows(0, ROWS + len(seen))
         others = [row.number for row in page if row.number not in seen][: ROWS - len(seen)]
-    groups = [("Worst first", worst), ("First rows of each failure", failed), ("Other rows, in their order", others)]
+    groups = [
+        ("Worst first", worst),
+        ("Rows of which people said something", spoken),
+        ("First rows of each failure", failed),
+        ("Other rows, in their order", others),
+    ]
     return [(title, found) for title, found in groups if found]
 
 
@@ -149,6 +158,7 @@ class RowReader:
             marks,
             texts[:FIELDS],
             max(len(texts) - FIELDS, 0),
+            [(short(each.author), _said(each)) for each in self._run.feedback(row.number, row.number)[:FIELDS]],
         )
 
     def _cell(self, scores: Sequence[StoredScore]) -> Mark | None:
@@ -191,6 +201,15 @@ class RowReader:
         if (low, high) == (0, 1) and facts.get("kind") not in ("check", "pairwise"):
             return numbers.number(value, 3)
         return f"{short(level)} {shown}" if level else shown
+
+
+def _said(found: Feedback) -> str:
+    """A person's score, verdict and note, in words."""
+    verdict = {True: "pass", False: "fail", None: ""}[found.passed]
+    value = "" if found.value is None else numbers.number(found.value, 2)
+    note, left_out = cut(found.note, CELL)
+    words_ = ", ".join(part for part in (value, verdict, note) if part) + ("…" if left_out else "")
+    return f"{short(found.evaluator)}: {words_}" if found.evaluator else words_
 
 
 def row_title(row: StoredRow, mapping: Mapping[str, str]) -> str:

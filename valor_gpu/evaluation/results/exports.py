@@ -14,19 +14,20 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.evaluation.results.files import replaced_files
-from valor_gpu.store.records import StoredRow, StoredScore
+from valor_gpu.store.records import Feedback, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a cell begins with that spreadsheets run as a formula, also in its wide form, or drop and then run."""
 _FIXED = ("number", "key", "status", "error")
 _PARTS = ("status", "level", "reason")
+_FEEDBACK = ("evaluator", "author", "value", "passed", "note", "created")
 
 
 def export_jsonl(run: Run, file: str | os.PathLike[str]) -> int:
@@ -39,7 +40,8 @@ def export_jsonl(run: Run, file: str | os.PathLike[str]) -> int:
     Returns:
         How many rows were written. A line has ``number``, ``key``, ``status``, ``error``, ``inputs``, ``outputs`` and
         ``scores``: evaluator to a list with ``repeat``, ``value``, ``status``, ``reason``, ``level``, ``details``,
-        ``usage`` and ``seconds`` of each repeat.
+        ``usage`` and ``seconds`` of each repeat; and, where people said something of the row, ``feedback``: a list with
+        ``evaluator`` (empty for the row as a whole), ``author``, ``value``, ``passed``, ``note`` and ``created``.
 
     Raises:
         InputError: the folder is none.
@@ -60,21 +62,32 @@ def export_jsonl(run: Run, file: str | os.PathLike[str]) -> int:
     check_type("run", run, Run)
     written = 0
     with replaced_files({"rows": Path(file)}) as files:
+        said = _said(run)
         for row, scores in _rows(run):
-            line = json.dumps(_nested(row, scores), ensure_ascii=False, allow_nan=False)
+            line = json.dumps(_nested(row, scores, said.get(row.number, ())), ensure_ascii=False, allow_nan=False)
             files["rows"].write(line + "\n")
             written += 1
     return written
 
 
-def _nested(row: StoredRow, scores: Iterable[StoredScore]) -> dict[str, Any]:
+def _said(run: Run) -> dict[int, list[Feedback]]:
+    """What people say, by row."""
+    found: dict[int, list[Feedback]] = {}
+    for each in run.feedback():
+        found.setdefault(each.row, []).append(each)
+    return found
+
+
+def _nested(row: StoredRow, scores: Iterable[StoredScore], said: Sequence[Feedback]) -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {}
     for score in scores:
         parts = {name: getattr(score, name) for name in ("repeat", "value", "status", "reason", "level")}
         more = {name: getattr(score, name) for name in ("details", "usage", "seconds")}
         found.setdefault(score.evaluator, []).append({**parts, **more})
     fixed = {name: getattr(row, name) for name in _FIXED}
-    return {**fixed, "inputs": row.inputs, "outputs": row.outputs, "scores": found}
+    words = [{name: getattr(each, name) for name in _FEEDBACK} for each in said]
+    feedback = {"feedback": words} if words else {}
+    return {**fixed, "inputs": row.inputs, "outputs": row.outputs, "scores": found, **feedback}
 
 
 def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) -> int:
@@ -82,9 +95,10 @@ def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) ->
 
     The columns are ``number``, ``key``, ``status``, ``error``, ``inputs.<column>``, ``outputs.<name>``, and for every
     evaluator ``scores.<evaluator>`` with its value (empty where there is none), ``.status``, ``.level`` and
-    ``.reason``; the second repeat is ``scores.<evaluator>@2``. Texts are written as they are but for what the module
-    says; lists and objects as JSON; true and false as words. The file is UTF-8 with a byte order mark, by which
-    spreadsheets know it, and lines end in a carriage return and a line feed.
+    ``.reason``; the second repeat is ``scores.<evaluator>@2``. What people said is in ``feedback.<evaluator>.<author>``
+    (``feedback..<author>`` for the row as a whole) with their score, ``.passed`` and ``.note``. Texts are written as
+    they are but for what the module says; lists and objects as JSON; true and false as words. The file is UTF-8 with a
+    byte order mark, by which spreadsheets know it, and lines end in a carriage return and a line feed.
 
     Args:
         run: of a store, in any state.
@@ -117,6 +131,10 @@ def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) ->
     for name, repeat in evaluators:
         column = f"scores.{name}" + (f"@{repeat + 1}" if repeat else "")
         heads += [column, *(f"{column}.{part}" for part in _PARTS)]
+    said = _said(run)
+    people = list(dict.fromkeys((each.evaluator, each.author) for found in said.values() for each in found))
+    for name, author in people:
+        heads += [f"feedback.{name}.{author}{part}" for part in ("", ".passed", ".note")]
     written = 0
     with replaced_files({"rows": Path(file)}) as files:
         files["rows"].write("\ufeff")
@@ -129,6 +147,7 @@ def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) ->
             for place in evaluators:
                 score = by_place.get(place)
                 cells += ["", "", "", ""] if score is None else [_value(score), *_words(score)]
+            cells += _opinions(people, said.get(row.number, ()))
             table.writerow([_cell(cell, guard) for cell in cells])
             written += 1
     return written
@@ -164,6 +183,20 @@ def _columns(run: Run) -> tuple[list[str], list[str], list[tuple[str, int]]]:
 
 def _of(values: Mapping[str, Any], name: str) -> Any:
     value = values.get(name)
+    return "" if value is None else value
+
+
+def _opinions(people: Sequence[tuple[str, str]], said: Sequence[Feedback]) -> list[Any]:
+    """Cells of score, verdict and note of each evaluator and author."""
+    by_place = {(each.evaluator, each.author): each for each in said}
+    cells: list[Any] = []
+    for place in people:
+        each = by_place.get(place)
+        cells += ["", "", ""] if each is None else [_or_empty(each.value), _or_empty(each.passed), each.note]
+    return cells
+
+
+def _or_empty(value: Any) -> Any:
     return "" if value is None else value
 
 
