@@ -184,7 +184,7 @@ def test_many_images_come_in_pages(tmp_path: Path) -> None:
     address = f"/runs/{uid}/vision"
     while address:
         found = browser.get(address).text
-        seen += re.findall(r'/rows/\d+">(i\d+)<', found)
+        seen += re.findall(r'/image/\d+">(i\d+)<', found)
         more = re.search(r'href="([^"]*after=[^"]*)#worst">Next', found)
         address = more[1].replace("&amp;", "&") if more else ""
     assert seen == [f"i{n}" for n in range(60)]
@@ -248,3 +248,17 @@ def test_samples_of_a_classifier_are_a_table(tmp_path: Path) -> None:
     shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
     assert "Worst samples lowest correct first Worst samples Sample correct What happened" in shown
     assert "1 0.000 cat taken for dog" in shown and "plain ground" not in shown
+
+
+def test_the_page_of_an_image(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    assert f'href="/runs/{uid}/image/1"' in browser.get(f"/runs/{uid}/vision").text
+    found = browser.get(f"/runs/{uid}/image/1")
+    shown = text_of(found)
+    assert "image F1 0.400" in shown and "found 1 wrong 2 missed 1" in shown and "width 100" in shown
+    assert "truth, missed dog · 50.0, 0.0, 10.0, 10.0" in shown and "prediction, wrong cat 0.80 50.0" in shown
+    assert f'<image href="/runs/{uid}/images/1" width="880" height="176.0"/>' in found.text
+    assert (
+        f"/runs/{uid}/image/2" in found.text and f"/runs/{uid}/image/5" not in browser.get(f"/runs/{uid}/image/4").text
+    )
+    assert browser.get(f"/runs/{uid}/image/99").status_code == 404

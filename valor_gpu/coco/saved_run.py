@@ -44,9 +44,10 @@ def saved_run(
     names = {number: name for name, number in category_ids(evaluation.cocoGt, evaluation.params).items()}
     curves, notes = _curves(evaluation, names, with_numbers.values.get("ground_truths_per_class", {}))
     measure = "OKS" if evaluation.params.iouType.startswith("keypoints") else "IoU"
+    whole = with_numbers.to_run()
     return replace(
-        with_numbers.to_run(),
-        **({"curves": curves} if curves else {}),
+        whole,
+        curves=curves or whole.curves,
         matrix=_confusion(evaluation, names, found, f"{measure} {iou_threshold:g} and scores from {score_threshold:g}"),
         settings={f"{measure} threshold": float(iou_threshold), "score threshold": float(score_threshold)},
         images=tuple(_images(evaluation, found, names)),
@@ -94,36 +95,44 @@ def _confusion(evaluation: COCOeval, names: dict[int, str], found: Outcomes, cho
 
 
 def _images(evaluation: COCOeval, found: Outcomes, names: dict[int, str]) -> Iterator[SavedImage]:
-    sides = (found.layout.detections, found.layout.ground_truths)
-    codes = (found.detections, found.ground_truths)
-    boxes, labels = [side.take("bbox") for side in sides], [side.take("category_id") for side in sides]
-    scores = sides[0].take("score")
-    ends = [np.concatenate(([0], np.cumsum(side.lengths))) for side in sides]
+    """Every image, by ascending id."""
+    sides = [_shapes(found, side, names) for side in (0, 1)]
     known = {image["id"]: image for image in evaluation.cocoGt.loadImgs(found.image_ids.tolist())}
     for place in np.argsort(found.image_ids, kind="stable").tolist():
         number = int(found.image_ids[place])
-        shapes = []
-        counts = dict.fromkeys(("found", "wrong", "missed"), 0)
-        for side, of in enumerate(("prediction", "truth")):
-            for row in range(int(ends[side][place]), int(ends[side][place + 1])):
-                code = int(codes[side][row])
-                if code == LEFT_OUT:
-                    continue
-                counts[{TP: "found", FP: "wrong", FN: "missed"}[code]] += code != TP or side == 0
-                category = int(labels[side][row])
-                shape = {"of": of, "name": names.get(category, str(category)), "right": code == TP}
-                shape["box"] = [round(float(value), 2) for value in boxes[side][row]]
-                shapes.append(shape if side else {**shape, "score": round(float(scores[row]), 4)})
-        yield _image(number, known.get(number, {}), counts, shapes)
+        shapes = [shape for starts, all_of_side in sides for shape in all_of_side[starts[place] : starts[place + 1]]]
+        yield _image(number, known.get(number, {}), shapes)
 
 
-def _image(number: int, known: Any, counts: dict[str, int], shapes: list[dict[str, Any]]) -> SavedImage:
+def _shapes(found: Outcomes, which: int, names: dict[int, str]) -> tuple[list[int], list[dict[str, Any]]]:
+    """Where the objects of each image begin, and the objects of a side that count."""
+    side = (found.layout.detections, found.layout.ground_truths)[which]
+    codes = (found.detections, found.ground_truths)[which]
+    kept = np.flatnonzero(codes != LEFT_OUT)
+    starts = np.searchsorted(kept, np.concatenate(([0], np.cumsum(side.lengths)))).tolist()
+    boxes = side.take("bbox")[kept].round(2).tolist()
+    labels, right = side.take("category_id")[kept].tolist(), (codes[kept] == TP).tolist()
+    scores = side.take("score")[kept].round(4).tolist() if not which else ()
+    of = ("prediction", "truth")[which]
+    shapes: list[dict[str, Any]] = [
+        {"of": of, "name": names.get(label, str(label)), "right": is_right, "box": box}
+        for label, is_right, box in zip(labels, right, boxes)
+    ]
+    for shape, score in zip(shapes, scores):
+        shape["score"] = score
+    return starts, shapes
+
+
+def _image(number: int, known: Any, shapes: list[dict[str, Any]]) -> SavedImage:
     inputs = {"image": str(known.get("file_name") or number), "image_id": number}
     for side in ("width", "height"):
         if isinstance(known.get(side), (int, float)) and known[side] > 0:
             inputs[side] = known[side]
     shapes.sort(key=lambda shape: shape["right"])
-    right, wrong, missed = counts["found"], counts["wrong"], counts["missed"]
+    guesses = [shape["right"] for shape in shapes if shape["of"] == "prediction"]
+    right, wrong = sum(guesses), len(guesses) - sum(guesses)
+    missed = sum(not shape["right"] for shape in shapes if shape["of"] == "truth")
+    counts = {"found": right, "wrong": wrong, "missed": missed}
     numbers = {
         "image_f1": _ratio(2 * right, 2 * right + wrong + missed),
         "image_precision": _ratio(right, right + wrong),

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
@@ -106,7 +108,7 @@ class SavableSamples:
         if found.labels is not None:
             guesses = found.labels
         elif found.binary:
-            guesses = (found.scores > _middle(found)).astype(int)  # type: ignore[operator]
+            guesses = _above_middle(found)
         else:
             guesses = found.scores.argmax(1)  # type: ignore[union-attr]
         for number, (truth, guess) in enumerate(zip(found.target.tolist(), guesses.tolist()), 1):
@@ -117,11 +119,11 @@ class SavableSamples:
                 )
 
 
-def _middle(found: Predictions) -> float:
-    """The score above which the second class is predicted: 0.5, or 0 of logits, which lie outside of 0 to 1."""
-    scores = found.scores
-    assert scores is not None
-    return 0.5 if ((scores >= 0) & (scores <= 1)).all() else 0.0
+def _above_middle(found: Predictions) -> Any:
+    """int64 ``[N]``, the predicted classes: scores above 0.5, or above 0 where they are logits, outside of 0 to 1."""
+    scores = np.asarray(found.scores)
+    middle = 0.5 if ((scores >= 0) & (scores <= 1)).all() else 0.0
+    return (scores > middle).astype(np.int64)
 
 
 def _metrics(

@@ -95,7 +95,7 @@ def _classes(values: Mapping[str, Any], names: Names) -> dict[str, dict[str, flo
             column = {_named(key, names): each for key, each in value.items() if not isinstance(each, (list, Mapping))}
             found[name.removesuffix("_per_class")] = column
     listed = values.get("per_class")
-    if _is_numbers(listed):
+    if isinstance(listed, list) and _is_numbers(listed):
         for name, value in values.items():
             if _is_numbers(value) and len(value) == len(listed):
                 found[name] = {_named(str(place), names): each for place, each in enumerate(value)}
@@ -110,7 +110,7 @@ def _is_square(matrix: Any) -> bool:
 
 def _matrix(matrix: list[list[float]], values: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """Only what is not 0: most classes are never taken for most others."""
-    per_class = next((value for name, value in values.items() if name.endswith("_per_class")), {})
+    per_class: Any = next((value for name, value in values.items() if name.endswith("_per_class")), {})
     keys = list(per_class) if isinstance(per_class, Mapping) and len(per_class) == len(matrix) else None
     shown = [_named(str(place), names) if keys is None else _named(keys[place], names) for place in range(len(matrix))]
     counts = [[i, j, n] for i, row in enumerate(matrix) for j, n in enumerate(row) if n]

@@ -6,7 +6,7 @@ The store knows no metric. What can be kept says so itself, by a method ``to_run
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -122,8 +122,9 @@ class SavedRun:
 class Savable(Protocol):
     """What a store can keep."""
 
-    def to_run(self, **options: Any) -> SavedRun:
-        """The result as a run."""
+    @property
+    def to_run(self) -> Callable[..., SavedRun]:
+        """Returns the result as a run; a method with options of its own."""
 
 
 def save(

@@ -58,7 +58,9 @@ def picture_file(folder: str, name: object) -> tuple[Path, str]:
     return path, media
 
 
-def scene(inputs: Mapping[str, Any], shapes: Sequence[Mapping[str, Any]], address: str, label: str) -> Html:
+def scene(
+    inputs: Mapping[str, Any], shapes: Sequence[Mapping[str, Any]], address: str, label: str, shown: float = WIDTH
+) -> Html:
     """An image with its boxes: truth solid white, predictions dashed yellow, wrong ones with their names.
 
     Args:
@@ -66,19 +68,20 @@ def scene(inputs: Mapping[str, Any], shapes: Sequence[Mapping[str, Any]], addres
         shapes: as in :class:`valor_gpu.store.saved.SavedImage`.
         address: of the picture; empty draws a plain canvas.
         label: what is seen, in words.
+        shown: its width in px.
     """
     drawn = [each for each in shapes[:_MOST_SHAPES] if _is_box(each.get("box"))]
     size = _size(inputs)
     if size is None:
         inside = f'<img src="{escape(address)}" alt="{escape(visible(label))}" loading="lazy">' if address else ""
         return Html(inside)
-    scale = WIDTH / size[0]
-    width, height = WIDTH, size[1] * scale
+    scale = shown / size[0]
+    width, height = shown, size[1] * scale
     parts = [f'<rect width="{width:g}" height="{height:.1f}" class="canvas"/>']
     if address:
         parts.append(f'<image href="{escape(address)}" width="{width:g}" height="{height:.1f}"/>')
     for kind in ("truth", "prediction"):
-        parts += [_box(each, scale) for each in drawn if each.get("of") == kind]
+        parts += [_box(each, scale, width) for each in drawn if each.get("of") == kind]
     return Html(
         f'<svg class="scene" viewBox="0 0 {width:g} {height:.1f}" role="img" aria-label="{escape(visible(label))}">'
         f"{''.join(parts)}</svg>"
@@ -97,7 +100,7 @@ def _size(inputs: Mapping[str, Any]) -> tuple[float, float] | None:
     return None
 
 
-def _box(shape: Mapping[str, Any], scale: float) -> str:
+def _box(shape: Mapping[str, Any], scale: float, width: float) -> str:
     x, y, w, h = (float(side) * scale for side in shape["box"])
     sides = f'x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{max(h, 0):.1f}"'
     if shape.get("of") == "truth":
@@ -108,7 +111,7 @@ def _box(shape: Mapping[str, Any], scale: float) -> str:
     score = shape.get("score")
     words = visible(str(shape.get("name", "")))[:24] + (f" {score:.2f}" if isinstance(score, float) else "")
     wide, high = len(words) * 6.4 + 6, 15
-    left, top = max(min(x, WIDTH - wide), 0.0), max(y - high, 0.0)
+    left, top = max(min(x, width - wide), 0.0), max(y - high, 0.0)
     place = f'x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high}"'
     text = f'<text x="{left + 3:.1f}" y="{top + 11.5:.1f}" class="tag">{escape(words)}</text>'
     return f'{box}<rect {place} class="tag-back"/>{text}'

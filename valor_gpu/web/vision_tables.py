@@ -87,7 +87,7 @@ def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
         ends = intervals.get(name)
         between, chart = "", ""
         if value is not None and 0 <= value <= 1:
-            between = f"95% interval {numbers.span(*ends, 3)}" if ends else ""
+            between = f"95% interval {numbers.span(ends[0], ends[1], 3)}" if ends else ""
             label = f"{words} {value:.3f}{', ' + between if between else ''}"
             chart = charts.interval(Estimate(value, *(ends or ())), (0.0, 1.0), label, zero=None, width=130)
         figures.append(

@@ -23,6 +23,7 @@ from valor_gpu.web.vision_tables import class_table, confusions, headline, words
 IMAGES = 24
 """Images on a page, the worst first."""
 _CURVES = 24
+_WIDE = 880.0
 _KEPT = 32
 
 
@@ -166,6 +167,40 @@ def _image(run: Run, row: StoredRow, score: StoredScore, has_folder: bool) -> di
     }
 
 
+def image(ask: Ask) -> Response:
+    """The page of one image: its picture, its numbers and its objects."""
+    run, number = find_run(ask), ask.path["number"]
+    row = next(iter(run.rows(numbers=[number])), None)
+    if row is None or run.config.get("kind") not in VISION:
+        raise missing(f"Run {run.id} has no image {number}.")
+    scores = list(run.scores(first=number, last=number))
+    shapes = next(((each.details or {}).get("shapes") for each in scores if each.details), None) or []
+    address = f"/runs/{run.id}/images/{number}" if (run.config.get("images") or {}).get("folder") else ""
+    name = short(row.inputs.get("image") or row.key)
+    return page(
+        ask,
+        "vision_image.html",
+        run={"id": run.id, "name": short(run.name) or "Result"},
+        number=number,
+        name=name,
+        picture=scene(row.inputs if shapes or address else {}, shapes, address, f"{name} with its boxes", _WIDE),
+        scores=[(words_of(each.evaluator), numbers.number(each.value, 3)) for each in scores],
+        counts=[(words_of(each), short(value)) for each, value in (*row.outputs.items(), *row.inputs.items())],
+        objects=[_object(each) for each in shapes],
+        not_drawn=row.outputs.get("not_drawn", 0),
+        following=next((each.number for each in run.rows(number, 1)), None),
+    )
+
+
+def _object(shape: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """What it is, its class, its score and its box."""
+    kinds = {("truth", True): "found", ("truth", False): "missed", ("prediction", True): "right"}
+    kind = kinds.get((str(shape.get("of")), bool(shape.get("right"))), "wrong")
+    box = ", ".join(numbers.number(side, 1) for side in shape.get("box") or () if isinstance(side, (int, float)))
+    of = "truth" if shape.get("of") == "truth" else "prediction"
+    return f"{of}, {kind}", short(shape.get("name", "")), numbers.number(shape.get("score"), 2), box
+
+
 def picture(ask: Ask) -> Response:
     """The picture of an image of a run: only a file that the run names, in the folder that it was saved with."""
     run = find_run(ask)
@@ -177,4 +212,8 @@ def picture(ask: Ask) -> Response:
     return FileResponse(path, media_type=media)
 
 
-ROUTES = [get("/runs/{run}/vision", vision), get("/runs/{run}/images/{number:int}", picture)]
+ROUTES = [
+    get("/runs/{run}/vision", vision),
+    get("/runs/{run}/image/{number:int}", image),
+    get("/runs/{run}/images/{number:int}", picture),
+]
