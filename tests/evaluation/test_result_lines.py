@@ -65,7 +65,10 @@ def _scores(name: str) -> list[StoredScore]:
 )
 def test_lines_are_the_rows_as_json(tmp_path: Path, names: list[str]) -> None:
     with Store(tmp_path / "store.sqlite") as store:
-        kinds = {"gpt_fluency": {"needs_judge": True, "kind": "quality"}, "hate_unfairness": {"kind": "safety"}}
+        kinds: dict[str, dict[str, Any]] = {
+            "gpt_fluency": {"needs_judge": True, "kind": "quality"},
+            "hate_unfairness": {"kind": "safety"},
+        }
         run = _run(store, [{"name": name, **kinds.get(name, {})} for name in names if name != "alpha"])
         for name in names:
             run.add_scores(_scores(name))

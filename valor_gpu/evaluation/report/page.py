@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -96,12 +97,25 @@ def report_page(
 
 def _environment() -> jinja2.Environment:
     try:
-        import jinja2
+        import jinja2  # noqa: F401
     except ImportError:
         raise MissingExtraError("jinja2", "eval", "report.html") from None
-    loader = jinja2.PackageLoader("valor_gpu.evaluation.report", ".")
+    return _made_environment()
+
+
+@functools.cache
+def _made_environment() -> jinja2.Environment:
+    import jinja2
+
+    from valor_gpu.pages.bytecode import TemplateBytecode
+
     found = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.PackageLoader("valor_gpu.evaluation.report", "."),
+        bytecode_cache=TemplateBytecode(Path(__file__).parent, "page"),
     )
     found.globals.update(icon=charts.icon, nothing=numbers.NOTHING)
     found.filters.update(count=numbers.count, short=short, words=bounds.words)

@@ -42,7 +42,7 @@ def metric_summary(
     found: dict[str, Any] = {
         "n": n,
         "n_scores": int(values.counts.sum()),
-        "n_without_score": values.n_judged - n,
+        "n_without_score": len(values.judged) - n,
         "n_failed": values.failures(),
         "mean": None,
         "standard_error": None,

@@ -41,9 +41,12 @@ class RowValues:
     failed_statuses: Sequence[str]
 
     @property
-    def n_judged(self) -> int:
-        """Rows that have a score, with a value or without."""
-        return len(np.union1d(self.rows, self.failed_rows))
+    def judged(self) -> Ints:
+        """Numbers of the rows that have a score, with a value or without, increasing."""
+        if not len(self.failed_rows):
+            return self.rows  # spares the import of numpy.ma, 15 ms, which union1d begins with
+        found: Ints = np.union1d(self.rows, self.failed_rows)
+        return found
 
     def chosen(self, numbers: Ints) -> RowValues:
         """The values of these rows alone; ``numbers`` increases."""

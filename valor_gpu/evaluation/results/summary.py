@@ -180,7 +180,7 @@ class _Evaluated:
 
     def whole_run(self, columns: Columns, table: RowTable) -> dict[str, Any]:
         """What is said of all rows alone."""
-        judged = np.union1d(self.values.rows, self.values.failed_rows)
+        judged = self.values.judged
         found = {
             name: self.info[name] for name in ("kind", "summary_name", "higher_is_better", "low", "high", "pooled")
         }
