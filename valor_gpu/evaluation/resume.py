@@ -224,7 +224,10 @@ def _check_versions(described: Iterable[Mapping[str, Any]], found: Iterable[RunE
     changed = [each for each in found if versions.get(each.name, each.version) != each.version]
     if changed:
         shown = ", ".join(f"{each.name!r} (was {versions[each.name]}, is {each.version})" for each in changed)
-        raise InputError(f"evaluators must be those that the run was scored by, but these have changed: {shown}")
+        raise InputError(
+            f"evaluators must be those that the run was scored by, but these have changed: {shown}; start a new run, or"
+            " rescore this one by what has changed under another name"
+        )
 
 
 def _plan(
