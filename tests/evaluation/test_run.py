@@ -198,7 +198,7 @@ def test_epochs_and_limit(store: Store) -> None:
     assert result.summary["rows"]["n_questions"] == 2
 
 
-def test_grid_of_parameters_is_a_group_of_runs(store: Store) -> None:
+def test_grid_of_parameters_is_a_group_of_runs(store: Store, tmp_path: Path) -> None:
     def target(question: str, style: str, loud: bool = False) -> str:
         found = capital(question)
         return (found if style == "short" else f"It is {found}") + ("!" if loud else "")
@@ -210,6 +210,13 @@ def test_grid_of_parameters_is_a_group_of_runs(store: Store) -> None:
     ]
     assert [result.metrics_summary["mean_exact_match"] for result in runs] == [1, 0, 0, 0]
     assert len({result.run.config["group"] for result in runs}) == 1 and runs[0].run.config["group"]
+    kept = {"evaluation_name": "tone", "output_path": tmp_path / "out", "store": store}
+    named = evaluate(data=ROWS, target=target, metrics_list=[], params_grid=grid, **kept)
+    assert [result.name for result in named][1:3] == ["tone style=short loud=True", "tone style=long loud=False"]
+    rows = [(tmp_path / "out" / str(n) / "eval_results.jsonl").read_text() for n in (1, 2, 3, 4)]
+    assert len(set(rows)) == 4 and '"It is Paris!"' in rows[3]
+    [alone] = evaluate(data=ROWS, target=target, metrics_list=[], params_grid=[{"style": "long"}], **kept)
+    assert alone.name == "tone" and (tmp_path / "out" / "eval_results.jsonl").is_file()
     with pytest.raises(InputError, match="'tone'"):
         evaluate(data=ROWS, target=target, metrics_list=[], params_grid={"tone": ["a"]}, store=store)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets as randomness
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputTypeError
@@ -84,7 +83,7 @@ def evaluate(
             memory alone.
         data_mapping: field to column or output, as of :func:`~valor_gpu.evaluation.rows.mapping.resolve_mapping`.
         output_path: folder for ``eval_results.jsonl``, ``metrics.json`` and ``run.json``; those of an earlier run are
-            replaced.
+            replaced. Several runs of a grid have a folder each in it: ``1``, ``2`` and so on.
         tracking_uri: of an MLflow server where the run is logged (extra ``mlflow``).
         evaluators: more metrics, or name to metric.
         judge: a :class:`~valor_gpu.judge.Judge` or a function from messages to text, in place of ``model_config``.
@@ -142,7 +141,7 @@ def evaluate(
     if grid is None:
         return _run(make_plan(settings, opened), opened, settings)
     group = randomness.token_hex(6)
-    runs = [replace(settings, params_grid=None, parameters=each, group=group) for each in grid]
+    runs = settings.of_grid(grid, group)
     plans = [make_plan(each, opened) for each in runs]
     return [_run(plan, opened, each) for plan, each in zip(plans, runs)]
 

@@ -16,7 +16,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.config import RunConfig
 from valor_gpu.evaluation.engine.metrics import RunEvaluator, default_names, resolve_evaluators
 from valor_gpu.evaluation.engine.services import Services, check_judge, judge_identity, open_services
-from valor_gpu.evaluation.engine.settings import Settings
+from valor_gpu.evaluation.engine.settings import Settings, parameters_text
 from valor_gpu.evaluation.models import identity_of
 from valor_gpu.evaluation.results.files import METRICS, artifact_paths
 from valor_gpu.evaluation.results.thresholds import read_thresholds
@@ -226,8 +226,7 @@ def total_of(config: RunConfig) -> int | None:
 
 
 def _name(parameters: Mapping[str, Any]) -> str:
-    shown = "".join(f" {name}={value}" for name, value in parameters.items())
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} {randomness.token_hex(2)}{shown[:100]}"
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} {randomness.token_hex(2)}{parameters_text(parameters)}"
 
 
 def _json_of(value: Any) -> Any:

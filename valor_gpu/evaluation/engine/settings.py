@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_number, check_type
@@ -124,6 +125,20 @@ class Settings:
             check_type("slice_by", name, str)
         return found
 
+    def of_grid(self, grid: Sequence[Mapping[str, Any]], group: str) -> list[Settings]:
+        """The settings of every run of a grid; several have names, and folders of ``output_path``, of their own."""
+        runs = [replace(self, params_grid=None, parameters=dict(each), group=group) for each in grid]
+        if len(runs) == 1:
+            return runs
+        return [
+            replace(
+                each,
+                evaluation_name=self.evaluation_name and self.evaluation_name + parameters_text(each.parameters),
+                output_path=None if self.output_path is None else _numbered(self.output_path, number),
+            )
+            for number, each in enumerate(runs, 1)
+        ]
+
     def grid(self) -> list[dict[str, Any]] | None:
         """The parameters of every run of the grid; None without a grid.
 
@@ -151,3 +166,18 @@ class Settings:
         if not found or not any(found):
             raise InputError("params_grid must have at least one parameter but has none")
         return found
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """How the name of a run ends that has parameters.
+
+    Example:
+        >>> parameters_text({"style": "short", "n": 2})
+        ' style=short n=2'
+    """
+    return "".join(f" {name}={value}" for name, value in parameters.items())[:100]
+
+
+def _numbered(output_path: str | os.PathLike[str], number: int) -> Path:
+    path = Path(output_path)
+    return path.parent / str(number) / path.name if path.suffix == ".jsonl" else path / str(number)
