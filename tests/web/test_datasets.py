@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from tests.web.pages import client, text_of
 from valor_gpu.store import Store, StoredRow
+from valor_gpu.web.registry import Registry
 
 HASH, OTHER = "ab" * 32, "cd" * 32
-TARGETS = {
+TARGETS: dict[str, dict[str, Any]] = {
     "helpdesk": {
-        "url": "https://user:secret-word@host.example/answer",
+        "use": {"url": "https://user:secret-word@host.example/answer"},
         "variants": {"short": {"k": 1}, "long": {"k": 5}},
+        "about": "answers of <i>the</i> shop",
     },
-    "shop": "shop.app:answer",
-    "model": {"model": "qwen", "prompt": "{{ question }}"},
+    "shop": {"use": "shop.app:answer"},
+    "model": {"use": {"model": "qwen", "prompt": "{{ question }}"}},
 }
 
 
@@ -39,7 +41,7 @@ def fill(path: Path) -> str:
 @pytest.fixture
 def site(tmp_path: Path) -> TestClient:
     fill(tmp_path / "s.sqlite")
-    return client(tmp_path / "s.sqlite", registry=SimpleNamespace(judges={}, targets=TARGETS))
+    return client(tmp_path / "s.sqlite", registry=Registry(targets=TARGETS))
 
 
 def test_list_has_those_of_code_and_of_uploads(site: TestClient) -> None:
@@ -88,7 +90,11 @@ def test_targets(site: TestClient) -> None:
     words = text_of(found)
     assert "helpdesk" in words and "HTTP endpoint" in words and "secret-word" not in found.text
     assert "/new?target=helpdesk&amp;variant=short" in found.text and "/new?target=shop" in found.text
-    assert "shop.app:answer function" in words and "qwen model with a prompt" in words
+    assert (
+        "answers of <i>" not in found.text
+        and "shop.app:answer function" in words
+        and "qwen model with a prompt" in words
+    )
     assert "gone:t 2 runs, the last one new" in words
 
 

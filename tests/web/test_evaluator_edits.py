@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from tests.judge.server import ChatServer, Request, completion, failure
 from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.store import Store
+from valor_gpu.web.registry import Registry
 
 PROMPT = "Rate from 1 to 5 how polite this is, as JSON: {{ answer }}\n"
 KEY = "sk-proj-abcdefghijklmnop1234"
 
 
-def judge(messages: Any) -> str:
-    if "break" in messages[-1]["content"]:
-        raise OSError("the line is dead")
-    return '{"reason": "It says <b>please</b>.", "score": 4}'
+WORD = "word-of-the-judge"
+
+
+def respond(request: Request) -> Any:
+    if "break" in request.text:
+        return failure(400, f"wrong key: {WORD}")
+    return completion('{"reason": "It says <b>please</b>.", "score": 4}')
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> TestClient:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setenv("STUDIO_TEST_KEY", WORD)
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
         save_evaluator(store, "polite", PROMPT, "first words", parameters={"scale": [1, 5]})
-    return client(path, registry=SimpleNamespace(judges={"fake": judge}, targets={}))
+    with ChatServer(respond) as server:
+        said = {"base_url": server.url, "model": "stub", "api_key_env": "STUDIO_TEST_KEY", "prices": {"prompt": 1}}
+        no_key = {**said, "api_key_env": "STUDIO_TEST_NO_KEY"}
+        yield client(path, registry=Registry(judges={"fake": said, "no key": no_key}))
 
 
 def library(browser: TestClient) -> Any:
@@ -105,13 +114,15 @@ def test_try_a_judged_one(site: TestClient) -> None:
     fields = {"version": "1", "f_answer": "Please.", "judge": "fake"}
     found = send(site, "/evaluators/polite/try", fields)
     words = text_of(found)
-    assert found.status_code == 200 and "4.00 of 5" in words and "Please." in words
+    assert found.status_code == 200 and "10 + 5 tokens" in words and "4.00 of 5" in words and "Please." in words
     assert "<b>please" not in found.text and "It says" in words
     assert "3.00" not in words and "of 5" in text_of(
         send(site, "/evaluators/gpt_fluency/try", {"f_question": "?", "f_answer": "!", "judge": "fake"})
     )
-    broken = text_of(send(site, "/evaluators/polite/try", {**fields, "f_answer": "break"}))
-    assert "the line is dead" in broken and "4.00" not in broken
+    broken = send(site, "/evaluators/polite/try", {**fields, "f_answer": "break"})
+    assert "wrong key: ***" in text_of(broken) and "4.00" not in text_of(broken) and WORD not in broken.text
+    no_key = send(site, "/evaluators/polite/try", {**fields, "judge": "no key"})
+    assert no_key.status_code == 400 and "STUDIO_TEST_NO_KEY" in text_of(no_key)
 
 
 def test_try_a_computed_one(site: TestClient) -> None:
@@ -123,7 +134,7 @@ def test_try_a_computed_one(site: TestClient) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"f_answer": "x", "judge": "other"}, "must be a registered one of fake"),
+        ({"f_answer": "x", "judge": "other"}, "must be a registered one of fake, no key"),
         ({"f_answer": f"Bearer {KEY}", "judge": "fake"}, "it was sent to nobody"),
     ],
 )

@@ -79,13 +79,12 @@ def first_rows(ask: Ask, found: DataSet) -> tuple[list[Mapping[str, Any]], str]:
     path = Path(found.source)
     if found.is_kept and path.is_file() and path.resolve().is_relative_to(ask.studio.uploads.resolve()):
         try:
-            rows = [row.values for row in islice(open_data(path), FIRST) if row.values]
-            return rows, "of the file"
+            return [row.values for row in islice(open_data(path), FIRST) if row.values], "of the file"
         except (ValorError, OSError):  # the runs may still have them
             pass
     for entry in found.uses:
         run = ask.studio.store.run(entry.head.id)
-        rows = [row.inputs for row in run.rows(0, FIRST) if row.inputs]
+        rows: list[Mapping[str, Any]] = [row.inputs for row in run.rows(0, FIRST) if row.inputs]
         if rows:
             return rows, f"as run {entry.head.name or entry.head.id} keeps them"
     return [], ""

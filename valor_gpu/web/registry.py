@@ -26,8 +26,9 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import read_mapping
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
-from valor_gpu.evaluation.models import CONFIG_KEYS, prices_of
-from valor_gpu.evaluation.secrets import has_reference, is_secret_name
+from valor_gpu.evaluation.models import CONFIG_KEYS, judge_from_config, prices_of
+from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name
+from valor_gpu.judge.protocol import Judge
 from valor_gpu.web.security import looks_like_key
 
 KINDS = ("targets", "judges", "evaluators")
@@ -178,3 +179,21 @@ def _evaluator(entry: Any) -> str:
         raise InputError("it must be 'module:function' or 'file.py:function'")
     load_object(entry, "evaluator")
     return entry
+
+
+def open_judge(registry: Registry | None, name: str, secrets: Secrets) -> Judge:
+    """The judge of a name.
+
+    Args:
+        registry: of the server; None without any.
+        name: of a judge.
+        secrets: gets its key.
+
+    Raises:
+        InputError: no such name, or a judge that cannot be made, because the variable of its key is not set, say.
+    """
+    judges = {} if registry is None else registry.judges
+    if name not in judges:
+        raise InputError(f"judge must be a registered one of {', '.join(judges) or '(none)'} but is {name!r}")
+    said = {key: value for key, value in judges[name].items() if key != "prices"}
+    return judge_from_config(said, secrets=secrets, name=f"judge {name}")

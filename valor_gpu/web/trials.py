@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError, MissingExtraError
@@ -16,7 +16,7 @@ from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge import Limits, run_judge
 from valor_gpu.judge.metric import LLMMetric
 from valor_gpu.store import Store
-from valor_gpu.web.registered import open_judge, registered
+from valor_gpu.web.registry import Registry, open_judge
 
 LIMITS = Limits(timeout=60, transport_retries=1, longest_wait=5)
 """Of one row that somebody waits for: a server that does not answer is named soon."""
@@ -30,22 +30,17 @@ class Trial:
 
     Attributes:
         outcome: value, status and reason.
-        low: of the scale; likewise ``high``, None without a bound.
+        high: end of the scale; None without a bound.
         reply: of the judge, as it came.
         seconds: that the judge took.
         tokens: of the prompt and of the reply.
-        row: texts of the form.
-        judge: name of the judge.
     """
 
     outcome: Outcome
-    low: float | None = None
     high: float | None = None
     reply: str = ""
     seconds: float = 0.0
     tokens: tuple[int, int] | None = None
-    row: Mapping[str, str] = field(default_factory=dict)
-    judge: str = ""
 
 
 def make_evaluator(store: Store, name: str, info: EvaluatorInfo | None, number: int | None) -> Evaluator | LLMMetric:
@@ -60,10 +55,15 @@ def make_evaluator(store: Store, name: str, info: EvaluatorInfo | None, number: 
 
 
 def trial_parts(
-    store: Store, registry: Any, name: str, info: EvaluatorInfo | None, number: int | None
+    store: Store, registry: Registry | None, name: str, info: EvaluatorInfo | None, number: int | None
 ) -> dict[str, Any]:
     """What the form of a trial shows: fields, whether a judge is needed, and which ones there are; or why not."""
-    none = {"try_fields": [], "try_judged": False, "judges": list(registered(registry, "judges")), "try_not": ""}
+    none = {
+        "try_fields": [],
+        "try_judged": False,
+        "judges": list(registry.judges) if registry is not None else [],
+        "try_not": "",
+    }
     if info is not None and "embed" in info.needs:
         return {**none, "try_not": "It needs embeddings, which a run is given by its configuration."}
     if info is None and find_version(store, f"{name}@{number}").content.get("kind") == FUNCTION:
@@ -72,12 +72,13 @@ def trial_parts(
         made = make_evaluator(store, name, info, number)
     except (InputError, ImportError) as error:
         return {**none, "try_not": str(error)}
-    optional = getattr(made, "fields", frozenset()) - made.requires if getattr(made, "task", "qa") == "qa" else ()
-    fields = [(each, True) for each in sorted(made.requires)] + [(each, False) for each in sorted(optional)]
+    needed: frozenset[str] = getattr(made, "requires", frozenset())
+    shown: frozenset[str] = getattr(made, "fields", frozenset()) if "messages" not in needed else frozenset()
+    fields = [(each, True) for each in sorted(needed)] + [(each, False) for each in sorted(shown - needed)]
     return {**none, "try_fields": fields, "try_judged": isinstance(made, LLMMetric)}
 
 
-def try_on(made: Evaluator | LLMMetric, texts: Mapping[str, str], registry: Any, judge: str) -> Trial:
+def try_on(made: Evaluator | LLMMetric, texts: Mapping[str, str], registry: Registry | None, judge: str) -> Trial:
     """Scores one row.
 
     Args:
@@ -90,17 +91,15 @@ def try_on(made: Evaluator | LLMMetric, texts: Mapping[str, str], registry: Any,
         InputError: a judge that is not registered or cannot be made; messages that are no JSON.
     """
     row = {name: _value(name, text) for name, text in texts.items() if text.strip()}
-    scale = {"low": made.low, "high": made.high, "row": texts, "judge": judge}
     if isinstance(made, Evaluator):
-        return Trial(made.score_rows([row])[0], **scale)
+        return Trial(made.score_rows([row])[0], made.high)
     secrets = Secrets()
-    opened = open_judge(registry, judge, secrets)
-    run = run_judge([row], [made], opened, limits=LIMITS)
+    run = run_judge([row], [made], open_judge(registry, judge, secrets), limits=LIMITS)
     found = run.judgements[made.name][0][0]
     outcome = judged_outcome(found)
     outcome = outcome._replace(reason=secrets.mask(outcome.reason))
     reply = "" if found.reply is None else secrets.mask(found.reply.text)
-    return Trial(outcome, **scale, reply=reply, seconds=run.seconds, tokens=(run.usage.prompt, run.usage.completion))
+    return Trial(outcome, made.high, reply, run.seconds, (run.usage.prompt, run.usage.completion))
 
 
 def _value(name: str, text: str) -> Any:

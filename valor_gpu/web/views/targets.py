@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.web.registered import registered
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
 from valor_gpu.web.uses import entries, run_line
@@ -25,16 +24,18 @@ def targets(ask: Ask) -> Response:
         target = entry.config.get("target")
         name = target.get("name") if isinstance(target, Mapping) else None
         used.setdefault(str(name or ""), []).append(run_line(entry))
+    registry = ask.studio.registry
     found = [
         {
             "name": name,
-            "what": _what(said),
-            "kind": _kind(said),
-            "variants": _variants(said),
+            "what": _what(said["use"]),
+            "kind": _kind(said["use"]),
+            "about": short(said.get("about", ""), 300),
+            "variants": _variants(said.get("variants") or {}),
             "n_runs": len(used.get(name, ())),
             "last": used.get(name, [])[:1],
         }
-        for name, said in registered(ask.studio.registry, "targets").items()
+        for name, said in (registry.targets if registry is not None else {}).items()
     ]
     known = {each["name"] for each in found}
     others = [(name, runs[0], len(runs)) for name, runs in used.items() if name and name not in known]
@@ -59,12 +60,9 @@ def _kind(said: Any) -> str:
     return "HTTP endpoint" if isinstance(said, str) and said.startswith(("http://", "https://")) else "function"
 
 
-def _variants(said: Any) -> list[tuple[str, str]]:
+def _variants(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names of variants with their parameters."""
-    found = said.get("variants") if isinstance(said, Mapping) else getattr(said, "variants", None)
-    if not isinstance(found, Mapping):
-        return []
-    return [(str(name), short(Secrets().mask(str(each)), 300)) for name, each in found.items()]
+    return [(name, short(Secrets().mask(str(each)), 300)) for name, each in found.items()]
 
 
 ROUTES = [get("/targets", targets)]
