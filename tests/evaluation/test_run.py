@@ -428,6 +428,21 @@ def test_configuration_files_hold_arguments(tmp_path: Path, store: Store) -> Non
         load_config(file)
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.json", '{"data": "a.csv", "thresholds": {"f1_score": 1, "f1_score": 0.5}}'),
+        ("a.yaml", "data: a.csv\nthresholds:\n  f1_score: 1\n  f1_score: 0.5\n"),
+        ("b.yaml", "data: a.csv\nparams_grid:\n- &x {style: a, f1_score: 1, f1_score: 2}\n- *x\n"),
+    ],
+)
+def test_a_key_twice_in_a_configuration_is_an_error(file: str, text: str, tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="pyyaml is not installed")
+    (tmp_path / file).write_text(text)
+    with pytest.raises(InputError, match="must have each key once but has 'f1_score' twice"):
+        load_config(tmp_path / file)
+
+
 def test_judged_metrics_as_objects_are_the_builtin_ones(store: Store) -> None:
     result = evaluate(data=ROWS, metrics_list=[judged_metric("gpt_fluency")], judge=rate, store=store)
     [described] = result.run.config["evaluators"]

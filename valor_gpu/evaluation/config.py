@@ -202,7 +202,7 @@ def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Reads a mapping out of a file in YAML or JSON, as :func:`load_config` does, whatever its keys.
 
     Raises:
-        InputError: there is no such file, or it is no mapping.
+        InputError: there is no such file, it is no mapping, or a key is in it twice.
         MissingExtraError: YAML without the package pyyaml.
     """
     name = os.fspath(path)
@@ -218,7 +218,9 @@ def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _json(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=lambda pairs: dict(_once(name, pairs)))
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(f"{name} must be JSON (YAML has the ending .yaml): {error}") from None
 
@@ -229,6 +231,28 @@ def _yaml(name: str, text: str) -> Any:
     except ImportError:
         raise MissingExtraError("pyyaml", "eval", "configuration in YAML") from None
     try:
+        _check_keys_once(name, yaml.compose(text, Loader=yaml.SafeLoader))
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{name} must be YAML: {error}") from None
+
+
+def _check_keys_once(name: str, root: Any) -> None:
+    """Raises where a mapping of a YAML document has a key twice, of which the loader would drop the first."""
+    nodes, seen = [root], set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen or not isinstance(getattr(node, "value", None), list):
+            continue
+        seen.add(id(node))  # an alias is the node that it names
+        pairs = [each for each in node.value if isinstance(each, tuple)]
+        _once(name, [(key.value, value) for key, value in pairs if isinstance(key.value, str)])
+        nodes += [each[1] if isinstance(each, tuple) else each for each in node.value]
+
+
+def _once(name: str, pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    keys = [key for key, _ in pairs]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise InputError(f"{name} must have each key once but has {twice!r} twice")
+    return pairs
