@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pytest
@@ -24,9 +25,9 @@ def _rendered(folder: Path) -> tuple[str, bool]:
     compiled: list[str] = []
 
     class Environment(jinja2.Environment):
-        def compile(self, source: str, name: str | None = None, filename: str | None = None) -> object:
-            compiled.append(source)
-            return super().compile(source, name, filename)
+        def compile(self, *arguments: Any, **named: Any) -> Any:
+            compiled.append(str(arguments[0]))
+            return super().compile(*arguments, **named)
 
     cache = TemplateBytecode(folder, "test")
     environment = Environment(autoescape=True, loader=jinja2.FileSystemLoader(folder), bytecode_cache=cache)

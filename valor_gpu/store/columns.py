@@ -147,6 +147,14 @@ class Columns:
                 given, answered = ({} if each is None else unpacked_json(each) for each in kept)
                 yield RowFacts(number, unpacked(key), OK if status == OK else unpacked(status), given, answered)
 
+    def statuses(self) -> Iterator[tuple[list[int], list[str]]]:
+        """Yields numbers and statuses of portions of the rows, in the order of their numbers."""
+        sql = "SELECT number, status FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"
+        for first, last in self._ranges():
+            with self._database.read() as connection:
+                page = connection.execute(sql, (self._run, first, last)).fetchall()
+            yield [number for number, _ in page], [unpacked(status) for _, status in page]
+
     def _ranges(self, size: int = PAGE) -> Iterator[tuple[int, int]]:
         """First and last number of portions of so many rows, whatever gaps the numbers have."""
         sql = """SELECT max(number), min(number) FROM

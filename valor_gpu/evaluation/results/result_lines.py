@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,12 +9,11 @@ from valor_gpu.evaluation.results.result_rows import ABOUT, Column, result_colum
 from valor_gpu.store.records import OK
 from valor_gpu.store.runs import Run
 from valor_gpu.store.texts import Kept, kept_rows
-from valor_gpu.store.values import packed
+from valor_gpu.store.values import encoded, packed
 
 _ENDINGS = ("", "_score", "_reason", "_status", "_level", "_repeats", "_details")
 _APART = re.compile('"(?:turns|counts)": ')  # details that are shown in another place, or not at all
 _NOTHING = "{}"  # the JSON of a mapping without keys
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def result_lines(run: Run, thresholds: Mapping[str, float | str] | None = None) -> Iterator[str]:
@@ -31,7 +29,7 @@ def result_lines(run: Run, thresholds: Mapping[str, float | str] | None = None) 
     columns = result_columns(run, thresholds)
     joined = _Joined(columns)
     for row, scores in kept_rows(run):
-        yield (joined.line(row, scores) or _encode(shown_row(row, scores, columns))) + "\n"
+        yield (joined.line(row, scores) or encoded(shown_row(row, scores, columns))) + "\n"
 
 
 class _Joined:
@@ -44,14 +42,14 @@ class _Joined:
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = [(each.name, _encode(each.name)[:-1], each) for each in columns]
+        self._columns = [(each.name, encoded(each.name)[:-1], each) for each in columns]
         keys = [each.name + ending for each in columns for ending in _ENDINGS]
         taken = {*keys, *ABOUT}
         self._possible = len(taken) == len(keys) + len(ABOUT) and not any(
             each.is_severity or isinstance(packed(each.name), bytes) for each in columns
         )
         # Within a text of JSON a quote has a backslash before it, so that a key of the row is found wherever it is.
-        self._taken = re.compile(f'"(?:{"|".join(re.escape(_encode(name)[1:-1]) for name in taken)})": ')
+        self._taken = re.compile(f'"(?:{"|".join(re.escape(encoded(name)[1:-1]) for name in taken)})": ')
 
     def line(self, row: Kept, scores: Sequence[Kept]) -> str:
         """The line of a row without its end; empty where it has to be made of the values."""
@@ -61,7 +59,7 @@ class _Joined:
         if isinstance(inputs, bytes) or isinstance(key, bytes) or self._taken.search(inputs):
             return ""
         cells = self._cells(scores)
-        return "" if cells is None else f'{inputs[:-1]}{cells}, "_number": {number}, "_key": {_encode(key)}}}'
+        return "" if cells is None else f'{inputs[:-1]}{cells}, "_number": {number}, "_key": {encoded(key)}}}'
 
     def _cells(self, scores: Sequence[Kept]) -> str | None:
         """The keys of all metrics; None where that takes their values."""
@@ -96,9 +94,9 @@ def _cell(score: Kept, begin: str, is_judged: bool) -> str | None:
         return None
     found = f', {begin}": {value + 0.0!r}'  # the row has the mean of its repeats, which is never -0.0
     if reason or is_judged:
-        found += f', {begin}_reason": {_encode(reason)}'
+        found += f', {begin}_reason": {encoded(reason)}'
     if level:
-        found += f', {begin}_level": {_encode(level)}'
+        found += f', {begin}_level": {encoded(level)}'
     if details is None or details == _NOTHING:
         return found
     return None if _APART.search(details) else f'{found}, {begin}_details": {details}'

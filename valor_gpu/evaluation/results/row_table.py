@@ -102,8 +102,11 @@ def read_row_table(columns: Columns, config: Mapping[str, Any]) -> RowTable:
     """
     names: Sequence[str] = config.get("slice_by") or ()
     found = _Reading({name: SliceColumn() for name in names})
-    for row in columns.rows(inputs=bool(names), outputs=config.get("target") is not None):
-        found.add(row)
+    if names or config.get("target") is not None:
+        for row in columns.rows(inputs=bool(names), outputs=config.get("target") is not None):
+            found.add(row)
+    else:
+        found.add_plain(columns)
     numbers, ok = np.array(found.numbers, np.int64), np.array(found.ok, bool)
     return RowTable(numbers, ok, found.statuses, config.get("epochs") or 1, found.slices, found.target)
 
@@ -124,3 +127,10 @@ class _Reading:
             column.add(row.inputs.get(name), name)
         outputs = row.outputs
         self.target.add(outputs.get("_usage"), outputs.get("_seconds"), outputs.get("_cost"))
+
+    def add_plain(self, columns: Columns) -> None:
+        """Adds all rows of a run without slices and without a target: their numbers and statuses alone."""
+        for numbers, statuses in columns.statuses():
+            self.numbers += numbers
+            self.ok += [status == OK for status in statuses]
+            self.statuses.update(status for status in statuses if status != OK)
