@@ -19,6 +19,7 @@ from valor_gpu.result import Result, Signature
 from valor_gpu.store import Store
 from valor_gpu.store.result_runs import MOST_CURVES, run_of_document
 from valor_gpu.store.runs import Run
+from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 
 NAMES = ("cat", "dog")
 
@@ -216,3 +217,40 @@ assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not done.returncode, done.stderr
+
+
+def valor_evaluation(*metrics: dict[str, Any], **more: Any) -> Evaluation:
+    return Evaluation(EvaluationParameters(), list(metrics), **more)
+
+
+def test_an_evaluation_by_valors_rules(store: Store) -> None:
+    label = {"key": "k", "value": "cat"}
+    found = valor_evaluation(
+        {"type": "AP", "label": label, "parameters": {"iou": 0.5}, "value": 0.25},
+        {"type": "mAP", "parameters": {"label_key": "k", "iou": 0.5}, "value": 0.5},
+        {"type": "mAR", "parameters": {"label_key": "k", "ious": [0.5, 0.75]}, "value": -1},
+        {"type": "PrecisionRecallCurve", "parameters": {"label_key": "k"}, "value": {}},
+        meta={"datums": 3, "labels": 1, "annotations": 6, "duration": 0.5},
+    )
+    run = store.save(found, "valor")
+    summary = run.finished_summary or {}
+    assert run.config["kind"] == "detection" and run.config["notes"] == ["1 curves of the evaluation are not kept."]
+    assert summary["metrics"] == {"mAP IoU 0.5": 0.5, "mAR IoU 0.5 to 0.75": None}
+    assert summary["classes"] == {"AP IoU 0.5": {"cat": 0.25}} and summary["counts"]["datums"] == 3
+
+
+def test_valors_confusions_of_two_keys(store: Store) -> None:
+    matrices = [
+        {"label_key": key, "entries": [{"groundtruth": "a", "prediction": "b", "count": n}]}
+        for key, n in (("k", 2), ("l", 3))
+    ]
+    metric = {"type": "Accuracy", "parameters": {"label_key": "k"}, "value": 0.5}
+    run = store.save(valor_evaluation(metric, confusion_matrices=matrices), "valor")
+    summary = run.finished_summary or {}
+    assert run.config["kind"] == "classification" and summary["metrics"] == {"Accuracy k": 0.5}
+    assert summary["matrix"]["names"] == ["k: a", "k: b", "l: a", "l: b"]
+    assert summary["matrix"]["counts"] == [[0, 1, 2], [2, 3, 3]]
+    with pytest.raises(
+        InputError, match="kind must be given, one of detection, segmentation, classification, for metrics BLEU"
+    ):
+        store.save(valor_evaluation({"type": "BLEU", "value": 0.5}), "texts")

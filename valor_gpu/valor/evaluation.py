@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor import enums
 from valor_gpu.valor.labels import Label
+
+if TYPE_CHECKING:
+    from valor_gpu.store.saved import SavedRun
 
 _NONE = type(None)
 
@@ -147,6 +150,12 @@ class Evaluation:
         """The evaluation as a dict of plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {**values, "parameters": self.parameters.to_dict()}
+
+    def to_run(self, kind: str | None = None) -> SavedRun:
+        """The evaluation as a store keeps it, see :func:`valor_gpu.valor.saved_run.saved_run`."""
+        from valor_gpu.valor.saved_run import saved_run
+
+        return saved_run(self, kind)
 
     def __str__(self) -> str:
         import json
