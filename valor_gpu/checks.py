@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,14 @@ def near_names(name: object, known: Collection[str]) -> str:
         "; did you mean 'ground_truth'?"
         >>> near_names("f1", ["f1_score", "bleu"])
         "; did you mean 'f1_score'?"
+        >>> near_names("wer", ["answer_relevance"])
+        ''
     """
     known = list(dict.fromkeys(known))
     near = difflib.get_close_matches(str(name), known, 3)
-    if not near and len(str(name)) > 1:  # a part of a name, such as f1
-        near = [each for each in known if str(name).casefold() in each.casefold()][:3]
+    if not near and len(str(name)) > 1:  # a word of a name, such as f1
+        word = re.compile(rf"(?<![a-z0-9]){re.escape(str(name))}", re.IGNORECASE)
+        near = [each for each in known if word.search(each)][:3]
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

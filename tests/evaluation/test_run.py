@@ -18,6 +18,7 @@ from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.evaluation.config import ARGUMENTS, RunConfig, load_config
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.base import evaluator
+from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.evaluation.judged import judged_metric
 from valor_gpu.evaluation.run import EvaluationInterrupted, RowFailed, evaluate
 from valor_gpu.judge import Progress, Question, Reply, Usage, question_metric
@@ -180,6 +181,14 @@ def test_evaluators_of_the_users_own(store: Store) -> None:
     described = {each["name"]: each for each in result.run.config["evaluators"]}
     assert [described[name]["source"] for name in ("f1_score", "short", "mine")] == ["builtin", "custom", "custom"]
     assert described["short"]["origin"] is None and described["mine"]["needs_judge"]
+
+
+def test_a_deleted_evaluator_is_said_to_be_deleted(store: Store) -> None:
+    save_evaluator(store, "same", "exact_match", parameters={"ignore_case": True})
+    store.evaluators.delete("same")
+    for name in ("same", "same@1"):
+        with pytest.raises(InputError, match=f"{name}' is deleted from the store: valor-gpu eval evaluators restore"):
+            evaluate(data=ROWS, metrics_list=[name], store=store)
 
 
 def test_no_metrics_stores_answers_alone(store: Store) -> None:

@@ -212,6 +212,10 @@ class _Resolver:
             tool = library.saved_evaluator(self._store, pinned, self._task)
             return self._with_its_own_parameters(_object(tool, _LIBRARY, pinned))
         known = [*EVALUATORS, *saved]
+        deleted = [] if self._store is None else [each.name for each in self._store.evaluators.list(deleted=True)]
+        if name.partition("@")[0] in deleted:
+            restore = f"valor-gpu eval evaluators restore {name.partition('@')[0]}"
+            raise InputError(f"metric {name!r} is deleted from the store: {restore} brings it back")
         near = near_names(name, known) or f"; there are {', '.join(known)}"
         raise InputError(f"metric {name!r} is none{near}")
 
