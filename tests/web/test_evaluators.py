@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.store import Store
+from valor_gpu.web.registry import Registry
 
 PROMPT = "Rate from 1 to 5 how polite <b>this</b> is, as JSON: {{ answer }}\n"
 BETTER = "Rate from 1 to 5 how polite <b>this answer</b> is, as JSON: {{ answer }}\n"
@@ -159,3 +160,18 @@ def test_import_of_what_is_no_library(site: TestClient, text: bytes, words: str)
     found = give(site, text)
     assert found.status_code == 400 and words in text_of(found)
     assert "choose a file" in text_of(send(site, "/evaluators"))
+
+
+def test_registered_code_is_listed_and_only_read(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        used = {"name": "cites", "source": "custom", "origin": "json:dumps", "kind": "custom"}
+        store.create_run("the run", {"version": 1, "evaluators": [used]})
+    browser = client(tmp_path / "s.sqlite", registry=Registry(evaluators={"cites_rule": "json:dumps"}))
+    words = text_of(browser.get("/evaluators"))
+    assert words.index("cites_rule") < words.index("gpt_groundedness") and "registered code" in words
+    page = browser.get("/evaluators/cites_rule")
+    shown = text_of(page)
+    assert "registered code" in shown and "json:dumps" in shown and "the run" in shown and "not in this server" in shown
+    assert all(f"/{action}" not in page.text for action in ("delete", "edit", "clone", "restore", "try#try"))
+    for action in ("delete", "restore", "edit", "clone", "try"):
+        assert send(browser, f"/evaluators/cites_rule/{action}", {"version": "1"}).status_code in (400, 404)

@@ -16,10 +16,11 @@ from valor_gpu.evaluation.prompts.prompt_copy import can_copy
 from valor_gpu.store.evaluators import EvaluatorVersion
 from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.trials import trial_parts
+from valor_gpu.web.trials import NO_CODE, trial_parts
 from valor_gpu.web.uses import evaluator_uses, run_line
 
 _RUNS = 50
+REGISTERED = "registered"
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,24 @@ def find_shelved(ask: Ask, which: str = "") -> Shelved:
     name, library = ask.path["name"], ask.studio.store.evaluators
     if name in EVALUATORS:
         return _builtin(EVALUATORS[name])
+    if name in (code := registered_code(ask)):
+        return Shelved(code[name])
     try:
         versions = library.versions(name)
     except InputError:
         known = [*EVALUATORS, *(version.name for version in library.list())]
         raise missing(f"There is no evaluator {name}{near_names(name, known)}.") from None
     return _of_library(ask, versions, _chosen(versions, which))
+
+
+def registered_code(ask: Ask) -> dict[str, dict[str, Any]]:
+    """Evaluators of code that were registered when the server was started, as entries by name."""
+    registry = ask.studio.registry
+    blank = {"requires": [], "low": None, "high": None, "higher_is_better": None, "version": None, "note": ""}
+    return {
+        name: {**blank, "name": name, "source": REGISTERED, "kind": FUNCTION, "summary": origin, "status": "ready"}
+        for name, origin in (registry.evaluators.items() if registry is not None else ())
+    }
 
 
 def _chosen(versions: tuple[EvaluatorVersion, ...], which: str) -> EvaluatorVersion:
@@ -146,7 +159,8 @@ def version_line(version: EvaluatorVersion) -> dict[str, Any]:
 
 def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
     """What pages of an evaluator show of it."""
-    uses = evaluator_uses(ask).get(found.name, [])
+    is_code = found.entry["source"] == REGISTERED
+    uses = evaluator_uses(ask).get(found.entry["summary"] if is_code else found.name, [])
     number = None if found.version is None else found.version.number
     content = {} if found.version is None else found.version.content
     return {
@@ -167,10 +181,11 @@ def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
         "can_clone": found.can_clone,
         "needs": sorted(found.info.needs) if found.info is not None else [],
         "base": content.get("evaluator", ""),
-        "origin": content.get("origin", "") if content.get("kind") == FUNCTION else "",
+        "origin": content.get("origin", "") if content.get("kind") == FUNCTION else found.entry["summary"] * is_code,
         "uses": [(run_line(entry), version) for entry, version in uses[:_RUNS]],
         "more_uses": max(len(uses) - _RUNS, 0),
         "n_uses": len(uses),
         "number": number,
-        **trial_parts(ask.studio.store, ask.studio.registry, found.name, found.info, number),
+        "is_code": is_code,
+        **(NO_CODE if is_code else trial_parts(ask.studio.store, ask.studio.registry, found.name, found.info, number)),
     }

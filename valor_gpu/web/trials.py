@@ -20,6 +20,12 @@ from valor_gpu.web.registry import Registry, open_judge
 
 LIMITS = Limits(timeout=60, transport_retries=1, longest_wait=5)
 """Of one row that somebody waits for: a server that does not answer is named soon."""
+NO_CODE: dict[str, Any] = {
+    "try_fields": [],
+    "try_judged": False,
+    "judges": [],
+    "try_not": "It is code, which runs in the processes of evaluations and not in this server.",
+}
 _TEXTS = ("question", "answer", "baseline_answer")
 """Fields that are texts whatever they look like; others may be lists as JSON."""
 
@@ -67,7 +73,7 @@ def trial_parts(
     if info is not None and "embed" in info.needs:
         return {**none, "try_not": "It needs embeddings, which a run is given by its configuration."}
     if info is None and find_version(store, f"{name}@{number}").content.get("kind") == FUNCTION:
-        return {**none, "try_not": "It is code, which runs in the processes of evaluations and not in this server."}
+        return NO_CODE
     try:
         made = make_evaluator(store, name, info, number)
     except (InputError, ImportError) as error:

@@ -16,7 +16,10 @@ def entries(ask: Ask) -> list[Entry]:
 
 
 def evaluator_uses(ask: Ask) -> dict[str, list[tuple[Entry, str]]]:
-    """Evaluator to the runs that used it, each with the version (``3`` of the library; empty for built-in ones)."""
+    """Evaluator to the runs that used it, each with the version (``3`` of the library; empty for others).
+
+    Evaluators of code go by their ``module:function``.
+    """
     found: dict[str, list[tuple[Entry, str]]] = {}
     for entry in entries(ask):
         for name, version in dict.fromkeys(_evaluators(entry)):
@@ -31,6 +34,8 @@ def _evaluators(entry: Entry) -> Iterator[tuple[str, str]]:
         if each.get("source") == "library":
             name, _, version = str(each.get("origin") or each.get("name")).partition("@")
             yield name, version
+        elif each.get("source") == "custom" and each.get("origin"):
+            yield str(each["origin"]), ""
         elif each.get("source", "builtin") == "builtin":
             yield str(each.get("name")), ""
 

@@ -14,10 +14,10 @@ from valor_gpu.web.prompts import FAMILIES
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.shelf import scale_words
+from valor_gpu.web.shelf import REGISTERED, registered_code, scale_words
 from valor_gpu.web.uses import evaluator_uses
 
-SOURCES = {"library": "your own", "builtin": "built in"}
+SOURCES = {"library": "your own", REGISTERED: "registered code", "builtin": "built in"}
 
 
 FILE_BYTES = 32 << 20
@@ -29,10 +29,10 @@ def evaluators(ask: Ask) -> Response:
 
 
 def _list(ask: Ask, imported: Imported | None) -> Response:
-    everything = evaluator_entries(ask.studio.store)
-    everything.sort(key=lambda entry: entry["source"] != "library")
+    everything = [*evaluator_entries(ask.studio.store), *registered_code(ask).values()]
+    everything.sort(key=lambda entry: list(SOURCES).index(entry["source"]))
     uses = evaluator_uses(ask)
-    found = [_row(entry, len(uses.get(entry["name"], ()))) for entry in everything if _passes(entry, ask)]
+    found = [_row(entry, len(uses.get(_used_as(entry), ()))) for entry in everything if _passes(entry, ask)]
     kinds = dict.fromkeys(entry["kind"] for entry in everything)
     deleted = ask.query.get("deleted", "")
     return page(
@@ -47,6 +47,10 @@ def _list(ask: Ask, imported: Imported | None) -> Response:
         imported=imported,
         deleted=deleted if deleted in {each.name for each in ask.studio.store.evaluators.list(deleted=True)} else "",
     )
+
+
+def _used_as(entry: dict[str, Any]) -> str:
+    return str(entry["summary" if entry["source"] == REGISTERED else "name"])
 
 
 def _passes(entry: dict[str, Any], ask: Ask) -> bool:
