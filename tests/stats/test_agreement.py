@@ -87,7 +87,8 @@ def nans(found: Agreement) -> list[bool]:
         ([2, 2, 2], [2, 2, 2], [True] * 3, "both gave the same rating to all"),
         ([0, 0], [0, 0], [True] * 3, "both gave the same rating to all"),
         ([1, 2, 3], [1, 2, 3], [False, True, True], "all pairs agree: resampling shows no spread"),
-        ([1, 1, 1, 2], [1, 1, 1, 1], [False, True, True], "resamples have no kappa"),
+        ([1, 1, 1, 2], [1, 1, 1, 1], [False, True, True], "one gave the same rating to all"),
+        ([*[1] * 9, 2], [*[1] * 8, 2, 1], [False, True, True], "resamples have no kappa"),
     ],
 )
 def test_what_does_not_exist(first: Any, second: Any, missing: list[bool], reason: str) -> None:

@@ -73,8 +73,8 @@ def weighted_kappa(
 
     Returns:
         Kappa; NaN, with a reason, of fewer than two pairs and where both raters gave one and the same rating to all.
-        The interval is NaN, with a reason, of fewer than two clusters, where all pairs agree (resampling shows no
-        spread then), and where more than 5% of the resamples have no kappa.
+        The interval is NaN, with a reason, of fewer than two clusters, where all pairs agree or one rater gave the
+        same rating to all (resampling shows no spread then), and where more than 5% of the resamples have no kappa.
 
     Raises:
         InputError: other numbers of ratings, an infinite one, or an argument out of its range.
@@ -105,6 +105,9 @@ def weighted_kappa(
         return Agreement(math.nan, math.nan, math.nan, *counted, "both gave the same rating to all")
     if n_equal == n:
         return Agreement(1.0, math.nan, math.nan, *counted, "all pairs agree: resampling shows no spread")
+    if (pairs == pairs[0]).all(0).any():
+        reason = "one gave the same rating to all, which makes kappa 0 whatever the other says"
+        return Agreement(0.0, math.nan, math.nan, *counted, reason)
     if len(different) < 2:
         return Agreement(kappa, math.nan, math.nan, *counted, "it takes two clusters for an interval")
     drawn = _resampled(sums, resamples, np.random.default_rng(seed))
