@@ -44,6 +44,15 @@ def test_detect(coco: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run.config["settings"]["score threshold"] == 0.25 and run.tags == {"predictions": "dt.json"}
 
 
+def test_the_commands_of_runs_know_it(coco: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [saved(coco, tmp_path / "s.sqlite", "--name", name, "--quiet").id for name in ("first", "second")]
+    for command in (["show", runs[0]], ["compare", runs[0], runs[1]], ["list"]):
+        capsys.readouterr()
+        assert main(["eval", *command, "--store", str(tmp_path / "s.sqlite")]) == OK
+        said = capsys.readouterr().out
+        assert {"show": "map_small", "compare": "image_f1", "list": "map 0."}[command[0]] in said
+
+
 def test_detect_above_another_score_with_pictures_and_the_default_name(coco: list[str], tmp_path: Path) -> None:
     (tmp_path / "img").mkdir()
     run = saved(coco, tmp_path / "s.sqlite", "--store-score", "0", "--images", str(tmp_path / "img"), "--quiet")

@@ -134,7 +134,7 @@ def test_a_bare_result(store: Store) -> None:
     run = store.save(evaluation().result(), "numbers alone")
     summary = run.finished_summary or {}
     assert run.state == "finished" and run.config["kind"] == "detection" and not run.rows()
-    assert summary["curves"][0]["name"] == "mean of all classes" and summary["rows"] == {"n": 4}
+    assert summary["curves"][0]["name"] == "mean of all classes" and summary["rows"]["n"] == 4
 
 
 def test_classification_by_numbers_and_names() -> None:

@@ -86,7 +86,7 @@ class SavedRun:
         return replace(self, images=tuple(images), settings=settings or self.settings)
 
     def summary(self) -> dict[str, Any]:
-        """What the run ends with."""
+        """What the run ends with, with the keys that every finished run has."""
         samples = next((self.counts[name] for name in ("images", "samples") if name in self.counts), None)
         return {
             "metrics": self.metrics,
@@ -96,8 +96,8 @@ class SavedRun:
             "classes": self.classes,
             "curves": self.curves,
             "matrix": self.matrix,
-            "rows": {"n": len(self.images) or samples},
-            "stopped": None,
+            "rows": {"n": len(self.images) or samples, "ok": len(self.images), "failed": {}},
+            **{"evaluators": {}, "slices": {}, "usage": {"total": 0}, "cost": None, "seconds": None, "stopped": None},
         }
 
     def config(self, name: str, data: Json, folder: str | None, saved_by: str) -> dict[str, Any]:

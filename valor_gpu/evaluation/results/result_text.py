@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.store.runs import Run
+from valor_gpu.store.saved import VISION
 
 _HEADER = ("metric", "value", "95% interval", "n", "no score", "pass or defect rate")
 
 
 def result_text(run: Run, summary: Mapping[str, Any]) -> str:
     """Lines with every metric, how many rows stand behind it, and what is missing."""
+    if run.config.get("kind") in VISION:
+        numbers = [(name, shown(value)) for name, value in summary["metrics"].items()]
+        return "\n".join([*headlines(run, summary), "", *aligned([_HEADER[:2], *numbers])])
     lines = [*headlines(run, summary), "", *aligned([_HEADER, *metric_cells(summary)])]
     return "\n".join([*lines, *_reasons(summary)])
 
@@ -35,7 +39,7 @@ def headlines(run: Run, summary: Mapping[str, Any]) -> list[str]:
     stopped = f" ({summary['stopped']})" if summary.get("stopped") else ""
     lines = [
         f"{run.name}, run {run.id}: {run.state}{stopped}",
-        f"{rows['n']} rows{answered}" + (f", failed: {failed}" if failed else ""),
+        f"{'unknown' if rows['n'] is None else rows['n']} rows{answered}" + (f", failed: {failed}" if failed else ""),
     ]
     spent = []
     if summary["usage"]["total"]:
