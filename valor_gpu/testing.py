@@ -21,7 +21,7 @@ def assert_evaluation(result: EvaluationResult | Mapping[str, Any], *gates: str)
         result: of :func:`valor_gpu.evaluate`, or its summary.
         gates: conditions such as ``"mean_gpt_groundedness >= 4"``, ``"violence_defect_rate <= 5%"``,
             ``"rows.failed == 0"``; :func:`~valor_gpu.evaluation.results.gates.failing_gates` lists the names. A number
-            that does not exist meets none.
+            that does not exist meets none; nor does a run that was stopped before its last row.
 
     Raises:
         AssertionError: a condition that is not met; the message has all of them, and the table of the run.
@@ -34,8 +34,15 @@ def assert_evaluation(result: EvaluationResult | Mapping[str, Any], *gates: str)
     if not gates:
         raise InputError("gates must hold at least one condition but there is none")
     summary = result if isinstance(result, Mapping) else result.summary
-    failed = failing_gates(summary, gates)
-    if failed:
-        lines = [str(each) for each in failed]
+    lines = [str(each) for each in failing_gates(summary, gates)]
+    unfinished = summary.get("stopped") or ("" if isinstance(result, Mapping) else _unfinished(result))
+    if unfinished:
+        lines.insert(0, f"the run is not complete, and its numbers are of the rows that it reached: {unfinished}")
+    if lines:
         table = "" if isinstance(result, Mapping) else f"\n\n{result}"
         raise AssertionError("\n".join(lines) + table)
+
+
+def _unfinished(result: EvaluationResult) -> str:
+    """The state of a run that has not ended as it should; empty where it has."""
+    return "" if result.run.state == "finished" else f"it is {result.run.state}"

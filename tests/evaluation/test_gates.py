@@ -87,3 +87,13 @@ def test_assert_evaluation(result: EvaluationResult) -> None:
         assert_evaluation(result, "mean_f1_score >= 0.8")
     with pytest.raises(InputError, match="gates must hold at least one condition"):
         assert_evaluation(result)
+
+
+def test_a_run_that_was_stopped_meets_no_condition(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        run = make_run(store, ["f1_score"], make_rows(2), make_scores("f1_score", [1, 1]), state="stopped")
+        with pytest.raises(AssertionError, match=r"the run is not complete, .* it reached: it is stopped"):
+            assert_evaluation(EvaluationResult(store, run), "mean_f1_score >= 0.5")
+    summary = {"metrics": {"mean_f1_score": 1.0}, "rows": {"n": 2, "ok": 2, "failed": {}}, "evaluators": {}}
+    with pytest.raises(AssertionError, match=r"the run is not complete, .* it reached: max_cost"):
+        assert_evaluation({**summary, "stopped": "max_cost"}, "mean_f1_score >= 0.5")

@@ -88,3 +88,20 @@ def test_a_store_that_was_removed_meanwhile_is_a_warning(tmp_path: Path) -> None
         with pytest.warns(UserWarning, match=r"store .*store.sqlite was removed while run .* went on"):
             result = evaluate(data=ROWS, metrics_list=[remove], store=store)
         assert result.metrics_summary == {"mean_remove": 1.0}
+
+
+@pytest.mark.parametrize("name", ["store", "cache"])
+def test_files_of_a_run_do_not_replace_its_store_or_cache(tmp_path: Path, name: str) -> None:
+    files = {"store": tmp_path / "store.sqlite", "cache": tmp_path / "replies.sqlite"}
+    files[name] = tmp_path / "run.json"
+    run: dict[str, Any] = {"data": [{"question": "?", "answer": "!"}], "metrics_list": ["gpt_fluency"], **files}
+    evaluate(**run, judge=lambda messages: '{"score": 4}')
+    with pytest.raises(InputError, match=rf"output_path must be another than that of the {name}, since .*run.json"):
+        evaluate(**run, judge=lambda messages: '{"score": 4}', output_path=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300])
+def test_a_folder_that_cannot_have_its_name(store: Store, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="output_path must be the path of a folder but is none: "):
+        evaluate(data=ROWS, metrics_list=["f1_score"], store=store, output_path=tmp_path / name)
+    assert store.runs() == []

@@ -342,3 +342,9 @@ def test_the_interval_of_values_beyond_the_scale_of_their_evaluator(store: Store
     found = run_summary(make_run(store, [own], make_rows(3), make_scores("own", [0.5, 2, 3])))["evaluators"]["own"]
     expected = mean_of_sample([0.5, 2, 3])
     assert found["interval"] == pytest.approx([max(expected.low, 0), expected.high])
+
+
+def test_slices_of_whole_numbers_are_one_whatever_their_type(store: Store) -> None:
+    run = make_run(store, ["f1_score"], make_rows(4, level=[1, 1.0, "1", 1.5]), [], slice_by=["level"])
+    found = run_summary(run)["slices"]["level"]["slices"]
+    assert [(each["value"], each["n"]) for each in found] == [("1", 1), (1, 2), (1.5, 1)]

@@ -55,7 +55,9 @@ def gate_status(options: argparse.Namespace, gates: Sequence[Gate], summaries: S
     from valor_gpu.evaluation.results.gates import failing_gates
 
     with _named():
-        failed = [each for summary in summaries for each in failing_gates(summary, gates, fail_if=True)]
+        failed: list[Any] = [each for summary in summaries for each in failing_gates(summary, gates, fail_if=True)]
+    unfinished = [summary["stopped"] for summary in summaries if summary.get("stopped")]
+    failed += [f"the run is not complete, and its numbers are of the rows that it reached: {why}" for why in unfinished]
     for each in failed:
         print(f"valor-gpu {options.command}: failed: {each}", file=sys.stderr)
     return FAILURE if failed else OK

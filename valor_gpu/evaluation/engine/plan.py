@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,8 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     check_thresholds(settings.thresholds, evaluators)
     _check_slices(settings, source)
     RowKeys(source.columns, mapping, settings.key)
-    _check_folder(settings.output_path, source)
+    cache = getattr(settings.cache, "path", settings.cache)
+    _check_folder(settings.output_path, {"the data": source.name, "the store": store.path, "the cache": cache})
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
@@ -293,16 +295,23 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
             )
 
 
-def _check_folder(output_path: str | os.PathLike[str] | None, source: DataSource) -> None:
-    """Raises unless the folder of the files is there or can be made, and none of the files replaces the data."""
+def _check_folder(
+    output_path: str | os.PathLike[str] | None, kept: Mapping[str, str | os.PathLike[str] | None]
+) -> None:
+    """Raises unless the folder of the files is there or can be made, and none of them replaces a file of the run."""
     if output_path is None:
         return
-    paths = artifact_paths(output_path)
-    for path in paths.values():
-        if os.path.exists(source.name) and path.exists() and path.samefile(source.name):
-            raise InputError(f"output_path must be another than that of the data, since {path} would replace them")
-    folder = paths[METRICS].parent
-    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if "\0" in os.fspath(output_path):  # of which a path only says that it does not exist
+        raise InputError("output_path must be the path of a folder but is none: it has a NUL character")
+    try:
+        paths = artifact_paths(output_path)
+        for (what, file), path in product(kept.items(), paths.values()):
+            if file is not None and os.path.exists(file) and path.exists() and path.samefile(file):
+                raise InputError(f"output_path must be another than that of {what}, since {path} would replace it")
+        folder = paths[METRICS].parent
+        nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    except OSError as error:  # a name that is too long
+        raise InputError(f"output_path must be the path of a folder but is none: {str(error)[:200]}") from error
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError(f"output_path must be a folder that can be written but {nearest} is none")
 

@@ -74,7 +74,8 @@ class SliceColumn:
         """Adds the cell of the next row."""
         if self.reason:
             return
-        text = json.dumps(cell, sort_keys=True)
+        whole = isinstance(cell, float) and cell.is_integer()  # columns of frames with gaps have 1.0 for 1
+        text = json.dumps(int(cell) if whole else cell, sort_keys=True)
         self.codes.append(self.values.setdefault(text, len(self.values)))
         if len(self.values) > MOST_SLICES:
             self.codes, self.values = [], {}
