@@ -31,6 +31,7 @@ def assert_evaluation(result: EvaluationResult | Mapping[str, Any], *gates: str)
         >>> summary = {"metrics": {"mean_f1_score": 0.75}, "rows": {"n": 4, "ok": 4, "failed": {}}, "evaluators": {}}
         >>> assert_evaluation(summary, "mean_f1_score >= 0.7", "rows.failed == 0")
     """
+    __tracebackhide__ = True  # pytest shows the line of the test
     if not gates:
         raise InputError("gates must hold at least one condition but there is none")
     summary = result if isinstance(result, Mapping) else result.summary

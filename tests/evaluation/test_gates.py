@@ -97,3 +97,10 @@ def test_a_run_that_was_stopped_meets_no_condition(tmp_path: Path) -> None:
     summary = {"metrics": {"mean_f1_score": 1.0}, "rows": {"n": 2, "ok": 2, "failed": {}}, "evaluators": {}}
     with pytest.raises(AssertionError, match=r"the run is not complete, .* it reached: max_cost"):
         assert_evaluation({**summary, "stopped": "max_cost"}, "mean_f1_score >= 0.5")
+
+
+def test_pytest_shows_the_line_of_the_users_test() -> None:
+    summary = {"metrics": {"mean_f1_score": 0.75}, "rows": {"n": 4, "ok": 4, "failed": {}}, "evaluators": {}}
+    with pytest.raises(AssertionError, match=r"does not hold: it is 0\.75") as failed:
+        assert_evaluation(summary, "mean_f1_score >= 0.8")
+    assert failed.traceback[-1].frame.f_locals["__tracebackhide__"] is True

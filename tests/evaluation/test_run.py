@@ -183,12 +183,14 @@ def test_evaluators_of_the_users_own(store: Store) -> None:
     assert described["short"]["origin"] is None and described["mine"]["needs_judge"]
 
 
-def test_a_deleted_evaluator_is_said_to_be_deleted(store: Store) -> None:
+def test_versions_of_a_deleted_evaluator_stay(store: Store) -> None:
     save_evaluator(store, "same", "exact_match", parameters={"ignore_case": True})
+    run = evaluate(data=ROWS, metrics_list=["same"], store=store)
     store.evaluators.delete("same")
-    for name in ("same", "same@1"):
-        with pytest.raises(InputError, match=f"{name}' is deleted from the store: valor-gpu eval evaluators restore"):
-            evaluate(data=ROWS, metrics_list=[name], store=store)
+    with pytest.raises(InputError, match="'same' is deleted from the store: valor-gpu eval evaluators restore same"):
+        evaluate(data=ROWS, metrics_list=["same"], store=store)
+    assert evaluate(data=ROWS, metrics_list=["same@1"], store=store).metrics_summary == run.metrics_summary
+    assert evaluate(resume=run, data=ROWS, store=store).run_id == run.run_id
 
 
 def test_no_metrics_stores_answers_alone(store: Store) -> None:

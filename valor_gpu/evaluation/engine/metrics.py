@@ -205,16 +205,18 @@ class _Resolver:
             function = load_object(name, "metric")
             return _function(function, title, self._params_of(title or str(getattr(function, "__name__", ""))), name)
         saved = [] if self._store is None else [each.name for each in self._store.evaluators.list()]
-        if self._store is not None and name.partition("@")[0] in saved:
+        base, version, _ = name.partition("@")
+        deleted = [] if self._store is None else [each.name for each in self._store.evaluators.list(deleted=True)]
+        # A version that is named is there for good: a run that used it can go on.
+        if self._store is not None and base in (saved + deleted if version else saved):
             from valor_gpu.evaluation.evaluators import saved as library
 
             pinned = library.pinned_name(self._store, name)
             tool = library.saved_evaluator(self._store, pinned, self._task)
             return self._with_its_own_parameters(_object(tool, _LIBRARY, pinned))
         known = [*EVALUATORS, *saved]
-        deleted = [] if self._store is None else [each.name for each in self._store.evaluators.list(deleted=True)]
-        if name.partition("@")[0] in deleted:
-            restore = f"valor-gpu eval evaluators restore {name.partition('@')[0]}"
+        if base in deleted:
+            restore = f"valor-gpu eval evaluators restore {base}"
             raise InputError(f"metric {name!r} is deleted from the store: {restore} brings it back")
         near = near_names(name, known) or f"; there are {', '.join(known)}"
         raise InputError(f"metric {name!r} is none{near}")
