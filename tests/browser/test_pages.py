@@ -35,6 +35,12 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "compare choice": lambda ids: f"/compare?runs={ids['one']}",
     "metric": lambda ids: "/metrics/gpt_groundedness",
     "severity": lambda ids: "/metrics/severity",
+    "evaluators": lambda ids: "/evaluators",
+    "judged evaluator": lambda ids: "/evaluators/gpt_groundedness",
+    "computed evaluator": lambda ids: f"/evaluators/f1_score?run={ids['one']}&row=1",
+    "clone": lambda ids: "/evaluators/gpt_groundedness/clone",
+    "data sets": lambda ids: "/datasets",
+    "targets": lambda ids: "/targets",
 }
 
 

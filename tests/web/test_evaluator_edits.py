@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from tests.judge.server import ChatServer, Request, completion, failure
 from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
-from valor_gpu.store import Store
+from valor_gpu.store import Store, StoredRow
 from valor_gpu.web.registry import Registry
 
 PROMPT = "Rate from 1 to 5 how polite this is, as JSON: {{ answer }}\n"
@@ -141,6 +141,20 @@ def test_try_a_computed_one(site: TestClient) -> None:
 def test_a_trial_that_is_refused(site: TestClient, fields: dict[str, str], words: str) -> None:
     found = send(site, "/evaluators/polite/try", fields)
     assert found.status_code == 400 and words in text_of(found) and KEY not in found.text
+
+
+def test_the_form_is_filled_from_a_stored_row(site: TestClient) -> None:
+    store = site.app.state.studio.store  # type: ignore[attr-defined]
+    run = store.create_run(
+        "books", {"version": 1, "data_mapping": {"answer": "${target.said}", "context": "${data.page}"}}
+    )
+    run.add_rows([StoredRow(7, "k", {"page": ["one <b>", "two"], "answer": "old"}, {"said": "the new one"})])
+    found = site.get(f"/evaluators/gpt_groundedness?run={run.id}&row=7")
+    assert "the new one</textarea>" in found.text and "old</textarea>" not in found.text
+    assert "[&#34;one &lt;b&gt;&#34;, &#34;two&#34;]</textarea>" in found.text
+    for query, words in ((f"run={run.id}&row=8", "no row 8"), ("run=x&row=7", "Choose one"), ("run=x", "Choose one")):
+        assert words in text_of(site.get(f"/evaluators/gpt_groundedness?{query}"))
+    assert "Fill in" not in text_of(site.get("/evaluators/ada_similarity"))
 
 
 def test_without_a_judge_there_is_no_form(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from valor_gpu.store.evaluators import EvaluatorVersion
 from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.routes import Ask, missing
 from valor_gpu.web.trials import NO_CODE, trial_parts
-from valor_gpu.web.uses import evaluator_uses, run_line
+from valor_gpu.web.uses import entries, evaluator_uses, run_line
 
 _RUNS = 50
 REGISTERED = "registered"
@@ -187,5 +187,6 @@ def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
         "n_uses": len(uses),
         "number": number,
         "is_code": is_code,
+        "rows_of": [run_line(entry) for entry in entries(ask) if entry.kind == "answers"][:_RUNS],
         **(NO_CODE if is_code else trial_parts(ask.studio.store, ask.studio.registry, found.name, found.info, number)),
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import abc
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,11 @@ from valor_gpu.evaluation.evaluators.base import Evaluator, Outcome, evaluator
 from valor_gpu.evaluation.evaluators.saved import FUNCTION, find_version, saved_evaluator
 from valor_gpu.evaluation.evaluators.table import EvaluatorInfo
 from valor_gpu.evaluation.judged import judged_metric, judged_outcome
+from valor_gpu.evaluation.rows.mapping import Mapping
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge import Limits, run_judge
 from valor_gpu.judge.metric import LLMMetric
-from valor_gpu.store import Store
+from valor_gpu.store import Run, Store
 from valor_gpu.web.registry import Registry, open_judge
 
 LIMITS = Limits(timeout=60, transport_retries=1, longest_wait=5)
@@ -84,7 +86,7 @@ def trial_parts(
     return {**none, "try_fields": fields, "try_judged": isinstance(made, LLMMetric)}
 
 
-def try_on(made: Evaluator | LLMMetric, texts: Mapping[str, str], registry: Registry | None, judge: str) -> Trial:
+def try_on(made: Evaluator | LLMMetric, texts: abc.Mapping[str, str], registry: Registry | None, judge: str) -> Trial:
     """Scores one row.
 
     Args:
@@ -118,6 +120,22 @@ def _value(name: str, text: str) -> Any:
             return text
         raise InputError(f"messages must be a list of messages as JSON but is none: {error}") from None
     return found
+
+
+def stored_texts(run: Run, number: int, fields: Iterable[str]) -> dict[str, str] | None:
+    """The fields of a stored row as texts for the form; None where the run has no such row."""
+    row = next(iter(run.rows(numbers=[number])), None)
+    if row is None:
+        return None
+    mapping = Mapping.from_dict(run.config.get("data_mapping") or {}, list(row.inputs))
+    values = mapping.values(row.inputs, row.outputs)
+    return {name: _shown(values.get(name)) for name in fields}
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def problem_of(error: Exception) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
@@ -9,12 +11,28 @@ from valor_gpu.pages.diff import line_diff
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.shelf import Shelved, find_shelved, shelf_parts, version_line
+from valor_gpu.web.trials import stored_texts
 
 
 def evaluator(ask: Ask) -> Response:
     """The page of an evaluator, at its newest version or at ``?version=``."""
     found = find_shelved(ask, ask.query.get("version", ""))
-    return page(ask, "evaluator.html", section="evaluators", trial=None, **shelf_parts(ask, found))
+    parts = shelf_parts(ask, found)
+    return page(ask, "evaluator.html", section="evaluators", trial=_filled(ask, parts), **parts)
+
+
+def _filled(ask: Ask, parts: dict[str, Any]) -> dict[str, Any] | None:
+    """The form of a trial filled from a stored row, ``?run=`` and ``?row=``."""
+    uid, number = ask.query.get("run", ""), ask.query.get("row", "")
+    if not uid:
+        return None
+    blank = {"found": None, "row": {field: "" for field, _ in parts["try_fields"]}, "judge": ""}
+    if uid not in {each["id"] for each in parts["rows_of"]} or not number.isdecimal() or len(number) > 15:
+        return {**blank, "problem": "Choose one of the runs and the number of a row."}
+    texts = stored_texts(ask.studio.store.run(uid), int(number), blank["row"])
+    if texts is None:
+        return {**blank, "problem": f"The run has no row {number}."}
+    return {**blank, "row": texts, "problem": ""}
 
 
 def versions(ask: Ask) -> Response:
