@@ -236,7 +236,7 @@ def test_an_evaluation_by_valors_rules(store: Store) -> None:
     summary = run.finished_summary or {}
     assert run.config["kind"] == "detection" and run.config["notes"] == ["1 curves of the evaluation are not kept."]
     assert summary["metrics"] == {"mAP IoU 0.5": 0.5, "mAR IoU 0.5 to 0.75": None}
-    assert summary["classes"] == {"AP IoU 0.5": {"cat": 0.25}} and summary["counts"]["datums"] == 3
+    assert summary["classes"] == {"AP IoU 0.5": {"cat": 0.25}} and summary["rows"]["n"] == 3
 
 
 def test_valors_confusions_of_two_keys(store: Store) -> None:

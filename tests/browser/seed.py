@@ -7,7 +7,10 @@ import os
 import random
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from valor_gpu.store import SavedRun
 
 MARKUP = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 RULE = "No. A reserved e-book returns by itself at the end of the loan."
@@ -50,6 +53,42 @@ def conversations() -> list[dict[str, Any]]:
     return [{"messages": [{"role": role, "content": text} for role, text in turns]} for _ in range(6)]
 
 
+class Shelves:
+    """A detection result whose names try to become markup."""
+
+    def to_run(self) -> SavedRun:
+        """Thirty images of two classes."""
+        from valor_gpu.store import SavedImage, SavedRun
+
+        draw = random.Random(4)
+        names = ("paperback", f"map roll {MARKUP}")
+        images = []
+        for n in range(30):
+            shapes = [
+                {"of": of, "name": draw.choice(names), "box": [20 + 60 * k, 40, 50, 90], "right": draw.random() < 0.7}
+                | ({"score": 0.5} if of == "prediction" else {})
+                for k in range(4)
+                for of in ("truth", "prediction")
+            ]
+            inputs = {"image": f"shelf_{n:03} {MARKUP}.jpg", "width": 320, "height": 200}
+            counts = {"found": 3, "wrong": 1, "missed": 1}
+            images.append(SavedImage(str(n), inputs, counts, {"image_f1": round(draw.random(), 3)}, shapes))
+        lines = [{"name": f"IoU {iou:.2f}", "points": [[0, 1], [1 - iou, 0.8], [1, 0.1]]} for iou in (0.5, 0.75)]
+        return SavedRun(
+            "detection",
+            {"metric": "COCOeval", "iou_type": "bbox"},
+            {"map": 0.487, "map_50": 0.704, "map_small": None},
+            counts={"images": 30, "ground_truths": 120},
+            reasons={"map_small": "no ground truth counts for it"},
+            intervals={"map": (0.481, 0.493)},
+            classes={"map": {name: draw.random() for name in names}, "ground_truths": dict.fromkeys(names, 60)},
+            curves=[{"name": name, "lines": lines} for name in names],
+            matrix={"names": [*names, ""], "background": [2], "counts": [[0, 0, 50], [0, 1, 4], [1, 1, 40], [2, 0, 9]]},
+            settings={"IoU threshold": 0.5},
+            images=images,
+        )
+
+
 def main(path: Path) -> None:
     """Fills the store: two runs to compare, conversations, and one that stopped."""
     from valor_gpu import evaluate
@@ -76,6 +115,7 @@ def main(path: Path) -> None:
         judge=judge(5),
     )
     with Store(path) as store:
+        store.save(Shelves(), "Shelves", tags={"model": "m"}, data={"source": "shelves.json"})
         run = store.create_run(
             "Stopped early", {"version": 1, "evaluators": [], "data": {"source": "x.csv", "rows": 9}}
         )

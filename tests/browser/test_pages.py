@@ -34,6 +34,8 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "compare": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}",
     "compare choice": lambda ids: f"/compare?runs={ids['one']}",
     "metric": lambda ids: "/metrics/gpt_groundedness",
+    "vision": lambda ids: f"/runs/{ids['Shelves']}/vision?sort=-map",
+    "image": lambda ids: f"/runs/{ids['Shelves']}/image/3",
     "severity": lambda ids: "/metrics/severity",
     "evaluators": lambda ids: "/evaluators",
     "judged evaluator": lambda ids: "/evaluators/gpt_groundedness",

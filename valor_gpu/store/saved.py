@@ -87,7 +87,7 @@ class SavedRun:
 
     def summary(self) -> dict[str, Any]:
         """What the run ends with, with the keys that every finished run has."""
-        samples = next((self.counts[name] for name in ("images", "samples") if name in self.counts), None)
+        samples = next((self.counts[name] for name in ("images", "samples", "datums") if name in self.counts), None)
         return {
             "metrics": self.metrics,
             "counts": self.counts,
