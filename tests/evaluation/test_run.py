@@ -183,6 +183,20 @@ def test_evaluators_of_the_users_own(store: Store) -> None:
     assert described["short"]["origin"] is None and described["mine"]["needs_judge"]
 
 
+def test_warnings_name_the_line_of_the_user(store: Store) -> None:
+    mapping = {"y_test": "groundtruth"}
+    with pytest.warns(UserWarning, match="is read from 'ground_truth'") as told:
+        evaluate(data=ROWS, metrics_list=["exact_match"], data_mapping=mapping, store=store)
+    costs = {"prices": {"prompt": 1e6, "completion": 1e6}, "max_cost": 1e-6, "max_concurrency": 1}
+
+    def judge(messages: Any) -> Reply:
+        return Reply(rate(messages), Usage(10, 5))
+
+    with pytest.warns(UserWarning, match="stopped, and can be resumed") as stopped:
+        evaluate(data=ROWS, metrics_list=["gpt_fluency"], judge=judge, store=store, **costs)  # type: ignore[arg-type]
+    assert {each.filename for each in (*told, *stopped)} == {__file__}
+
+
 def test_versions_of_a_deleted_evaluator_stay(store: Store) -> None:
     save_evaluator(store, "same", "exact_match", parameters={"ignore_case": True})
     run = evaluate(data=ROWS, metrics_list=["same"], store=store)

@@ -90,10 +90,10 @@ def _outcome(
         raise error
     result = EvaluationResult(store, run, plan.config.output_path)
     if error is None and reason:
-        warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=4)
+        warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=5)
     if not store.path.exists():  # open connections go on with a file that has no name any more
         message = f"the store {store.path} was removed while run {run.id} went on: it ends with this process"
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, UserWarning, stacklevel=5)
     files = _write_files(plan, run)
     if tracking_uri is not None:
         from valor_gpu.evaluation.results.tracking import log_run

@@ -115,7 +115,7 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     cache = getattr(settings.cache, "path", settings.cache)
     _check_folder(settings.output_path, {"the data": source.name, "the store": store.path, "the cache": cache})
     for note in notes:
-        warnings.warn(note, UserWarning, stacklevel=4)
+        warnings.warn(note, UserWarning, stacklevel=3)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
     return Plan(
         config,
