@@ -41,6 +41,7 @@ VIEWS = (
     "targets",
     "vision",
     "work",
+    "wizard",
 )
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
 

@@ -1,0 +1,271 @@
+"""The wizard, page by page: drafts, uploads, mapping, metrics, cost, review, submission."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from tests.judge.server import ChatServer, Request
+from tests.web.pages import client, send, text_of
+from valor_gpu.store import Store
+from valor_gpu.web import uploads
+from valor_gpu.web.registry import read_registry
+
+CSV = b"question,passages,answer,expected\nWhat is 1?,One.,It is one.,one\nWhat is 2?,,It is two.,two\n"
+TARGETS = "def answer(question, shout=False):\n    return question.upper() if shout else question\n"
+
+
+def respond(request: Request) -> str:
+    return '{"reason": "It is so.", "score": 4}'
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(respond) as found:
+        yield found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sqlite"
+
+
+@pytest.fixture
+def browser(path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    monkeypatch.setenv("WIZARD_KEY", "a-key-that-nobody-may-see")
+    (path.parent / "wizard_shop.py").write_text(TARGETS)
+    judge = {"model": "stub", "base_url": server.url, "api_key_env": "WIZARD_KEY"}
+    variants = {"loud": {"shout": True}, "low": {"shout": False}}
+    registry = read_registry({
+        "judges": {"free": judge, "priced": {**judge, "prices": {"prompt": 1000, "completion": 1000}},
+                   "locked": {**judge, "api_key_env": "WIZARD_NO_KEY"}},
+        "targets": {"shop": {"use": f"{path.parent}/wizard_shop.py:answer", "variants": variants}},
+        "evaluators": {"as_json": "json:dumps"},
+    })  # fmt: skip
+    return client(path, registry=registry)
+
+
+def begin(browser: TestClient, **fields: Any) -> str:
+    """A draft whose first page is filled in; returns its address."""
+    address = str(browser.get("/new").url.path).rsplit("/", 1)[0]
+    said = {"name": "numbers", "scenario": "context", "source": "data", **fields}
+    assert send(browser, f"{address}/basics", said).url.path == f"{address}/data"
+    return address
+
+
+def upload(browser: TestClient, address: str, content: bytes = CSV, name: str = "rows.csv", **fields: str) -> Any:
+    return send(browser, f"{address}/data", {"do": "load", **fields}, files={"file": (name, content)})
+
+
+def chosen(browser: TestClient, *metrics: str, **fields: Any) -> tuple[str, Any]:
+    """A draft up to its third page, and the answer to that page."""
+    address = begin(browser)
+    upload(browser, address)
+    send(browser, f"{address}/data", {"do": "use:context:passages"})
+    return address, send(browser, f"{address}/metrics", {"metric": list(metrics), "level": "Medium", **fields})
+
+
+def finished(path: Path, uid: str) -> Any:
+    with Store(path) as store:
+        end = time.monotonic() + 60
+        while store.run(uid).state != "finished":
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        return store.run(uid).config
+
+
+def test_a_draft_outlives_browser_and_server(browser: TestClient, path: Path) -> None:
+    address = begin(browser)
+    again = client(path)
+    assert 'value="numbers"' in again.get(f"{address}/basics").text
+    assert address not in str(again.get("/new").url)  # another one, which names the first
+    assert f'href="{address}/basics">numbers' in again.get("/new").text
+    send(again, f"{address}/delete")
+    assert again.get(f"{address}/basics").status_code == 404
+
+
+def test_a_name_that_looks_like_a_key_is_refused(browser: TestClient, path: Path) -> None:
+    address = str(browser.get("/new").url.path).rsplit("/", 1)[0]
+    key = "sk-proj-abcdefghijklmnop1234"
+    found = send(browser, f"{address}/basics", {"name": key, "scenario": "qa"})
+    assert "looks like a key" in text_of(found)
+    assert key not in found.text
+    assert key.encode() not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+
+
+def test_an_upload_is_stored_under_a_name_of_ours(browser: TestClient, path: Path) -> None:
+    address = begin(browser)
+    page = text_of(upload(browser, address, name="../../<b>rows.csv"))
+    assert re.search(r"columns 2 . 4 Content hash", page)
+    assert "What is 2?" in page
+    [stored] = path.with_suffix(".uploads").iterdir()
+    assert re.fullmatch(r"[0-9a-f]{16}\.csv", stored.name)
+    assert stored.read_bytes() == CSV
+    assert stored.stat().st_mode & 0o077 == 0
+    upload(browser, address)
+    assert len(list(path.with_suffix(".uploads").iterdir())) == 1  # the same content is stored once
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("rows.exe", CSV, "rows.exe must be a file that ends in .csv or .jsonl"),
+        ("rows.csv", b"", "rows.csv"),
+        ("rows.csv", b"a,b\n\xff\xfe\n", "rows.csv"),
+        ("rows.jsonl", b'{"a": 1\n', "rows.jsonl, line 1"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_not_stored(
+    browser: TestClient, path: Path, name: str, content: bytes, said: str
+) -> None:
+    address = begin(browser)
+    page = upload(browser, address, content, name)
+    assert "The file was not stored." in text_of(page)
+    assert said in text_of(page)
+    assert str(path.parent) not in page.text
+    assert list(path.parent.glob("*.uploads/*")) == []
+
+
+def test_a_broken_line_is_named_and_the_others_are_used(browser: TestClient) -> None:
+    page = text_of(upload(browser, begin(browser), CSV + b"only one cell\n"))
+    assert "Rows cannot be read." in page
+    assert "rows.csv, line 4 must have 4 cells" in page
+
+
+def test_a_file_that_is_too_large(browser: TestClient, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MOST", 50)
+    assert "must have at most" in text_of(upload(browser, begin(browser)))
+    assert list(path.with_suffix(".uploads").iterdir()) == []
+
+
+def test_mapping_proposes_and_explains(browser: TestClient) -> None:
+    address = begin(browser)
+    page = text_of(upload(browser, address))
+    assert "by name: ${data.question}" in page
+    assert "Use passages" in page
+    assert "ground_truth is not mapped: metrics that need it stay off. The column expected may be it." in page
+    page = text_of(send(browser, f"{address}/data", {"do": "use:ground_truth:expected"}))
+    assert "ground_truth is not mapped" not in page
+    assert "chosen by you" in page
+    page = send(browser, f"{address}/data", {"do": "next", "map-answer": "${data.none}"})
+    assert page.url.path == f"{address}/data"
+    assert "none" in re.findall(r'id="problem-mapping"[^>]*>(.*?)</p>', page.text, re.DOTALL)[0]
+
+
+def test_only_what_the_columns_allow_can_be_ticked(browser: TestClient) -> None:
+    address, page = chosen(browser, "f1_score", "gpt_coherence", do="estimate", judge="free")
+    assert re.search(r'value="f1_score" disabled', page.text)
+    assert "Off: ground_truth is not mapped." in text_of(page)
+    assert "Needs a model of embeddings" in text_of(page)
+    assert re.search(r'value="gpt_coherence" checked', page.text)
+    assert 'value="f1_score" checked' not in page.text  # though the form had it
+    assert browser.get(f"{address}/metrics").status_code == 200
+
+
+def test_cost_before_anything_is_spent(browser: TestClient, server: ChatServer) -> None:
+    _, page = chosen(browser, "gpt_coherence", "gpt_groundedness", do="estimate", judge="free")
+    assert "Judge calls 3 " in text_of(page)  # the second row has no context
+    assert "1 rows lack what gpt_groundedness needs" in text_of(page)
+    assert "cost unknown" in text_of(page)
+    _, page = chosen(browser, "gpt_coherence", do="estimate", judge="priced")
+    assert "cost unknown" not in text_of(page)
+    assert server.requests == []
+
+
+def test_what_evaluate_would_reject_is_said_at_the_field(browser: TestClient) -> None:
+    _, page = chosen(browser, "gpt_coherence", do="next")
+    assert "model_config or judge must be given" in text_of(page)
+    assert 'aria-describedby="problem-judge"' in page.text
+    _, page = chosen(browser, do="next")
+    assert "Tick at least one metric." in text_of(page)
+    address, page = chosen(browser, "gpt_coherence", do="next", judge="locked")
+    assert "the environment variable WIZARD_NO_KEY is not set" in text_of(page)
+    page = send(browser, f"{address}/submit")
+    assert "Nothing was started." in text_of(page)
+
+
+def test_connection(browser: TestClient, server: ChatServer) -> None:
+    _, page = chosen(browser, "gpt_coherence", do="test", judge="free")
+    assert "with a rating of 4 from 1 to 5" in text_of(page)
+    assert "What is 1?" not in str([request.body for request in server.requests])
+    _, page = chosen(browser, "gpt_coherence", do="test", judge="locked")
+    assert "WIZARD_NO_KEY is not set" in text_of(page)
+    _, page = chosen(browser, do="test")
+    assert "Choose a judge first." in text_of(page)
+
+
+def test_review_and_submission(browser: TestClient, server: ChatServer, path: Path) -> None:
+    address, page = chosen(browser, "gpt_coherence", "violence", do="next", judge="free")
+    assert page.url.path == f"{address}/review"
+    assert f"Receives rows {server.root.removeprefix('http://')}" in text_of(page)
+    document = re.findall(r"<pre tabindex=\"0\">(.*?)</pre>", page.text, re.DOTALL)[0].replace("&#34;", '"')
+    said = yaml.safe_load(document)
+    assert said["thresholds"] == {"violence": "Medium"}
+    assert said["data_mapping"] == {"context": "${data.passages}"}
+    assert said["model_config"]["api_key_env"] == "WIZARD_KEY"
+    assert "a-key-that-nobody-may-see" not in page.text
+    assert server.requests == []
+    run = send(browser, f"{address}/submit")
+    assert re.fullmatch(r"/runs/[0-9a-f]{12}", run.url.path)
+    config = finished(path, run.url.path.rsplit("/", 1)[1])
+    assert config["thresholds"] == {"violence": "Medium"}
+    assert len(server.requests) == 4
+    assert browser.get(f"{address}/review").status_code == 404
+    copy = send(browser, f"{run.url.path}/duplicate")
+    assert copy.url.path.endswith("/review")
+    assert "numbers (copy)" in text_of(copy)
+    assert f"Receives rows {server.root.removeprefix('http://')}" in text_of(copy)
+
+
+def test_a_target_with_variants(browser: TestClient, path: Path) -> None:
+    address = begin(browser, source="target", target="shop", variant=["loud", "low"], scenario="qa")
+    upload(browser, address)
+    send(browser, f"{address}/data", {"do": "use:ground_truth:expected"})
+    page = send(browser, f"{address}/metrics", {"metric": ["exact_match"], "do": "next"})
+    assert "Calls of the target 4" in text_of(page)
+    assert "nobody: rows stay on this machine" in text_of(page)
+    assert send(browser, f"{address}/submit").url.path == "/runs"
+    with Store(path) as store:
+        runs = {str(run.tags["variant"]): run.id for run in store.runs()}
+        assert set(runs) == {"loud", "low"}
+        for uid in runs.values():
+            finished(path, uid)
+        assert [row.outputs["answer"] for row in store.run(runs["loud"]).rows()] == ["WHAT IS 1?", "WHAT IS 2?"]
+
+
+def test_the_target_only(browser: TestClient, path: Path) -> None:
+    address = begin(browser, source="target", target="shop", scenario="qa")
+    upload(browser, address)
+    page = send(browser, f"{address}/metrics", {"only": "yes", "do": "next"})
+    assert "none, the target only" in text_of(page)
+    uid = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[1]
+    assert finished(path, uid)["evaluators"] == []
+
+
+def test_targets_that_are_not_registered(browser: TestClient) -> None:
+    address = str(browser.get("/new").url.path).rsplit("/", 1)[0]
+    page = send(browser, f"{address}/basics", {"scenario": "qa", "source": "target", "target": "os:system"})
+    assert page.status_code == 400
+    assert "must be a registered one of shop" in text_of(page)
+    assert "There is no registered target os:system" in text_of(browser.get("/new?target=os:system"))
+
+
+def test_drafts_that_are_not_there(browser: TestClient) -> None:
+    for page in ("basics", "data", "metrics", "review"):
+        assert browser.get(f"/drafts/none/{page}").status_code == 404
+    assert send(browser, "/drafts/none/submit").status_code == 404
+
+
+def test_hostile_names_are_inert(browser: TestClient) -> None:
+    address = begin(browser, name="<script>alert(1)</script>")
+    content = b'question,"<script>alert(2)</script>",answer\n1,<script>alert(3)</script>,2\n'
+    upload(browser, address, content, "<script>alert(4)<script>.csv")
+    for page in ("basics", "data", "metrics", "review"):
+        assert "<script>alert" not in browser.get(f"{address}/{page}").text

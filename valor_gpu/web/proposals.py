@@ -1,0 +1,60 @@
+"""Where fields come from, as the wizard shows it: what is found by name, what was chosen, what might be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.web.drafts import FIELDS, Draft
+from valor_gpu.web.planning import Outlook
+
+_WORDS = {
+    "question": ("prompt", "input", "ask", "user"),
+    "answer": ("output", "reply", "completion", "generated", "model"),
+    "context": ("passage", "document", "source", "retrieved", "chunk", "text"),
+    "ground_truth": ("expected", "truth", "gold", "correct", "ideal", "label", "solution"),
+    "messages": ("conversation", "chat", "dialog", "turn", "history"),
+}
+"""Parts of names that columns of a field often have."""
+
+
+def mapping_lines(draft: Draft, outlook: Outlook, first: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A line for each field of the scenario.
+
+    Args:
+        draft: with what was chosen.
+        outlook: of it.
+        first: values of the first row.
+    """
+    if outlook.source is None:
+        return []
+    columns = outlook.source.columns
+    options = [f"${{data.{name}}}" for name in columns] + [f"${{target.{name}}}" for name in outlook.outputs or ()]
+    found = {} if outlook.fields is None else outlook.fields.to_dict()
+    return [_line(name, draft, found.get(name, ""), options, columns, first) for name in FIELDS[draft.scenario]]
+
+
+def _line(
+    name: str, draft: Draft, found: str, options: list[str], columns: tuple[str, ...], first: Mapping[str, Any]
+) -> dict[str, Any]:
+    chosen = draft.mapping.get(name, "")
+    column = (chosen or found).removeprefix("${data.").removesuffix("}")
+    sample = first.get(column)
+    why = "chosen by you" if chosen else "from the target" if found.startswith("${target") else "found by its name"
+    return {
+        "name": name,
+        "chosen": chosen,
+        "found": found,
+        "why": why if chosen or found else "",
+        "options": [*options, *((chosen,) if chosen and chosen not in options else ())],
+        "sample": "" if sample is None else short(sample, 160),
+        "proposed": "" if chosen or found else _proposed(name, columns, draft),
+    }
+
+
+def _proposed(field: str, columns: tuple[str, ...], draft: Draft) -> str:
+    """A column whose name says that it may be the field, and that no other field has."""
+    taken = set(draft.mapping.values())
+    free = [each for each in columns if f"${{data.{each}}}" not in taken]
+    return next((each for word in _WORDS[field] for each in free if word in each.casefold()), "")

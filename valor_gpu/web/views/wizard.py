@@ -1,0 +1,295 @@
+"""The wizard: four pages that fill in a draft, and the submission that makes its runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from starlette.responses import Response
+
+from valor_gpu.errors import InputError
+from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.pages.charts import LEVELS
+from valor_gpu.store import StoredDataset
+from valor_gpu.web import jobs
+from valor_gpu.web.connection import connection_of
+from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, draft_of_run, drafts, find_draft, save
+from valor_gpu.web.planning import (
+    Choice,
+    Outlook,
+    arguments,
+    as_python,
+    as_yaml,
+    choices,
+    estimate,
+    host_of,
+    look,
+    submit,
+)
+from valor_gpu.web.proposals import mapping_lines
+from valor_gpu.web.registry import Registry
+from valor_gpu.web.render import page
+from valor_gpu.web.routes import Ask, get, post, see
+from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.security import looks_like_key
+from valor_gpu.web.uploads import MOST, keep_upload, unreadable_rows
+
+STEPS = ("basics", "data", "metrics", "review")
+PREVIEW = 10
+_FORM = 1 << 20
+"""Bytes that a form has beside its file."""
+
+
+def _registry(ask: Ask) -> Registry:
+    found = ask.studio.registry
+    return found if isinstance(found, Registry) else Registry()
+
+
+def _datasets(ask: Ask) -> dict[str, StoredDataset]:
+    return {each.hash: each for each in ask.studio.store.datasets.list() if each.source}
+
+
+def _look(ask: Ask, draft: Draft) -> Outlook:
+    return look(draft, _datasets(ask).get(draft.data), _registry(ask), ask.studio.store)
+
+
+def _page(ask: Ask, step: str, draft: Draft, outlook: Outlook, **more: Any) -> Response:
+    ago = max(round(time.time() - draft.saved), 0)
+    return page(
+        ask,
+        f"wizard_{step}.html",
+        draft=draft,
+        step=STEPS.index(step) + 1,
+        steps=list(zip(STEPS, ("Basics", "Data and mapping", "Metrics and judge", "Review"))),
+        saved="" if not draft.saved else f"Draft saved {ago:,} seconds ago" if ago < 600 else "Draft saved",
+        problems=outlook.problems,
+        scenarios=SCENARIOS,
+        registry=_registry(ask),
+        **more,
+    )
+
+
+def new(ask: Ask) -> Response:
+    """Begins a draft, or takes the one that nobody has filled in."""
+    store = ask.studio.store
+    empty = next((each for each in drafts(store) if not each.saved), Draft())
+    variant = ask.query.get("variant", "")
+    draft = save(
+        store, empty, saved=0.0, target=ask.query.get("target", ""), variants=(variant,) if variant else (),
+        data=ask.query.get("dataset", ""),
+    )  # fmt: skip
+    return see(f"/drafts/{draft.id}/basics")
+
+
+def basics(ask: Ask, problem: str = "") -> Response:
+    """The first page: name, scenario, and what is evaluated."""
+    draft = find_draft(ask)
+    outlook = _look(ask, draft)
+    others = [each for each in drafts(ask.studio.store) if each.saved and each.id != draft.id][:20]
+    problems = {name: text for name, text in outlook.problems.items() if name == "target"}
+    outlook.problems = {**problems, **({"name": problem} if problem else {})}
+    return _page(ask, "basics", draft, outlook, others=others)
+
+
+def take_basics(ask: Ask) -> Response:
+    """Keeps the first page."""
+    draft = find_draft(ask)
+    name = ask.field("name")[:200]
+    if looks_like_key(name):
+        return basics(ask, "This looks like a key of a service, and was not kept. Give another name.")
+    registry, scenario = _registry(ask), ask.field("scenario")
+    target = ask.field("target") if ask.field("source") == "target" else ""
+    if target and target not in registry.targets:
+        raise InputError(
+            f"target must be a registered one of {', '.join(registry.targets) or '(none)'} but is {target!r:.100}"
+        )
+    sets = registry.targets[target]["variants"] if target else {}
+    variants = tuple(each for each in ask.fields("variant") if each in sets)
+    mapping = {} if scenario != draft.scenario else draft.mapping
+    save(
+        ask.studio.store, draft, name=name, scenario=scenario if scenario in SCENARIOS else "context", target=target,
+        variants=variants, mapping=mapping, is_target_only=draft.is_target_only and bool(target),
+    )  # fmt: skip
+    return see(f"/drafts/{draft.id}/data")
+
+
+def data(ask: Ask, refused: str = "") -> Response:
+    """The second page: the data set, its first rows, and where fields come from."""
+    draft = find_draft(ask)
+    outlook, known = _look(ask, draft), _datasets(ask)
+    dataset = known.get(draft.data)
+    rows, broken = [], []
+    if outlook.source is not None and dataset is not None:
+        rows = [row for row in islice(outlook.source, PREVIEW) if not row.error]
+        broken = unreadable_rows(dataset)
+    shown = [[short("" if row.values.get(name) is None else row.values[name], 200) for name in outlook.source.columns]
+             for row in rows] if outlook.source else []  # fmt: skip
+    return _page(
+        ask,
+        "data",
+        draft,
+        outlook,
+        refused=refused,
+        datasets=list(known.values()),
+        dataset=dataset,
+        columns=[] if outlook.source is None else outlook.source.columns,
+        rows=shown,
+        broken=broken,
+        most=MOST >> 20,
+        mapping=mapping_lines(draft, outlook, rows[0].values if rows else {}),
+    )
+
+
+def take_data(ask: Ask) -> Response:
+    """Keeps the second page; an uploaded file becomes a data set."""
+    draft, store, do = find_draft(ask), ask.studio.store, ask.field("do")
+    mapping = {name: text for name in FIELDS[draft.scenario] if (text := ask.field(f"map-{name}"))}
+    if do.startswith("use:"):
+        name, _, column = do.removeprefix("use:").partition(":")
+        mapping |= {name: f"${{data.{column}}}"} if name in FIELDS[draft.scenario] else {}
+    changes: dict[str, Any] = {"mapping": mapping}
+    if ask.field("dataset") in _datasets(ask):
+        changes["data"] = ask.field("dataset")
+    upload = ask.upload("file")
+    if upload is not None:
+        try:
+            changes["data"] = keep_upload(store, ask.studio.uploads, upload.filename or "", upload.file).hash
+        except InputError as error:
+            save(store, draft, mapping=mapping)
+            return data(ask, str(error))
+    if changes.get("data", draft.data) != draft.data:
+        changes["mapping"] = {}  # of other columns
+    draft = save(store, draft, **changes)
+    wrong = {"data", "mapping", "target"} & _look(ask, draft).problems.keys()
+    return see(f"/drafts/{draft.id}/{'metrics' if do == 'next' and upload is None and not wrong else 'data'}")
+
+
+def metrics(ask: Ask, connection: Any = None) -> Response:
+    """The third page: metrics, judge, and what they will cost."""
+    draft = find_draft(ask)
+    outlook = _look(ask, draft)
+    table = choices(draft, outlook, _registry(ask), ask.studio.store)
+    expected = estimate(outlook)
+    if not draft.metrics and connection is None and "checked" not in ask.query:
+        outlook.problems.pop("metrics", None)
+    families = [(title, _lines(table, name)) for name, title in _FAMILIES.items()]
+    return _page(
+        ask,
+        "metrics",
+        draft,
+        outlook,
+        families=[(title, lines) for title, lines in families if lines],
+        expected=expected,
+        levels=LEVELS,
+        connection=connection,
+        judges=[(name, said, host_of(said)) for name, said in _registry(ask).judges.items()],
+        runs=outlook.runs,
+    )
+
+
+_FAMILIES = {"quality": "Performance and quality", "safety": "Risk and safety", "own": "Your own"}
+
+
+def _lines(table: list[Choice], family: str) -> list[Choice]:
+    """The metrics of a family, those that can be ticked first."""
+    return sorted((each for each in table if each.family == family), key=lambda each: bool(each.off))
+
+
+def take_metrics(ask: Ask) -> Response:
+    """Keeps the third page; a connection is tested where that was asked for."""
+    draft, registry, do = find_draft(ask), _registry(ask), ask.field("do")
+    possible = {each.name for each in choices(draft, _look(ask, draft), registry, ask.studio.store) if not each.off}
+    judge, level = ask.field("judge"), ask.field("level")
+    draft = save(
+        ask.studio.store,
+        draft,
+        metrics=tuple(dict.fromkeys(each for each in ask.fields("metric") if each in possible)),
+        judge=judge if judge in registry.judges else "",
+        level=level if level in LEVELS else "Medium",
+        is_target_only=bool(draft.target) and ask.field("only") == "yes",
+    )
+    if do == "test":
+        return metrics(ask, connection_of(registry, draft.judge))
+    if do == "next" and not _look(ask, draft).problems:
+        return see(f"/drafts/{draft.id}/review")
+    return see(f"/drafts/{draft.id}/metrics", checked="1")
+
+
+def review(ask: Ask, refused: str = "") -> Response:
+    """The last page: everything once more, as text too, and who will receive rows."""
+    draft, registry = find_draft(ask), _registry(ask)
+    outlook = _look(ask, draft)
+    dataset = _datasets(ask).get(draft.data)
+    said = arguments(draft, dataset, registry)
+    target = said.get("target")
+    hosts = [host_of(said["model_config"])] if "model_config" in said else []
+    if target is not None and (not isinstance(target, str) or target.startswith("http")):
+        hosts.append(host_of(target if isinstance(target, dict) else {"url": target}))
+    return _page(
+        ask,
+        "review",
+        draft,
+        outlook,
+        refused=refused,
+        dataset=dataset,
+        config=None if outlook.plan is None else outlook.plan.config,
+        notes=outlook.notes,
+        expected=estimate(outlook),
+        runs=outlook.runs,
+        hosts=list(dict.fromkeys(hosts)),
+        model=(said.get("model_config") or {}).get("model", ""),
+        texts=[("YAML", as_yaml(said)), ("Python", as_python(said)),
+               ("Command line", f"valor-gpu eval run evaluation.yaml --store {ask.studio.store.path}")],
+    )  # fmt: skip
+
+
+def take_submission(ask: Ask) -> Response:
+    """Makes the runs and starts them; the draft goes."""
+    draft, store = find_draft(ask), ask.studio.store
+    outlook = _look(ask, draft)
+    if outlook.problems:
+        return review(ask, "Nothing was started.")
+    ids = submit(outlook.arguments, store, draft.variants)
+    for uid in ids:
+        jobs.start(store, uid)
+    store.views.delete(KIND, draft.id)
+    return see(f"/runs/{ids[0]}" if len(ids) == 1 else "/runs")
+
+
+def discard(ask: Ask) -> Response:
+    """Takes a draft away."""
+    ask.studio.store.views.delete(KIND, find_draft(ask).id)
+    return see("/runs")
+
+
+def duplicate(ask: Ask) -> Response:
+    """Begins a draft that says what a run was made of."""
+    store, run = ask.studio.store, find_run(ask)
+    if "evaluators" not in run.config or "task_type" not in run.config:
+        raise InputError(f"run {run.id} has no configuration that could be made again: it is a saved result")
+    found = draft_of_run(run, _registry(ask))
+    said = run.config.get("data") or {}
+    if found.data and found.data not in _datasets(ask):
+        rows = said.get("rows") or sum(run.counts().values())
+        name = str(said.get("source", "")).replace("\\", "/").rsplit("/", 1)[-1]
+        store.datasets.save(found.data, name, said.get("columns") or (), rows, str(said.get("source", "")))
+    return see(f"/drafts/{save(store, found).id}/review")
+
+
+def _pages(step: str, show: Callable[..., Response], take: Callable[[Ask], Response], most: int) -> list[Any]:
+    path = f"/drafts/{{draft}}/{step}"
+    return [get(path, show), post(path, take, most)]
+
+
+ROUTES = [
+    get("/new", new),
+    *_pages("basics", basics, take_basics, _FORM),
+    *_pages("data", data, take_data, MOST + _FORM),
+    *_pages("metrics", metrics, take_metrics, _FORM),
+    get("/drafts/{draft}/review", review),
+    post("/drafts/{draft}/submit", take_submission),
+    post("/drafts/{draft}/delete", discard),
+    post("/runs/{run}/duplicate", duplicate),
+]
