@@ -8,8 +8,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.judged import judged_metric
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge import Limits, run_judge
-from valor_gpu.web.registered import open_judge
-from valor_gpu.web.registry import Registry
+from valor_gpu.web.registry import Registry, open_judge
 
 _ROW = {"question": "What is the capital of France?", "answer": "The capital of France is Paris."}
 _LIMITS = Limits(timeout=30, transport_retries=0, longest_wait=2)
