@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,15 +71,20 @@ class Plan:
     progress: Any = False
     answers: bool = False
 
-    @property
+    @cached_property
     def judged(self) -> tuple[RunEvaluator, ...]:
         """Evaluators that ask the judge."""
         return tuple(each for each in self.evaluators if each.judged)
 
-    @property
+    @cached_property
     def computed(self) -> tuple[RunEvaluator, ...]:
         """Evaluators that compute."""
         return tuple(each for each in self.evaluators if not each.judged)
+
+    @cached_property
+    def sees_fields_alone(self) -> bool:
+        """Whether all evaluators are the package's own, which read nothing but the fields that they name."""
+        return all(each.source == "builtin" for each in self.evaluators)
 
     @property
     def has_target(self) -> bool:

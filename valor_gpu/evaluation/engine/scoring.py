@@ -24,7 +24,7 @@ def row_fields(plan: Plan, work: Work) -> dict[str, Any]:
     outputs = work.outputs if plan.has_target else {}
     fields = plan.mapping.values(work.inputs, outputs)
     measured = {name: outputs.get(kept) for kept, name in _MEASURED.items()} if outputs else {}
-    if all(each.source == "builtin" for each in plan.evaluators):
+    if plan.sees_fields_alone:
         return {**fields, **measured}
     returned = {name: value for name, value in outputs.items() if name not in ("_seconds", "_cost", "_usage")}
     return {**work.inputs, **returned, **measured, **fields}
