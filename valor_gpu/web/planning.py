@@ -227,6 +227,8 @@ def _choice(draft: Draft, outlook: Outlook, store: Store, name: str, family: str
     given = _MEASURED if draft.target else frozenset()
     if outlook.fields is None:
         off = "Choose data first."
+    elif not draft.target and made.requires & _MEASURED - set(outlook.fields.sources):
+        off = "Needs a target, whose answers are measured."
     elif lacking := outlook.fields.missing(made.requires - given):
         off = f"{', '.join(lacking)} is not mapped." if len(lacking) == 1 else f"{', '.join(lacking)} are not mapped."
     described = made.describe()

@@ -63,7 +63,7 @@ def _page(ask: Ask, step: str, draft: Draft, outlook: Outlook, **more: Any) -> R
         draft=draft,
         step=STEPS.index(step) + 1,
         steps=list(zip(STEPS, ("Basics", "Data and mapping", "Metrics and judge", "Review"))),
-        saved="" if not draft.saved else f"Draft saved {ago:,} seconds ago" if ago < 600 else "Draft saved",
+        saved="" if not draft.saved else "Draft saved just now" if ago < 60 else f"Draft saved {ago // 60:,} min ago",
         problems=outlook.problems,
         scenarios=SCENARIOS,
         registry=_registry(ask),
