@@ -76,7 +76,7 @@ def forged(change: str, data: dict[str, Any]) -> dict[str, Any]:
     elif change == "no name":
         made["evaluators"][0] = {"versions": [1]}
     else:
-        contents = {
+        contents: dict[str, dict[str, Any]] = {
             "code": {"kind": "function", "origin": "os:getcwd", "parameters": {}, "source": ""},
             "folder": {"kind": "builtin", "evaluator": "gpt_fluency", "parameters": {"prompts": "/etc"}},
             "prompt": {"kind": "prompt", "prompt": "no place\n", "parameters": {}},

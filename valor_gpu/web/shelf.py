@@ -102,7 +102,14 @@ def find_shelved(ask: Ask, which: str = "") -> Shelved:
 def registered_code(ask: Ask) -> dict[str, dict[str, Any]]:
     """Evaluators of code that were registered when the server was started, as entries by name."""
     registry = ask.studio.registry
-    blank = {"requires": [], "low": None, "high": None, "higher_is_better": None, "version": None, "note": ""}
+    blank: dict[str, Any] = {
+        "requires": [],
+        "low": None,
+        "high": None,
+        "higher_is_better": None,
+        "version": None,
+        "note": "",
+    }
     return {
         name: {**blank, "name": name, "source": REGISTERED, "kind": FUNCTION, "summary": origin, "status": "ready"}
         for name, origin in (registry.evaluators.items() if registry is not None else ())

@@ -26,10 +26,11 @@ def _filled(ask: Ask, parts: dict[str, Any]) -> dict[str, Any] | None:
     uid, number = ask.query.get("run", ""), ask.query.get("row", "")
     if not uid:
         return None
-    blank = {"found": None, "row": {field: "" for field, _ in parts["try_fields"]}, "judge": ""}
+    empty = {field: "" for field, _ in parts["try_fields"]}
+    blank = {"found": None, "row": empty, "judge": ""}
     if uid not in {each["id"] for each in parts["rows_of"]} or not number.isdecimal() or len(number) > 15:
         return {**blank, "problem": "Choose one of the runs and the number of a row."}
-    texts = stored_texts(ask.studio.store.run(uid), int(number), blank["row"])
+    texts = stored_texts(ask.studio.store.run(uid), int(number), empty)
     if texts is None:
         return {**blank, "problem": f"The run has no row {number}."}
     return {**blank, "row": texts, "problem": ""}
