@@ -12,7 +12,7 @@ import pytest
 import yaml
 from starlette.testclient import TestClient
 
-from tests.judge.server import ChatServer, Request
+from tests.judge.server import ChatServer, Request, failure
 from tests.web.pages import client, send, text_of
 from valor_gpu.store import Store
 from valor_gpu.web import uploads
@@ -199,6 +199,13 @@ def test_connection(browser: TestClient, server: ChatServer) -> None:
     assert "WIZARD_NO_KEY is not set" in text_of(page)
     _, page = chosen(browser, do="test")
     assert "Choose a judge first." in text_of(page)
+    server.respond = lambda request: "no idea"
+    _, page = chosen(browser, do="test", judge="free")
+    assert re.search("No rating: [a-z_]+[.].* a rating but is no idea", text_of(page))
+    server.respond = lambda request: failure(401, "wrong key a-key-that-nobody-may-see")
+    _, page = chosen(browser, do="test", judge="free")
+    assert "No rating: unauthorized" in text_of(page)
+    assert "a-key-that-nobody-may-see" not in page.text
 
 
 def test_review_and_submission(browser: TestClient, server: ChatServer, path: Path) -> None:

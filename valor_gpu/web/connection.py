@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.evaluation.judged import judged_metric
+from valor_gpu.evaluation.judged import judged_metric, judged_outcome
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge import Limits, run_judge
 from valor_gpu.web.registry import Registry, open_judge
@@ -38,6 +39,7 @@ def connection_of(registry: Registry, name: str) -> Connection:
     except (InputError, MissingExtraError) as error:
         return Connection(False, secrets.message(str(error)))
     [[found]] = next(iter(run.judgements.values()))
-    if found.value is None or found.value != found.value:
-        return Connection(False, secrets.message(f"No rating: {found.status}. {found.reason}", 500))
-    return Connection(True, f"Answered in {run.seconds:.1f} s with a rating of {found.value:g} from 1 to 5.")
+    outcome = judged_outcome(found)
+    if outcome.value is None or math.isnan(outcome.value):
+        return Connection(False, secrets.message(f"No rating: {outcome.status}. {outcome.reason}", 500))
+    return Connection(True, f"Answered in {run.seconds:.1f} s with a rating of {outcome.value:g} from 1 to 5.")

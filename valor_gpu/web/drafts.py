@@ -87,7 +87,9 @@ def drafts(store: Store) -> list[Draft]:
 
 def _read(kept: Mapping[str, Any]) -> Draft:
     known = {each.name for each in fields(Draft)}
-    found = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items() if name in known}
+    found: dict[str, Any] = {name: value for name, value in kept.items() if name in known}
+    lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+    found |= lists
     return Draft(**found)
 
 
