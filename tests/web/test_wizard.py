@@ -245,6 +245,8 @@ def test_a_target_with_variants(browser: TestClient, path: Path) -> None:
         for uid in runs.values():
             finished(path, uid)
         assert [row.outputs["answer"] for row in store.run(runs["loud"]).rows()] == ["WHAT IS 1?", "WHAT IS 2?"]
+    copy = text_of(send(browser, f"/runs/{runs['loud']}/duplicate"))
+    assert "Evaluate target shop Variants loud" in copy
 
 
 def test_the_target_only(browser: TestClient, path: Path) -> None:

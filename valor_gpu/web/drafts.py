@@ -100,11 +100,14 @@ def draft_of_run(run: Run, registry: Registry) -> Draft:
     target, judge = config.get("target") or {}, config.get("judge") or {}
     fields_ = config.get("data_mapping") or {}
     scenario = "chat" if config["task_type"] == "chat" else "context" if "context" in fields_ else "qa"
+    name = _target_of(target, registry)
+    sets = registry.targets[name]["variants"] if name else {}
     levels = [value for value in (config.get("thresholds") or {}).values() if isinstance(value, str)]
     return Draft(
         name=f"{run.name} (copy)"[:200],
         scenario=scenario,
-        target=_target_of(target, registry),
+        target=name,
+        variants=tuple(each for each, said in sets.items() if said == config.get("parameters")),
         data=str((config.get("data") or {}).get("hash", "")),
         mapping={name: text for name, text in fields_.items() if text != "${target}"},
         metrics=tuple(str(each) for each in metrics if each),
