@@ -128,7 +128,7 @@ def interval_on_scale(sample: Mean, low: float | None, high: float | None) -> tu
 
     Example:
         >>> [round(end, 4) for end in interval_on_scale(mean_of_sample([5, 5, 5]), 1, 5)]
-        [2.7544, 5.0]
+        [2.754, 5.0]
     """
     if math.isnan(sample.standard_error):
         return math.nan, math.nan
