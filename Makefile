@@ -92,6 +92,7 @@ demo: setup
 	@$(PY) examples/evaluate_texts.py demo_out/evaluation
 	@echo
 	@echo "report: demo_out/evaluation/report.html"
+	@echo "in a browser, at the address that it prints: $(VENV)/bin/valor-gpu studio --store demo_out/evaluation/store.sqlite"
 	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 
 # The pictures of the README and of docs/valor.md; the numbers in it are compared with the code by tests/test_readme.py.
@@ -103,6 +104,8 @@ pictures: setup
 	@$(VENV)/bin/valor-gpu segment $(MAPS) --overlay demo_out/pictures --overlay-count 5 --quiet
 	@cp demo_out/pictures/005_000715.png docs/images/label_maps.png
 	@$(PY) examples/valor_detection.py docs/images >/dev/null
+	@rm -rf demo_out/evaluation && $(PY) examples/evaluate_texts.py demo_out/evaluation >/dev/null
+	@$(PY) -m tests.browser.pictures demo_out/evaluation/store.sqlite docs/images
 
 # Test files are split over so many processes; 0: all in this one, as a debugger needs.
 PROCESSES ?= 2

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,15 +85,16 @@ def run(model: str, store: Path, baseline: EvaluationResult | None = None) -> Ev
 
 
 def main(folder: Path) -> None:
-    """Evaluates both models, prints the numbers and the comparison, writes files into the folder."""
-    with tempfile.TemporaryDirectory() as private:
-        small = run("6b", Path(private) / "store.sqlite")
-        large = run("175b", Path(private) / "store.sqlite", baseline=small)
-        print(large)
-        print()
-        print(large.compare(small))
-        large.download_evaluation_artifacts(folder)  # rows, numbers, configuration, report.html
-        export_csv(large.run, folder / "rows.csv")
+    """Evaluates both models, prints the numbers and the comparison, writes files and the store into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    store = folder / "store.sqlite"
+    small = run("6b", store)
+    large = run("175b", store, baseline=small)
+    print(large)
+    print()
+    print(large.compare(small))
+    large.download_evaluation_artifacts(folder)  # rows, numbers, configuration, report.html
+    export_csv(large.run, folder / "rows.csv")
 
 
 if __name__ == "__main__":

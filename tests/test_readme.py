@@ -42,7 +42,7 @@ def test_the_first_screen_is_an_install_line_a_paste_and_a_picture() -> None:
     assert re.findall(r"```(\w+)\n", first) == ["bash", "python", "text"]
     assert "pip install" in first and len(PYTHON[0][0].splitlines()) <= 8 and len(PYTHON) == 7
     pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
-    assert first.count("](docs/images") == 2 and len(pictures) == 4
+    assert first.count("](docs/images") == 2 and len(pictures) == 5
     assert all((ROOT / picture).stat().st_size < 200_000 for picture in pictures)
     assert f"valor_gpu-{__version__}-py3-none" in first
 

@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 APT = ("chromium", "fonts-dejavu-core")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+"""Of a Chromium that may run as root, without a display, with a small /dev/shm."""
 
 
 def find_chromium() -> str | None:

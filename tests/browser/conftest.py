@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.site import Site, serve
-from tools.browser import find_chromium
+from tools.browser import FLAGS, find_chromium
 
 _HERE = Path(__file__).parent
 
@@ -22,8 +22,7 @@ def browser() -> Iterator[Browser]:
     if program is None:
         pytest.skip("there is no Chromium (make browser)")
     with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        found = playwright.chromium.launch(executable_path=program, args=flags)
+        found = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield found
         found.close()
 
