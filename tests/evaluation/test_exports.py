@@ -22,9 +22,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    csv.field_size_limit(10_000_000)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file))
+    before = csv.field_size_limit(10_000_000)  # of the whole process, so other tests would have it too
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.DictReader(file))
+    finally:
+        csv.field_size_limit(before)
 
 
 HOSTILE = [
