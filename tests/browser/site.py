@@ -29,12 +29,14 @@ class Tab:
         root: address of the server.
         requests: all addresses that the page asked for.
         errors: what its console and its script reported.
+        script: whether its pages may run scripts.
     """
 
     page: Page
     root: str
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    script: bool = True
 
     def open(self, path: str) -> Page:
         """Opens a page of the server, which must be there."""
@@ -72,6 +74,7 @@ class Site:
         context.add_cookies(self.cookies)  # type: ignore[arg-type]
         try:
             found = watched(context, self.root)
+            found.script = script
             yield found
             found.check()
         finally:

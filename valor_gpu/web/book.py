@@ -22,6 +22,7 @@ class Entry:
         tags: of the run.
         summary: of its end; empty before.
         done: rows with an answer, of a run that has not ended.
+        data_name: of its data set in the store's list, which knows the name of an uploaded file; else empty.
     """
 
     head: RunHead
@@ -29,6 +30,7 @@ class Entry:
     tags: Mapping[str, Any]
     summary: Mapping[str, Any] = field(default_factory=dict)
     done: int | None = None
+    data_name: str = ""
 
     @property
     def kind(self) -> str:
@@ -43,7 +45,7 @@ class Entry:
     @property
     def data(self) -> str:
         """Name of the data set."""
-        source = str((self.config.get("data") or {}).get("source", ""))
+        source = self.data_name or str((self.config.get("data") or {}).get("source", ""))
         return source.replace("\\", "/").rsplit("/", 1)[-1]
 
     @property
@@ -114,10 +116,12 @@ class Book:
     def _read(self, heads: Iterable[RunHead]) -> dict[str, tuple[Any, Entry]]:
         by_id = {head.id: head for head in heads}
         found = {}
+        names = {each.hash: each.name for each in self._store.datasets.list()} if by_id else {}
         for uid, (config, tags, summary) in self._store.contents(by_id).items():
             head = by_id[uid]
             done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
-            found[uid] = (_mark(head), Entry(head, config, tags, _bare(summary or {}), done))
+            name = names.get((config.get("data") or {}).get("hash"), "")
+            found[uid] = (_mark(head), Entry(head, config, tags, _bare(summary or {}), done, name))
         return found
 
 

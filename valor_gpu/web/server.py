@@ -54,6 +54,7 @@ def _listening(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # from now on a browser waits for the server, and is not refused
     except OSError as error:
         listening.close()
         raise InputError(f"port must be free but {port} cannot be used on {HOST}: {error.strerror}") from error

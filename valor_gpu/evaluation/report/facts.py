@@ -13,11 +13,18 @@ from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 
 
-def run_facts(run: Run, summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Name and text of each fact: data, rows, target, judge, tokens and cost, time."""
+def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iterator[tuple[str, str]]:
+    """Name and text of each fact: data, rows, target, judge, tokens and cost, time.
+
+    Args:
+        run: of the store.
+        summary: of the run.
+        data_name: what people call the data; the name of the file without one.
+    """
     config, rows = run.config, summary["rows"]
     data, target, judge = (config.get(name) or {} for name in ("data", "target", "judge"))
-    source = short(PurePath(str(data.get("source", ""))).name) or "unknown"  # the configuration has the whole path
+    name = data_name or PurePath(str(data.get("source", ""))).name  # the configuration has the whole path
+    source = short(name) or "unknown"
     yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
     failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
     questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""

@@ -48,7 +48,7 @@ def run(ask: Ask) -> Response:
         ask,
         "run.html",
         run=_head(found, state),
-        facts=list(run_facts(found, summary)),
+        facts=list(run_facts(found, summary, _data_name(ask, found))),
         families=cards,
         more=more,
         level=_level(ask, thresholds, facts),
@@ -84,6 +84,12 @@ def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
         return None
     safety = {each["name"]: level for each in evaluator_infos(found) if each["kind"] == "safety"}
     return {**(found.config.get("thresholds") or {}), **safety}
+
+
+def _data_name(ask: Ask, found: Run) -> str:
+    """The name of the run's data set in the store's list: uploads are kept under names of ours."""
+    digest = (found.config.get("data") or {}).get("hash")
+    return next((each.name for each in ask.studio.store.datasets.list() if each.hash == digest), "")
 
 
 def _level(ask: Ask, thresholds: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> str:
