@@ -120,7 +120,7 @@ class Book:
         for uid, (config, tags, summary) in self._store.contents(by_id).items():
             head = by_id[uid]
             done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
-            name = names.get((config.get("data") or {}).get("hash"), "")
+            name = names.get(str((config.get("data") or {}).get("hash")), "")
             found[uid] = (_mark(head), Entry(head, config, tags, _bare(summary or {}), done, name))
         return found
 
