@@ -16,6 +16,7 @@ from benchmarks import (
     segmentation,
     segmentation_cases,
     shell,
+    studio,
     texts,
     valor_cases,
     valor_detection,
@@ -49,6 +50,7 @@ _SECTIONS = {
     "valor_detection": "Detection by Valor's definitions",
     "text": "Texts",
     "evaluation": "Evaluation runs",
+    "studio": "Studio",
     "gpu": "On a GPU",
 }
 
@@ -260,6 +262,7 @@ TEXTS = {
     "classification": classification_text,
     "text": texts.report,
     "evaluation": evaluation.report,
+    "studio": studio.report,
     "valor_detection": valor_text,
 }
 """What shows results of each kind."""

@@ -22,6 +22,7 @@ from benchmarks import (
     report,
     segmentation,
     shell,
+    studio,
     texts,
     valor_cases,
     valor_detection,
@@ -38,6 +39,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "classification": (classification.CASES, classification.benchmark),
     "text": (texts.CASES, texts.benchmark),
     "evaluation": (evaluation.CASES, evaluation.benchmark),
+    "studio": (studio.CASES, studio.benchmark),
     "valor_detection": (valor_cases.CASES, valor_detection.benchmark),
 }
 """Of each task the names of its cases, and what measures them."""
