@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
+from valor_gpu.web.book import Book
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, see
 from valor_gpu.web.security import Guard, Session
@@ -63,6 +65,11 @@ class Studio:
     uploads: Path
     registry: Any = None
     memory: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def book(self) -> Book:
+        """What lists show of the runs."""
+        return Book(self.store)
 
 
 def make_app(

@@ -6,6 +6,7 @@ import getpass
 from collections.abc import Mapping
 from typing import Any
 
+from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -22,9 +23,13 @@ Facts = Mapping[str, Mapping[str, Any]]
 def find_run(ask: Ask) -> Run:
     """The run of the address; a page says so where there is none."""
     name = ask.path["run"]
-    if name not in {head.id for head in ask.studio.store.heads() + ask.studio.store.heads(deleted=True)}:
+    try:
+        found: Run | None = ask.studio.store.run(name)
+    except InputError:
+        found = None
+    if found is None or found.id != name:  # the store takes names, too
         raise missing(f"There is no run {name} in this store. It may have been deleted and purged.")
-    return ask.studio.store.run(name)
+    return found
 
 
 def author() -> str:

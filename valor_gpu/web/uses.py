@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from valor_gpu.web.book import Book, Entry
+from valor_gpu.web.book import Entry
 from valor_gpu.web.routes import Ask
 
 
 def entries(ask: Ask) -> list[Entry]:
     """All runs that are not deleted, the newest first."""
-    book: Book = ask.studio.memory.setdefault("book", Book(ask.studio.store))
+    book = ask.studio.book
     return book.entries()
 
 

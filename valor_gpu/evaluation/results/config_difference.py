@@ -18,7 +18,7 @@ def config_differences(config: Mapping[str, Any], baseline: Mapping[str, Any]) -
         >>> config_differences({"judge": {"model": "a"}, "seed": 0}, {"judge": {"model": "b"}, "seed": 0})
         [{'name': 'judge.model', 'run': 'a', 'baseline': 'b'}]
     """
-    first, second = (dict(_leaves(each)) for each in (config, baseline))
+    first, second = (dict(config_leaves(each)) for each in (config, baseline))
     return [
         {"name": name, "run": first.get(name), "baseline": second.get(name)}
         for name in sorted({*first, *second})
@@ -26,7 +26,8 @@ def config_differences(config: Mapping[str, Any], baseline: Mapping[str, Any]) -
     ]
 
 
-def _leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def config_leaves(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Dotted name and value of every setting that says something about answers or scores."""
     for name, value in config.items():
         if name not in _ABOUT:
             yield from _walk(name, value)

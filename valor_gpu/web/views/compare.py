@@ -12,13 +12,14 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import shown_text
 from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
+from valor_gpu.evaluation.results.config_difference import config_leaves
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.evaluation.rows.fields import ANSWER, QUESTION
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.diff import word_diff
 from valor_gpu.store import Run, StoredRow
-from valor_gpu.web.book import Book, Entry
+from valor_gpu.web.book import Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 from valor_gpu.web.vision_compare import vision_numbers
@@ -34,7 +35,7 @@ _WORDS = {"better": "better", "worse": "worse", "not comparable": "not comparabl
 
 def compare(ask: Ask) -> Response:
     """The page of a comparison, or the choice of what to compare."""
-    book = ask.studio.memory.setdefault("book", Book(ask.studio.store))
+    book = ask.studio.book
     entries = {each.head.id: each for each in book.entries()}
     wanted = list(dict.fromkeys(uid for text in ask.many("runs") for uid in text.split(",")))
     for uid in wanted:
@@ -117,22 +118,12 @@ def _settings(found: Sequence[Comparison], everything: bool) -> dict[str, Any]:
         base = next((each[name]["baseline"] for each in by_run if name in each), None)
         cells = [each[name]["run"] if name in each else base for each in by_run]
         lines.append((name, [_setting(value) for value in (base, *cells)]))
-    equal = len(set(_flat(found[0].baseline.config)) - set(names))
+    equal = len({name for name, _ in config_leaves(found[0].baseline.config)} - set(names))
     return {"lines": lines, "equal": equal}
 
 
 def _setting(value: Any) -> str:
     return numbers.NOTHING if value is None else short(value)
-
-
-def _flat(config: dict[str, Any], prefix: str = "") -> list[str]:
-    found = []
-    for name, value in config.items():
-        if isinstance(value, dict):
-            found += _flat(value, f"{prefix}{name}.")
-        else:
-            found.append(f"{prefix}{name}")
-    return found
 
 
 def _group(found: Sequence[Comparison], letters: dict[str, str], everything: bool) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def run(ask: Ask) -> Response:
         facts=list(run_facts(found, summary, _data_name(ask, found))),
         families=cards,
         more=more,
-        level=_level(ask, thresholds, facts),
+        level=_level(facts),
         levels=LEVELS,
         failed={words(status): n for status, n in failed.items()},
         n_failed=sum(failed.values()),
@@ -92,7 +92,7 @@ def _data_name(ask: Ask, found: Run) -> str:
     return next((each.name for each in ask.studio.store.datasets.list() if each.hash == digest), "")
 
 
-def _level(ask: Ask, thresholds: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> str:
+def _level(facts: Mapping[str, Any]) -> str:
     """The level that counts as a defect, where all severities have one."""
     given = {str(each.get("threshold")) for each in facts.values() if each["kind"] == "safety"}
     return given.pop() if len(given) == 1 else ""

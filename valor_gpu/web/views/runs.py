@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.pages import numbers
-from valor_gpu.web.book import Book, Entry
+from valor_gpu.web.book import Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 
@@ -32,7 +32,7 @@ _MOST_FIRST = 3
 
 def runs(ask: Ask) -> Response:
     """The list, filtered, sorted and cut into pages."""
-    book = ask.studio.memory.setdefault("book", Book(ask.studio.store))
+    book = ask.studio.book
     everything = book.entries()
     metrics = [name for name, _ in Counter(name for each in everything for name in each.metrics).most_common()]
     found = _sorted(_filtered(everything, ask), ask.query.get("sort", ""))
