@@ -16,6 +16,7 @@ from benchmarks import (
     segmentation,
     segmentation_cases,
     shell,
+    small,
     studio,
     texts,
     valor_cases,
@@ -49,6 +50,7 @@ _SECTIONS = {
     "classification": "Classification",
     "valor_detection": "Detection by Valor's definitions",
     "text": "Texts",
+    "small": "Small updates",
     "evaluation": "Evaluation runs",
     "studio": "Studio",
     "gpu": "On a GPU",
@@ -261,6 +263,7 @@ TEXTS = {
     "shell": shell.report,
     "classification": classification_text,
     "text": texts.report,
+    "small": small.report,
     "evaluation": evaluation.report,
     "studio": studio.report,
     "valor_detection": valor_text,
@@ -320,7 +323,7 @@ def summary(results: dict[str, list[dict[str, Any]]]) -> str:
         inside = first.get("without_imports")  # of ours, which comes first
         after = "" if inside is None else f", {_figures(inside['median'])} s without"
         lines.append(f"| {text.format(**first)} | **{_figures(ours)} s**{after} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *small.summary_lines(results.get("small", ()))])
 
 
 def _ratio(ratio: float) -> str:

@@ -22,6 +22,7 @@ from benchmarks import (
     report,
     segmentation,
     shell,
+    small,
     studio,
     texts,
     valor_cases,
@@ -39,6 +40,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "classification": (classification.CASES, classification.benchmark),
     "text": (texts.CASES, texts.benchmark),
     "evaluation": (evaluation.CASES, evaluation.benchmark),
+    "small": (small.CASES, small.benchmark),
     "studio": (studio.CASES, studio.benchmark),
     "valor_detection": (valor_cases.CASES, valor_detection.benchmark),
 }

@@ -1,0 +1,249 @@
+"""Every metric that torchmetrics has too, with a tiny batch: 8 rows, one image or one text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+Batch = tuple[Any, ...]
+ROWS, CLASSES, LABELS, SIDE = 8, 5, 5, 64
+
+_ROUGES = ("rouge1", "rouge2", "rougeL")  # Lsum takes a model of NLTK, which torchmetrics downloads
+_TEXTS = ("the cat sat on the mat and looked at the dog", "the cat sat on a mat and looked at the old dog")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Small:
+    """One metric beside its peer.
+
+    Attributes:
+        name: the class, and what is special about the row.
+        ours: makes our metric.
+        theirs: makes that of torchmetrics, with its default arguments where ours has them too.
+        batch: makes the arguments of ``update``, the same for both.
+        read_ours: gives of our value what ``read_theirs`` gives of theirs, where their shapes differ.
+        read_theirs: see ``read_ours``.
+        tolerance: difference, relative above 1, that the documentation of the metric allows.
+    """
+
+    name: str
+    ours: Callable[[], Any]
+    theirs: Callable[[], Any]
+    batch: Callable[[], Batch]
+    read_ours: Callable[[Any], Any] = _same
+    read_theirs: Callable[[Any], Any] = _same
+    tolerance: float = 1e-6
+
+
+def scores(task: str, seed: int = 0) -> Batch:
+    """Probabilities and targets of 8 rows; every class is among the targets."""
+    generator = torch.Generator().manual_seed(seed)
+    if task == "multiclass":
+        raw = torch.randn(ROWS, CLASSES, generator=generator)
+        return raw.softmax(1), torch.arange(ROWS) % CLASSES
+    shape = (ROWS, LABELS) if task == "multilabel" else (ROWS,)
+    half = torch.arange(ROWS) % 2
+    return torch.rand(shape, generator=generator), half[:, None].expand(shape).clone() if len(shape) > 1 else half
+
+
+def logits() -> Batch:
+    """Scores of 8 rows, some outside [0, 1], in the binary task."""
+    return torch.arange(-3.0, ROWS - 3.0), torch.arange(ROWS) % 2
+
+
+def labels(seed: int = 0) -> Batch:
+    """Class indices of 8 rows, predicted and true."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randint(CLASSES, (ROWS,), generator=generator) for _ in range(2))
+
+
+_COLUMNS: dict[str, dict[str, int]] = {
+    "binary": {},
+    "multiclass": {"num_classes": CLASSES},
+    "multilabel": {"num_labels": LABELS},
+}
+_RATIOS = (
+    *("Accuracy", "Precision", "Recall", "F1Score", "FBetaScore", "Specificity", "NegativePredictiveValue"),
+    *("HammingDistance", "JaccardIndex"),
+)
+_MATRICES = ("ConfusionMatrix", "MatthewsCorrCoef", "CohenKappa")
+_RANKS = ("AUROC", "AveragePrecision")
+_CURVES = ("ROC", "PrecisionRecallCurve")
+
+
+def _made(package: str, name: str, arguments: Mapping[str, Any]) -> Any:
+    import importlib
+
+    return getattr(importlib.import_module(package), name)(**arguments)
+
+
+def _pair(name: str, task: str, note: str, batch: Callable[[], Batch], **shared: Any) -> Small:
+    theirs = {"task": task, **_COLUMNS[task], **shared}
+    beta = {"beta": 1.0} if name == "FBetaScore" else {}  # torchmetrics' default; ours must be given one
+    return Small(
+        f"{name}, {task}{note}",
+        partial(_made, "valor_gpu.classification", name, {**_COLUMNS[task], **shared, **beta}),
+        partial(_made, "torchmetrics.classification" if name != "AUROC" else "torchmetrics", name, {**theirs, **beta}),
+        batch,
+        *((_one_for_none,) * 2 if name == "PrecisionRecallCurve" else ()),
+    )
+
+
+def _one_for_none(value: Any) -> Any:
+    """Precision where no score reaches a threshold is NaN here, and 1 or NaN in torchmetrics."""
+    return np.nan_to_num(numbers(value), nan=1.0)
+
+
+def classification() -> Iterator[Small]:
+    """Each class in each task, exact and with thresholds."""
+    for task in _COLUMNS:
+        batch = partial(scores, task)
+        for name in (*_RATIOS, *_MATRICES):
+            if (name, task) != ("CohenKappa", "multilabel"):
+                yield _pair(name, task, "", batch)
+        for name in (*_RANKS, *_CURVES):
+            yield _pair(name, task, "", batch)
+            yield _pair(name, task, ", 100 thresholds", batch, thresholds=100)
+        if task != "multilabel":
+            yield _pair("CalibrationError", task, "", batch)
+    for name in ("Accuracy", "ConfusionMatrix"):
+        yield _pair(name, "multiclass", ", labels", labels)
+    yield _pair("Accuracy", "binary", ", logits", logits)
+
+
+def boxes(images: int, objects: int) -> Batch:
+    """Lists of dicts as torchmetrics takes them: boxes, and the same boxes moved a little."""
+    generator = torch.Generator().manual_seed(0)
+    preds, target = [], []
+    for _ in range(images):
+        corner = torch.rand(objects, 2, generator=generator) * 100
+        true = torch.cat((corner, corner + 20 + torch.rand(objects, 2, generator=generator) * 40), 1)
+        kinds = torch.randint(3, (objects,), generator=generator)
+        moved = true + torch.rand(objects, 4, generator=generator) * 4
+        preds.append({"boxes": moved, "scores": torch.rand(objects, generator=generator), "labels": kinds})
+        target.append({"boxes": true, "labels": kinds})
+    return preds, target
+
+
+def _map_numbers(value: Any) -> list[float]:
+    return [float(value[name]) for name in ("map", "map_50", "map_75", "mar_1", "mar_10", "mar_100")]
+
+
+def detection() -> Iterator[Small]:
+    """Average precision of one image, and of a batch of 16."""
+    for images, objects in ((1, 2), (16, 10)):
+        yield Small(
+            f"MeanAveragePrecision, {images} image{'s' * (images > 1)} of {objects} boxes",
+            partial(_made, "valor_gpu.detection", "MeanAveragePrecision", {}),
+            partial(_made, "torchmetrics.detection.mean_ap", "MeanAveragePrecision", {}),
+            partial(boxes, images, objects),
+            _map_numbers,
+            _map_numbers,
+        )
+
+
+def maps(classes: int = 5, one_hot: bool = False) -> Batch:
+    """One image of labels, predicted and true."""
+    generator = torch.Generator().manual_seed(0)
+    true = torch.randint(classes, (1, SIDE // 8, SIDE // 8), generator=generator)
+    true = true.repeat_interleave(8, 1).repeat_interleave(8, 2)
+    said = true.roll((1, 2), (1, 2))
+    if not one_hot:
+        return said, true
+    return tuple(torch.nn.functional.one_hot(each, classes).movedim(-1, 1) for each in (said, true))
+
+
+def panoptic() -> Batch:
+    """One panoptic map of two things and two stuffs: category and instance of each pixel."""
+    said, true = maps(4)
+    return tuple(torch.stack((each, each.new_zeros(each.shape)), -1) for each in (said, true))
+
+
+def segmentation() -> Iterator[Small]:
+    """One image of 64 x 64 pixels."""
+    ours, theirs = partial(_made, "valor_gpu.segmentation"), partial(_made, "torchmetrics.segmentation")
+    for name in ("MeanIoU", "DiceScore", "GeneralizedDiceScore"):
+        for form in ("one-hot", "index"):
+            arguments = {"num_classes": 5, "input_format": form}
+            batch = partial(maps, 5, form == "one-hot")
+            yield Small(f"{name}, {form}", partial(ours, name, arguments), partial(theirs, name, arguments), batch)
+    arguments = {"num_classes": 5, "input_format": "index"}
+    yield Small(
+        "HausdorffDistance, index",
+        partial(ours, "HausdorffDistance", arguments),
+        partial(theirs, "HausdorffDistance", arguments),
+        maps,
+    )
+    for name in ("PanopticQuality", "ModifiedPanopticQuality"):
+        arguments = {"things": {0, 1}, "stuffs": {2, 3}}
+        peer = partial(_made, "torchmetrics.detection", name, arguments)
+        yield Small(name, partial(ours, name, arguments), peer, panoptic)
+
+
+def _one(name: str) -> Callable[[Any], Any]:
+    return lambda value: value[name]
+
+
+def _rouge_numbers(value: Mapping[str, Any]) -> list[float]:
+    return [float(value[name]) for name in sorted(value) if not name.endswith("stderr")]
+
+
+def text() -> Iterator[Small]:
+    """One row of ten words."""
+    ours, theirs = partial(_made, "valor_gpu.text"), partial(_made, "torchmetrics.text")
+    one, several = (lambda: ([_TEXTS[0]], [_TEXTS[1]])), (lambda: ([_TEXTS[0]], [[_TEXTS[1]]]))
+    peers: tuple[tuple[Any, ...], ...] = (
+        ("WordErrorRate", {}, "WordErrorRate", {}, one, "wer", 1e-6),
+        ("CharErrorRate", {}, "CharErrorRate", {}, one, "cer", 1e-6),
+        ("BLEU", {"tokenizer": "whitespace", "smoothing": "none"}, "BLEUScore", {}, several, "bleu", 1e-6),
+        ("BLEU", {"smoothing": "none"}, "SacreBLEUScore", {}, several, "bleu", 1e-6),
+        ("CHRF", {"word_order": 2}, "CHRFScore", {}, several, "chrf", 2e-4),  # torchmetrics adds a small number
+    )
+    for name, mine, peer, other, batch, number, tolerance in peers:
+        label = name if name == peer else f"{name} ({peer})"
+        yield Small(
+            label, partial(ours, name, mine), partial(theirs, peer, other), batch, _one(number), tolerance=tolerance
+        )
+    yield Small(
+        "ROUGE (ROUGEScore)",
+        partial(ours, "ROUGE", {"rouge_types": _ROUGES}),
+        partial(theirs, "ROUGEScore", {"rouge_keys": _ROUGES}),
+        one,
+        _rouge_numbers,
+        _rouge_numbers,
+    )
+
+
+CASES: dict[str, Callable[[], Iterator[Small]]] = {
+    "classification": classification,
+    "detection": detection,
+    "segmentation": segmentation,
+    "text": text,
+}
+"""Of each kind of task its metrics."""
+
+
+def numbers(value: Any) -> np.ndarray[Any, Any]:
+    """All numbers of a value, in order."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    flat = [
+        np.asarray(part.detach() if isinstance(part, torch.Tensor) else part, np.float64) for part in _leaves(parts)
+    ]
+    return np.concatenate([np.ravel(part) for part in flat]) if flat else np.zeros(0)
+
+
+def _leaves(parts: Any) -> Iterator[Any]:
+    for part in parts:
+        if isinstance(part, (list, tuple)):
+            yield from _leaves(part)
+        else:
+            yield part

@@ -1,0 +1,83 @@
+"""The benchmark of tiny batches gives a number only to metrics whose value is that of torchmetrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torchmetrics
+
+from benchmarks import report, run, small, small_cases
+from valor_gpu import classification, segmentation, text
+
+_OWN = {
+    "classification": ["BalancedAccuracy", "DetailedPrecisionRecallCurve", "ROCAUC", "ThresholdCounts", "mROCAUC"],
+    "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
+                     "PixelRecall", "SurfaceDistance", "mIOU"],
+    "text": ["ExactMatch", "GLEU", "TokenF1"],
+}  # fmt: skip
+"""Metrics without a peer in torchmetrics, or other names of one that is measured."""
+
+
+@pytest.fixture(scope="module")
+def accuracy() -> small_cases.Small:
+    return next(case for case in small_cases.classification() if case.name == "Accuracy, multiclass")
+
+
+def test_every_metric_with_a_peer_is_measured() -> None:
+    for package in (classification, segmentation, text):
+        group = package.__name__.rpartition(".")[2]
+        kinds = [name for name in package.__all__ if isinstance(getattr(package, name), type)]
+        metrics = {name for name in kinds if issubclass(getattr(package, name), torchmetrics.Metric)}
+        measured = {case.name.split(",")[0].split(" (")[0] for case in small_cases.CASES[group]()}
+        assert metrics - measured == set(_OWN[group])
+
+
+def test_a_row_has_times_of_both_sides_and_shares_that_are_all(accuracy: small_cases.Small) -> None:
+    with small.alone():
+        row = small.measure(accuracy, "classification", 3, 2e-4)
+    assert row["status"] == "ok"
+    for work in small.WORKS:
+        mine, other = row[work]["ours"]["median"], row[work]["torchmetrics"]["median"]
+        assert row[work]["ratio"] == pytest.approx(mine / other, rel=1e-2)
+        assert 0 < mine < 1e5
+    parts = [row["shares"][name] for name in ("checks", "dispatch", "kernel")]
+    assert sum(parts) == pytest.approx(1)
+    assert all(0 <= part < 1 for part in parts) and parts[2] > 0
+
+
+def test_another_value_gets_no_number(accuracy: small_cases.Small) -> None:
+    with small.alone():
+        row = small.measure(replace(accuracy, read_ours=lambda value: value + 1), "classification", 1, 1e-4)
+    assert row["status"] == "mismatch"
+    assert "update" not in row
+    assert "Accuracy, multiclass | mismatch" in small.report([_result([row])])
+
+
+def test_the_tables_count_what_is_above_the_goal() -> None:
+    rows: list[dict[str, Any]] = []
+    for name, ratio in (("Fast", 0.25), ("Slow", 1.0)):
+        each = {"ours": {"median": 10 * ratio}, "torchmetrics": {"median": 10.0}, "ratio": ratio}
+        parts = {"checks": 0.5, "dispatch": 0.25, "kernel": 0.25}
+        rows.append({"case": "text", "path": name, "status": "ok", "shares": parts, **dict.fromkeys(small.WORKS, each)})
+    lines = report.TEXTS["small"]([_result([*rows, *({**row, "case": "detection"} for row in rows)])]).splitlines()
+    assert lines[2] == "| Fast | 2.5 us (0.25x) | 2.5 us (0.25x) | 2.5 us (0.25x) | 2.5 us (0.25x) | 50%, 25%, 25% |"
+    assert lines[4] == "| geometric mean | **0.50x** | **0.50x** | **0.50x** | **0.50x** | |"
+    above = [line for line in lines if line.startswith("| goal")]
+    assert above[0].split(" | ")[2] == "0.7x: 1 of 2"  # detection
+    assert above[1].split(" | ")[2] == "1x: 0 of 2"  # text
+    assert "| `update` of a tiny batch, mean of 2 rows of text | **5.0 us** | torchmetrics 2.0x" in "\n".join(
+        small.summary_lines([_result(rows)])
+    )
+
+
+def test_the_command_measures_one_group() -> None:
+    rows = small.benchmark(run.parse(["small", "--case", "text", "--quick", "--repeats", "1"]))["rows"]
+    assert [row["status"] for row in rows] == ["ok"] * 6
+
+
+def _result(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    about = {"processor": "p", "python": "3"}
+    versions = {"torch": "2", "torchmetrics": "1"}
+    return {"rows": rows, "repeats": 5, "date": "2026-11-22T", "commit": "abc", "machine": about, "versions": versions}
