@@ -108,4 +108,4 @@ def test_deleted_run_can_be_taken_back(path: Path) -> None:
 
 def test_unknown_run_is_said(path: Path) -> None:
     found = send(client(path), "/runs/nothing/delete")
-    assert found.status_code == 400 and "no run with the id or name" in text_of(found)
+    assert found.status_code == 404 and "There is no run nothing in this store" in text_of(found)

@@ -28,6 +28,13 @@ _REPLIES = """CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, model TEXT NOT NULL, reply TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID"""
 _LEASES = """CREATE TABLE IF NOT EXISTS leases (
     key BLOB PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID"""
+_USES = """CREATE TABLE IF NOT EXISTS uses (
+    key BLOB NOT NULL, run TEXT NOT NULL, PRIMARY KEY (key, run)) WITHOUT ROWID"""
+# A reply that nobody noted is of a use that names no run: '' keeps it when the run that found it goes.
+_NOTE_OTHER = "INSERT INTO uses SELECT ?1, '' WHERE NOT EXISTS (SELECT 1 FROM uses WHERE key = ?1)"
+_NOTE = "INSERT OR IGNORE INTO uses VALUES (?, ?)"
+_FORGET = """DELETE FROM replies WHERE key IN (SELECT key FROM uses WHERE run = ?1 AND NOT EXISTS (
+    SELECT 1 FROM uses AS other WHERE other.key = uses.key AND other.run <> ?1))"""
 _LEASE = """INSERT INTO leases SELECT :key, :owner, :expires
     WHERE :again OR NOT EXISTS (SELECT 1 FROM replies WHERE key = :key)
     ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
@@ -80,6 +87,7 @@ class JudgeCache:
 
     Args:
         path: the file; it is made when it does not exist. Its folder must exist.
+        run: id of the run that uses it, noted beside every reply that it finds or keeps; "" notes nothing.
 
     Raises:
         InputError: the file is something else, or cannot be opened.
@@ -92,8 +100,8 @@ class JudgeCache:
         ('4', 1)
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], run: str = "") -> None:
+        self.path, self.run = Path(path), run
         self._lock = ForkLock(self._disconnect)
         self._connection: sqlite3.Connection | None = None
         self._process = 0
@@ -131,6 +139,7 @@ class JudgeCache:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last replies, a kill none
                 connection.execute(_LEASES)
+                connection.execute(_USES)
                 connection.execute(f"PRAGMA busy_timeout = {_BUSY_LATER * 1000}")
                 return
             except sqlite3.OperationalError as error:
@@ -155,7 +164,12 @@ class JudgeCache:
     def get(self, key: bytes) -> Reply | None:
         """Returns the reply kept under ``key``, or None."""
         with self._lock:
-            row = self._open().execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+            connection = self._open()
+            row = connection.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+            if row is not None and self.run:
+                with contextlib.suppress(sqlite3.OperationalError):  # of a file that can only be read
+                    connection.execute(_NOTE_OTHER, (key,))
+                    connection.execute(_NOTE, (key, self.run))
         if row is None:
             return None
         kept = json.loads(row[0])
@@ -179,6 +193,24 @@ class JudgeCache:
             connection = self._open()
             connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM leases WHERE key = ?", (key,))
+            if self.run:
+                connection.execute(_NOTE, (key, self.run))
+
+    def forget_run(self, run: str) -> int:
+        """Forgets the replies that no other run than this one has found or kept; returns how many these are."""
+        with self._lock:
+            connection = self._open()
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                gone = connection.execute(_FORGET, (run,)).rowcount
+                connection.execute("DELETE FROM uses WHERE run = ?", (run,))
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return gone
 
     def discard(self, key: bytes) -> None:
         """Forgets the reply kept under ``key``, if there is one."""
@@ -236,7 +268,7 @@ class JudgeCache:
     def clear(self) -> None:
         """Forgets all replies."""
         with self._lock:
-            self._open().execute("DELETE FROM replies")
+            self._open().executescript("DELETE FROM replies; DELETE FROM uses;")
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""

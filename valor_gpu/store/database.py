@@ -16,6 +16,7 @@ from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.schema import migrate
 
 BUSY = 30.0  # seconds to wait for another process that writes
+_CHECKPOINT = 500  # milliseconds that a checkpoint waits for readers; all threads of this process wait with it
 _MAKING = threading.Lock()
 _ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
 
@@ -66,10 +67,31 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is kept as a whole, or not at all when an error leaves it."""
+    def write(self, overwriting: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction that is kept as a whole, or not at all when an error leaves it.
+
+        Args:
+            overwriting: what is deleted is overwritten, which SQLite spares itself otherwise.
+        """
         with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
+            if not overwriting:
+                yield connection
+                return
+            connection.execute("PRAGMA secure_delete = ON")
+            try:
+                yield connection
+            finally:
+                connection.execute("PRAGMA secure_delete = OFF")
+
+    def checkpoint(self) -> None:
+        """Brings what was written into the file itself and empties the log beside it, as far as others let it."""
+        with self._turn(), self._errors():
+            connection = self._open()
+            connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT}")
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {round(self._busy * 1000)}")
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:

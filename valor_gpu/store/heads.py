@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from valor_gpu.errors import InputError
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 _CHUNK = 500
@@ -44,6 +45,12 @@ def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
         RunHead(uid, unpacked(name), state, created, finished, marked, unpacked(dataset), bool(owned))
         for uid, name, state, created, finished, marked, dataset, owned in connection.execute(sql, (deleted,))
     ]
+
+
+def mark_deleted(connection: sqlite3.Connection, uid: str, when: float | None) -> None:
+    """Marks a run as deleted, or takes the mark away; that needs no lease, since nothing of the run changes."""
+    if not connection.execute("UPDATE runs SET deleted = ? WHERE uid = ?", (when, packed(uid))).rowcount:
+        raise InputError(f"run {uid} is no longer in the store: it was purged")
 
 
 def contents(

@@ -10,7 +10,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.store import opinions, pages, search
+from valor_gpu.store import heads, opinions, pages, search
 from valor_gpu.store.database import Database
 from valor_gpu.store.leases import Lease, check_free, quiet_release
 from valor_gpu.store.records import (
@@ -371,14 +371,14 @@ class Run:
             search.build(connection, self._number)
 
     def delete(self) -> None:
-        """Marks the run as deleted: lists leave it out, and :meth:`~valor_gpu.store.Store.purge` takes it away."""
-        with self._write() as connection:
-            connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), self._number))
+        """Marks the run as deleted, also one that is worked on: lists leave it out, ``Store.purge`` takes it away."""
+        with self._database.write() as connection:
+            heads.mark_deleted(connection, self.id, time.time())
 
     def undelete(self) -> None:
         """Takes the mark of :meth:`delete` away."""
-        with self._write() as connection:
-            connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (self._number,))
+        with self._database.write() as connection:
+            heads.mark_deleted(connection, self.id, None)
 
     def add_feedback(self, feedback: Feedback) -> None:
         """Keeps what a person says about a row, instead of what the same author said before on the same score."""

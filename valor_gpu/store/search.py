@@ -20,6 +20,7 @@ _UNSPACED = re.compile(
 )
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
+_MERGED = 500  # pages of the index that one transaction writes anew
 _WORDS = "SELECT id, 'run' || run, row_words_of(key, inputs, outputs) FROM rows WHERE run = ?"
 
 
@@ -97,6 +98,21 @@ def forget(connection: sqlite3.Connection, run: int) -> None:
     kept = _WORDS.replace("SELECT", "SELECT 'delete',")
     connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {kept}", (run,))
     connection.execute("UPDATE runs SET indexed = 0 WHERE id = ?", (run,))
+
+
+def compact(connection: sqlite3.Connection) -> bool:
+    """Writes a part of the index anew without the words of runs that were taken out; False where nothing is left to do.
+
+    FTS5 only marks words as deleted until its parts are merged, which one transaction need not do as a whole.
+    """
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'row_words'").fetchone() is None:
+        return False
+    if connection.execute("SELECT 1 FROM runs WHERE indexed = 1").fetchone() is None:
+        connection.execute("INSERT INTO row_words (row_words) VALUES ('delete-all')")
+        return False
+    before = connection.total_changes
+    connection.execute(f"INSERT INTO row_words (row_words, rank) VALUES ('merge', {-_MERGED})")
+    return connection.total_changes - before > 1  # SQLite's sign that the merge has not ended
 
 
 def _indexed(connection: sqlite3.Connection, run: int) -> bool:

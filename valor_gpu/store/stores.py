@@ -201,18 +201,27 @@ class Store:
     def purge(self, seconds: float = 60) -> int:
         """Takes away runs that were marked as deleted at least ``seconds`` ago, with rows, scores, feedback and words.
 
-        A run on which a process still works stays until a later call.
+        What they held is overwritten in the file. A run on which a process still works stays until a later call.
 
         Returns:
             How many runs were taken away.
         """
-        with self._database.write() as connection:
-            sql = "SELECT id FROM runs WHERE deleted <= ?"
-            marked = connection.execute(sql, (time.time() - seconds,)).fetchall()
+        sql, before = "SELECT id FROM runs WHERE deleted <= ?", time.time() - seconds
+        with self._database.read() as connection:
+            if connection.execute(sql, (before,)).fetchone() is None:
+                return 0
+        with self._database.write(overwriting=True) as connection:
+            marked = connection.execute(sql, (before,)).fetchall()
             free = [number for (number,) in marked if owner(connection, number) is None]
             for number in free:
                 search.forget(connection, number)
                 connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+        goes_on = bool(free)
+        while goes_on:
+            with self._database.write(overwriting=True) as connection:
+                goes_on = search.compact(connection)
+        if free:
+            self._database.checkpoint()
         return len(free)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import uvicorn
 
 from valor_gpu.errors import InputError
 from valor_gpu.web.app import make_app
+from valor_gpu.web.purging import Sweeper
 
 HOST = "127.0.0.1"
 
@@ -41,12 +42,14 @@ def serve(
         found = int(listening.getsockname()[1])
         token = secrets.token_urlsafe(24)
         app = make_app(store_path, token=token, port=found, registry=registry)
+        studio = app.state.studio
         address = f"http://{HOST}:{found}/start?token={token}"
         config = uvicorn.Config(app, access_log=False, log_level="warning", timeout_graceful_shutdown=2)
-        say(f"Studio of {app.state.studio.store.path}\n{address}")
+        say(f"Studio of {studio.store.path}\n{address}")
         if open_browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run([listening])
+        with Sweeper(studio.store, studio.uploads):
+            uvicorn.Server(config).run([listening])
 
 
 def _listening(port: int) -> socket.socket:

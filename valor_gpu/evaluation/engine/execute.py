@@ -19,6 +19,7 @@ from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.files import write_artifacts
 from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices
@@ -78,7 +79,7 @@ def execute(
         with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
             _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
             if state == FINISHED:
-                _remove_journal(store, run)
+                remove_journal(store, run.id)
     return _outcome(plan, store, run, reason, error, tracking_uri)
 
 
@@ -131,20 +132,22 @@ def _scheduler(plan: Plan, store: Store, run: Run) -> Iterator[Scheduler | None]
         yield None
         return
     judge, cache = plan.services.judge, plan.cache
-    journal = journal_path(store, run)
+    journal = journal_path(store, run.id)
     if cache is None and (journal.exists() or any(_asks_several(each.tool) for each in plan.judged)):
         judge, cache = _NamedJudge(judge, run.id), journal
-    with open_scheduler(judge, plan.limits, cache, plan.config.seed, None) as scheduler:
-        yield scheduler
+    with contextlib.ExitStack() as opened:
+        if cache is not None:  # one of the run, so that purging it can take its replies along
+            cache = opened.enter_context(JudgeCache(getattr(cache, "path", cache), run.id))
+        yield opened.enter_context(open_scheduler(judge, plan.limits, cache, plan.config.seed, None))
 
 
-def journal_path(store: Store, run: Run) -> Path:
+def journal_path(store: Store, run_id: str) -> Path:
     """The file of replies of a run without a cache, beside its store.
 
     A judgement of several questions is stored when the last reply has come. Until then the replies before it, which
     were paid, are here. The file goes when the run has finished.
     """
-    return store.path.with_name(f"{store.path.name}.{run.id}.replies")
+    return store.path.with_name(f"{store.path.name}.{run_id}.replies")
 
 
 def _asks_several(tool: Any) -> bool:
@@ -172,8 +175,9 @@ class _NamedJudge:
         return getattr(self._judge, name)
 
 
-def _remove_journal(store: Store, run: Run) -> None:
-    path = journal_path(store, run)
+def remove_journal(store: Store, run_id: str) -> None:
+    """Removes the file of :func:`journal_path`."""
+    path = journal_path(store, run_id)
     for ending in ("", "-wal", "-shm"):
         with contextlib.suppress(OSError):
             path.with_name(path.name + ending).unlink()

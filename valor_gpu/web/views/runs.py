@@ -13,13 +13,13 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.pages import numbers
 from valor_gpu.web.book import Entry
+from valor_gpu.web.jobs import cancel, state_of
+from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
+from valor_gpu.web.run_rows import find_run
 
 PAGE = 100
-UNDO = 60
-"""Seconds in which a deletion can be taken back."""
-
 FIXED = {
     "headline": "Headline",
     "failed": "Failed",
@@ -155,14 +155,18 @@ def _undoable(ask: Ask) -> dict[str, Any] | None:
 
 
 def delete(ask: Ask) -> Response:
-    """Marks a run as deleted; it can be taken back for a minute."""
-    ask.studio.store.run(ask.path["run"]).delete()
-    return see("/runs", deleted=ask.path["run"])
+    """Marks a run as deleted; it can be taken back for a minute. One that Studio works on is cancelled."""
+    store = ask.studio.store
+    run = find_run(ask)
+    if state_of(store, run) == "running":
+        cancel(store, run)
+    run.delete()
+    return see("/runs", deleted=run.id)
 
 
 def undo(ask: Ask) -> Response:
     """Takes a deletion back."""
-    ask.studio.store.run(ask.path["run"]).undelete()
+    find_run(ask).undelete()
     return see(f"/runs/{ask.path['run']}")
 
 
