@@ -14,25 +14,17 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
 from valor_gpu.web import jobs
+from valor_gpu.web.choices import Choice, choices
 from valor_gpu.web.connection import connection_of
 from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, draft_of_run, drafts, find_draft, save
-from valor_gpu.web.planning import (
-    Choice,
-    Outlook,
-    arguments,
-    as_python,
-    as_yaml,
-    choices,
-    estimate,
-    host_of,
-    look,
-    submit,
-)
+from valor_gpu.web.estimates import estimate
+from valor_gpu.web.planning import Outlook, arguments, look, submit
 from valor_gpu.web.proposals import mapping_lines
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.same_run import as_python, as_yaml, host_of
 from valor_gpu.web.security import looks_like_key
 from valor_gpu.web.uploads import MOST, keep_upload, unreadable_rows
 

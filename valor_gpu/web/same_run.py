@@ -1,0 +1,38 @@
+"""A draft as text: the same run as a configuration file, a program and a command, and who receives its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+
+def host_of(said: Mapping[str, Any]) -> str:
+    """The host that gets rows, of the configuration of a judge or of a target."""
+    address = str(said.get("base_url") or said.get("azure_endpoint") or said.get("api_base") or said.get("url") or "")
+    return urlsplit(address).netloc.rpartition("@")[2] if address else "api.openai.com"
+
+
+def as_yaml(said: Mapping[str, Any]) -> str:
+    """Arguments as a configuration file: JSON values, which YAML has too, one name a line."""
+    lines = []
+    for name, value in said.items():
+        if isinstance(value, Mapping) and name in ("data_mapping", "thresholds", "model_config"):
+            lines += [f"{name}:", *(f"  {json.dumps(key)}: {json.dumps(each)}" for key, each in value.items())]
+        else:
+            lines.append(f"{name}: {json.dumps(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_python(said: Mapping[str, Any]) -> str:
+    """Arguments as a program."""
+    return "\n".join(
+        [
+            "from valor_gpu import evaluate",
+            "",
+            "result = evaluate(",
+            *(f"    {name}={value!r}," for name, value in said.items()),
+            ")",
+        ]
+    )
