@@ -24,7 +24,8 @@ struct OneHotCount {
     found.image = rows.divide(line, &found.row);
     return found;
   }
-  __device__ int64_t value(bool of_target, const PixelPlace& place, int64_t channel) const {
+  // For the host too, since with_label is: what it calls must run where it runs.
+  VALOR_HD int64_t value(bool of_target, const PixelPlace& place, int64_t channel) const {
     const PixelMap& map = task.map(of_target);
     return with_label(map.type, [&](auto zero) {
       using T = decltype(zero);
