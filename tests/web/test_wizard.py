@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 from tests.judge.server import ChatServer, Request, failure
 from tests.web.pages import client, send, text_of
+from valor_gpu.evaluation.engine.forecast import count_rows
 from valor_gpu.store import Store
-from valor_gpu.web import uploads
+from valor_gpu.web import counting, uploads
 from valor_gpu.web.registry import read_registry
 
 CSV = b"question,passages,answer,expected\nWhat is 1?,One.,It is one.,one\nWhat is 2?,,It is two.,two\n"
@@ -135,7 +136,7 @@ def test_a_file_that_cannot_be_used_is_not_stored(
 
 def test_a_broken_line_is_named_and_the_others_are_used(browser: TestClient) -> None:
     page = text_of(upload(browser, begin(browser), CSV + b"only one cell\n"))
-    assert "Rows cannot be read." in page
+    assert "1 row cannot be read." in page
     assert "rows.csv, line 4 must have 4 cells" in page
 
 
@@ -278,3 +279,21 @@ def test_hostile_names_are_inert(browser: TestClient) -> None:
     upload(browser, address, content, "<script>alert(4)<script>.csv")
     for page in ("basics", "data", "metrics", "review"):
         assert "<script>alert" not in browser.get(f"{address}/{page}").text
+
+
+def test_large_data_are_read_once(browser: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+
+    def counted(source: Any, mapping: Any, limit: Any) -> Any:
+        reads.append(1)
+        return count_rows(source, mapping, limit)
+
+    monkeypatch.setattr(counting, "count_rows", counted)
+    address, page = chosen(browser, "gpt_coherence", "gpt_groundedness", do="estimate", judge="free")
+    assert "Judge calls 3 " in text_of(page)
+    before = len(reads)
+    for step in ("data", "metrics", "review", "metrics"):
+        browser.get(f"{address}/{step}")
+    page = send(browser, f"{address}/metrics", {"metric": "gpt_groundedness", "judge": "free"})
+    assert "Judge calls 1 " in text_of(page)  # of other metrics, by the same counts
+    assert len(reads) == before

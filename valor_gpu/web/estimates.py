@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from valor_gpu.evaluation.engine.forecast import Forecast, forecast
-from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER, Plan
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.judge.protocol import Usage
+from valor_gpu.store import Store
 from valor_gpu.web.choices import MEASURED
+from valor_gpu.web.counting import counts_of
 from valor_gpu.web.planning import Outlook
 from valor_gpu.web.prompts import prompts_of
 
@@ -50,23 +52,22 @@ class Estimate:
         return sum(self.calls.values())
 
 
-def estimate(outlook: Outlook) -> Estimate | None:
-    """Counts the calls of a plan by reading its data once; None while there is no plan."""
+def estimate(outlook: Outlook, store: Store) -> Estimate | None:
+    """Counts the calls of a plan, by counts of its data that the store keeps; None while there is no plan."""
     plan = outlook.plan
     if plan is None or plan.source is None:
         return None
     config = plan.config
-    given = MEASURED if plan.has_target else frozenset()
-    expected = forecast(
-        plan.source, plan.mapping, plan.evaluators, config.limit, config.epochs, config.repeats, plan.has_target, given
-    )
+    given = (MEASURED if plan.has_target else frozenset()) | ({BASELINE_ANSWER} if plan.fills_baseline else set())
+    counts = counts_of(store, plan.source, plan.mapping, config.limit)
+    expected = forecast(counts, plan.mapping, plan.evaluators, config.epochs, config.repeats, plan.has_target, given)
     tokens = _tokens(plan, expected) * outlook.runs
     calls = {name: n * outlook.runs for name, n in expected.judge.items()}
     replies = REPLY * sum(calls.values())
     cost = None if plan.prices is None else plan.prices.cost(Usage(prompt=tokens, completion=replies))
     return Estimate(
         expected.rows, calls, expected.target * outlook.runs, tokens, replies, cost if calls else 0.0, expected.missing,
-        len(expected.unreadable),
+        counts.n_unreadable,
     )  # fmt: skip
 
 

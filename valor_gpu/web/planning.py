@@ -1,4 +1,4 @@
-"""What a draft would do, by the planning of evaluate() itself: arguments, problems, calls and their cost."""
+"""What a draft would do, by the planning of evaluate() itself: its arguments, what is wrong with them, its runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.services import open_services
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.rows.data import DataSource, open_data
+from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
+from valor_gpu.web.counting import opened_data
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.registry import Registry
 
@@ -98,7 +99,7 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
             "Choose a data set, or upload one." if dataset is None else "The file of the data set is gone."
         )
         return found
-    _attempt(found, "data", lambda: setattr(found, "source", open_data(dataset.source)))
+    _attempt(found, "data", lambda: setattr(found, "source", opened_data(dataset.source)))
     _attempt(found, "target", lambda: setattr(found, "outputs", _outputs(found.arguments)))
     if found.source is not None and "target" not in found.problems:
         columns, task = found.source.columns, draft.task
@@ -122,12 +123,17 @@ def _outputs(said: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _plan(found: Outlook, store: Store) -> None:
-    plans = plans_of(found.arguments, store)
+    plans = plans_of(found.arguments, store, found.source)
     found.plan, found.runs = plans[0][1], len(plans)
 
 
-def plans_of(said: Mapping[str, Any], store: Store) -> list[tuple[Settings, Plan]]:
+def plans_of(said: Mapping[str, Any], store: Store, source: DataSource | None = None) -> list[tuple[Settings, Plan]]:
     """The plan of every run that arguments make.
+
+    Args:
+        said: the arguments.
+        store: of evaluators and of the baseline.
+        source: the data, where they are opened already.
 
     Raises:
         InputError: what evaluate() would reject.
@@ -141,7 +147,7 @@ def plans_of(said: Mapping[str, Any], store: Store) -> list[tuple[Settings, Plan
     ]  # fmt: skip
     with _QUIET, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are the notes of the plan
-        return [(each, make_plan(each, store)) for each in runs]
+        return [(each, make_plan(each, store, source)) for each in runs]
 
 
 _PARTS = {

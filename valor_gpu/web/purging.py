@@ -14,6 +14,7 @@ from valor_gpu.evaluation.engine.execute import remove_journal
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.store import Store
 from valor_gpu.web import drafts
+from valor_gpu.web.counting import forget_counts
 from valor_gpu.web.jobs import CANCEL, JOB, log_path
 
 UNDO = 60
@@ -86,6 +87,7 @@ def _take_upload(store: Store, uploads: Path, digest: str) -> None:
     if found is None or not _is_upload(found.source, uploads):
         return
     store.datasets.delete(digest)
+    forget_counts(store, digest)
     if all(each.source != found.source for each in known.values()):
         Path(found.source).unlink(missing_ok=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,9 +62,3 @@ def _listed(store: Store, path: Path, shown: str) -> StoredDataset:
         path.unlink()
         return known
     return store.datasets.save(source.hash, shown, source.columns, source.count_rows(), str(path))
-
-
-def unreadable_rows(dataset: StoredDataset, most: int = 3) -> list[str]:
-    """The first rows that cannot be read, each with its line, by the name that the user knows."""
-    errors = (row.error for row in open_data(dataset.source) if row.error)
-    return [error.replace(dataset.source, dataset.name) for error in islice(errors, most)]

@@ -57,14 +57,13 @@ def _store(path: Any) -> Iterator[Store]:
 
 
 def _forecast(plan: Plan) -> Forecast:
-    from valor_gpu.evaluation.engine.forecast import forecast
+    from valor_gpu.evaluation.engine.forecast import count_rows, forecast
 
     config, source = plan.config, plan.source
     assert source is not None  # of a run that begins
     given = (_FROM_RUN if plan.has_target else frozenset()) | ({"baseline_answer"} if plan.fills_baseline else set())
-    return forecast(
-        source, plan.mapping, plan.evaluators, config.limit, config.epochs, config.repeats, plan.has_target, given
-    )
+    counts = count_rows(source, plan.mapping, config.limit)
+    return forecast(counts, plan.mapping, plan.evaluators, config.epochs, config.repeats, plan.has_target, given)
 
 
 def _document(plan: Plan, expected: Forecast, runs: int) -> dict[str, Any]:

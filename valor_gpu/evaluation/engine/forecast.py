@@ -6,7 +6,8 @@ Example:
     >>> from valor_gpu.evaluation.engine.metrics import resolve_evaluators
     >>> source = open_data([{"answer": "4", "question": "2 + 2?"}, {"answer": None, "question": "3 + 3?"}])
     >>> mapping = resolve_mapping(None, source.columns)
-    >>> forecast(source, mapping, resolve_evaluators(["gpt_coherence"]), None, 1, 3, has_target=False).judge
+    >>> counts = count_rows(source, mapping, None)
+    >>> forecast(counts, mapping, resolve_evaluators(["gpt_coherence"]), 1, 3, has_target=False).judge
     {'gpt_coherence': 3}
 """
 
@@ -19,7 +20,6 @@ from itertools import islice
 from typing import Any
 
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
-from valor_gpu.evaluation.evaluators.base import missing_fields
 from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
@@ -33,7 +33,7 @@ class Forecast:
 
     Attributes:
         rows: of the data, within the limit.
-        unreadable: rows that cannot be read, with the first errors.
+        unreadable: errors of rows that cannot be read.
         target: requests to the target.
         judge: requests to the judge, by evaluator; without repairs of replies and retries. With a target at most so
             many, since it may fail.
@@ -47,49 +47,90 @@ class Forecast:
     missing: dict[str, int] = field(default_factory=dict)
 
 
-def forecast(
-    source: DataSource,
-    mapping: Mapping,
-    evaluators: Sequence[RunEvaluator],
-    limit: int | None,
-    epochs: int,
-    repeats: int,
-    has_target: bool,
-    given: frozenset[str] = frozenset(),
-) -> Forecast:
+@dataclass
+class RowCounts:
+    """What counting needs to know of the rows of a data set under one mapping, whatever the evaluators.
+
+    Attributes:
+        rows: of the data, within the limit.
+        n_unreadable: of them, rows that cannot be read.
+        errors: of these; all of them, or the first where they come out of a store.
+        lacking: fields that a row has no value for, with how many rows that lack just these, and how many turns of the
+            assistant their conversations have.
+    """
+
+    rows: int = 0
+    n_unreadable: int = 0
+    errors: list[str] = field(default_factory=list)
+    lacking: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
+
+    def to_dict(self, most_errors: int) -> dict[str, Any]:
+        """The counts as JSON, with the first errors."""
+        lacking = [[sorted(fields), *counts] for fields, counts in self.lacking.items()]
+        return {"rows": self.rows, "n_unreadable": self.n_unreadable, "errors": self.errors[:most_errors],
+                "lacking": lacking}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, kept: Fields[str, Any]) -> RowCounts:
+        """The counts that :meth:`to_dict` gave."""
+        lacking = {frozenset(fields): (rows, turns) for fields, rows, turns in kept["lacking"]}
+        return cls(kept["rows"], kept["n_unreadable"], list(kept["errors"]), lacking)
+
+
+def count_rows(source: DataSource, mapping: Mapping, limit: int | None) -> RowCounts:
     """Reads the data once and counts.
 
     Args:
         source: the data.
         mapping: where fields come from.
-        evaluators: of the run.
         limit: number of rows; None for all.
+    """
+    found = RowCounts()
+    for row in islice(source, limit):
+        found.rows += 1
+        if row.error:
+            found.n_unreadable += 1
+            found.errors.append(row.error)
+            continue
+        fields = mapping.values(row.values)
+        lacking = frozenset(name for name, value in fields.items() if value is None)
+        turns = _turns(fields[MESSAGES]) if MESSAGES in fields and MESSAGES not in lacking else 0
+        rows, all_turns = found.lacking.get(lacking, (0, 0))
+        found.lacking[lacking] = rows + 1, all_turns + turns
+    return found
+
+
+def forecast(
+    counts: RowCounts,
+    mapping: Mapping,
+    evaluators: Sequence[RunEvaluator],
+    epochs: int,
+    repeats: int,
+    has_target: bool,
+    given: frozenset[str] = frozenset(),
+) -> Forecast:
+    """Counts what a run asks; the data are not read.
+
+    Args:
+        counts: of the data, under the mapping.
+        mapping: where fields come from.
+        evaluators: of the run.
         epochs: times that the target answers.
         repeats: times that the judge is asked.
         has_target: whether answers come from a target.
         given: fields that the run itself gives.
     """
-    found = Forecast(judge={each.name: 0 for each in evaluators if each.judged})
+    found = Forecast(counts.rows, counts.errors, judge={each.name: 0 for each in evaluators if each.judged})
     own = {name for name, source_ in mapping.sources.items() if has_target and source_.root != "data"} | given
-    for row in islice(source, limit):
-        found.rows += 1
-        if row.error:
-            found.unreadable.append(row.error)
-            continue
-        found.target += epochs if has_target else 0
-        fields = mapping.values(row.values)
+    for lacking, (rows, turns) in counts.lacking.items():
+        found.target += rows * epochs if has_target else 0
         for each in evaluators:
-            if missing_fields(fields, each.requires - own):
-                found.missing[each.name] = found.missing.get(each.name, 0) + 1
-            elif each.judged:
-                found.judge[each.name] += _requests(each, fields) * repeats * epochs
+            if any(name in lacking or name not in mapping.sources for name in each.requires - own):
+                found.missing[each.name] = found.missing.get(each.name, 0) + rows
+            elif each.judged:  # of a conversation a request for each turn of the assistant
+                asked = turns if MESSAGES in each.requires else rows
+                found.judge[each.name] += asked * _ORDERS.get(each.kind, 1) * repeats * epochs
     return found
-
-
-def _requests(each: RunEvaluator, fields: Fields[str, Any]) -> int:
-    """Requests of one judgement: of a conversation one for each turn of the assistant."""
-    turns = _turns(fields.get(MESSAGES)) if MESSAGES in each.requires else 1
-    return turns * _ORDERS.get(each.kind, 1)
 
 
 def _turns(messages: Any) -> int:

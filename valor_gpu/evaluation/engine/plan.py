@@ -92,8 +92,13 @@ class Plan:
         return self.config.target is not None
 
 
-def make_plan(settings: Settings, store: Store) -> Plan:
+def make_plan(settings: Settings, store: Store, source: DataSource | None = None) -> Plan:
     """Checks all arguments and opens what they name.
+
+    Args:
+        settings: the arguments.
+        store: of evaluators and of the baseline.
+        source: the data, where they are opened already.
 
     Raises:
         InputError: an argument cannot be.
@@ -101,7 +106,7 @@ def make_plan(settings: Settings, store: Store) -> Plan:
     settings.check()
     if settings.data is None:
         raise InputError("data must be a path, a list of dicts or a data frame but is not given")
-    source = open_data(settings.data)
+    source = open_data(settings.data) if source is None else source
     services = open_services(settings)
     if services.target is not None:
         services.target.map_columns(settings.data_mapping, source.columns)

@@ -11,11 +11,13 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.rows.mapping import Mapping
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
 from valor_gpu.web import jobs
 from valor_gpu.web.choices import Choice, choices
 from valor_gpu.web.connection import connection_of
+from valor_gpu.web.counting import counts_of
 from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, draft_of_run, drafts, find_draft, save
 from valor_gpu.web.estimates import estimate
 from valor_gpu.web.planning import Outlook, arguments, look, submit
@@ -26,10 +28,11 @@ from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.same_run import as_python, as_yaml, host_of
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.uploads import MOST, keep_upload, unreadable_rows
+from valor_gpu.web.uploads import MOST, keep_upload
 
 STEPS = ("basics", "data", "metrics", "review")
 PREVIEW = 10
+_BROKEN = 3
 _FORM = 1 << 20
 """Bytes that a form has beside its file."""
 
@@ -112,10 +115,12 @@ def data(ask: Ask, refused: str = "") -> Response:
     draft = find_draft(ask)
     outlook, known = _look(ask, draft), _datasets(ask)
     dataset = known.get(draft.data)
-    rows, broken = [], []
+    rows, broken, n_broken = [], [], 0
     if outlook.source is not None and dataset is not None:
         rows = [row for row in islice(outlook.source, PREVIEW) if not row.error]
-        broken = unreadable_rows(dataset)
+        counts = counts_of(ask.studio.store, outlook.source, outlook.fields or Mapping({}, {}), None)
+        broken = [error.replace(dataset.source, dataset.name) for error in counts.errors[:_BROKEN]]
+        n_broken = counts.n_unreadable
     shown = [[short("" if row.values.get(name) is None else row.values[name], 200) for name in outlook.source.columns]
              for row in rows] if outlook.source else []  # fmt: skip
     return _page(
@@ -129,6 +134,7 @@ def data(ask: Ask, refused: str = "") -> Response:
         columns=[] if outlook.source is None else outlook.source.columns,
         rows=shown,
         broken=broken,
+        n_broken=n_broken,
         most=MOST >> 20,
         mapping=mapping_lines(draft, outlook, rows[0].values if rows else {}),
     )
@@ -163,7 +169,7 @@ def metrics(ask: Ask, connection: Any = None) -> Response:
     draft = find_draft(ask)
     outlook = _look(ask, draft)
     table = choices(draft, outlook, _registry(ask), ask.studio.store)
-    expected = estimate(outlook)
+    expected = estimate(outlook, ask.studio.store)
     if not draft.metrics and connection is None and "checked" not in ask.query:
         outlook.problems.pop("metrics", None)
     families = [(title, _lines(table, name)) for name, title in _FAMILIES.items()]
@@ -228,7 +234,7 @@ def review(ask: Ask, refused: str = "") -> Response:
         dataset=dataset,
         config=None if outlook.plan is None else outlook.plan.config,
         notes=outlook.notes,
-        expected=estimate(outlook),
+        expected=estimate(outlook, ask.studio.store),
         runs=outlook.runs,
         hosts=list(dict.fromkeys(hosts)),
         model=(said.get("model_config") or {}).get("model", ""),
