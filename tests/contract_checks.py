@@ -9,6 +9,7 @@ import copy
 import json
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -335,6 +336,29 @@ def check_inference_mode(case: Case, device: torch.device) -> None:
     assert content(metric.compute()) == value_of(case, batches * 2, device)
 
 
+class _Model(torch.nn.Module):
+    """A model that holds a metric, as in Lightning."""
+
+    def __init__(self, metric: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer, self.metric = torch.nn.Linear(2, 2), metric
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+def check_a_model_that_holds_it_scripts(case: Case, device: torch.device) -> None:
+    """``torch.jit.script`` takes a model that holds the metric, and the metric alone, and leaves the metric alone."""
+    metric = updated(case.make(), [case.batch(0)], device)
+    model, x = _Model(metric).to(device), torch.ones(1, 2, device=device)
+    with unchanged(metric), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, and of properties of torchmetrics
+        assert torch.equal(torch.jit.script(model)(x), model(x))
+        torch.jit.script(metric)
+    metric.update(*place(case.batch(1), device))
+    assert content(metric.compute()) == value_of(case, [case.batch(0), case.batch(1)], device)
+
+
 CHECKS: list[Callable[[Case, torch.device], None]] = [
     check_empty,
     check_single_sample,
@@ -354,4 +378,5 @@ CHECKS: list[Callable[[Case, torch.device], None]] = [
     check_keywords,
     check_result,
     check_inference_mode,
+    check_a_model_that_holds_it_scripts,
 ]

@@ -1,10 +1,10 @@
-"""Keeps torch.compile out of what it cannot trace: native calls by address."""
+"""Keeps torch.compile and torch.jit out of what they cannot take: native calls by address, properties of metrics."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -27,3 +27,19 @@ def outside_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return either
+
+
+class Scriptable:
+    """A module that torch.jit.script takes as part of a model, whose program reads none of its attributes."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        spaces: list[Any] = [vars(base) for base in cls.__mro__]
+        properties = {name for space in spaces for name, value in space.items() if isinstance(value, property)}
+        annotated = {name for space in spaces for name in space.get("__annotations__", ())}
+        cls.__jit_unused_properties__, cls.__jit_ignored_attributes__ = sorted(properties), sorted(annotated)
+        torch.jit.unused(cls.forward)
+
+    __jit_unused_properties__: ClassVar[list[str]]
+    __jit_ignored_attributes__: ClassVar[list[str]]
+    forward: Callable[..., Any]

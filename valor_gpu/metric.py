@@ -15,7 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from valor_gpu.checks import check_type
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
-from valor_gpu.graphs import outside_graphs
+from valor_gpu.graphs import Scriptable, outside_graphs
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.result import Result, Signature, require_matplotlib
 from valor_gpu.state import Spec, State, merge_tensors
@@ -29,7 +29,7 @@ _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", tor
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(torchmetrics.Metric, Generic[S]):
+class Metric(Scriptable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
