@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import InputError, LeaseError, ValorError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
 from valor_gpu.web.book import Book
@@ -99,7 +99,7 @@ def make_app(
     app = Starlette(
         routes=_routes(),
         middleware=[Middleware(Guard, session=session)],
-        exception_handlers={HTTPException: _refused, InputError: _refused, StoreError: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _refused, ValorError: _refused, Exception: _failed},
     )
     app.state.studio = Studio(store, session, folder, registry)
     return app
@@ -119,14 +119,24 @@ def _sheet(request: Request) -> Response:
     return Response(stylesheet() + own, media_type="text/css")
 
 
-_TITLES = {400: "This cannot be used", 403: "Not accepted", 404: "Nothing here", 405: "Not this way", 413: "Too large"}
+_TITLES = {
+    400: "This cannot be used",
+    403: "Not accepted",
+    404: "Nothing here",
+    405: "Not this way",
+    409: "Another process works on it",
+    413: "Too large",
+}
 
 
 def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         status, text = error.status_code, error.detail
     else:
-        status, text = 400 if isinstance(error, InputError) else 500, str(error)
+        status, text = (
+            400 if isinstance(error, InputError) else 409 if isinstance(error, LeaseError) else 500,
+            str(error),
+        )
     if status == 404 and text == "Not Found":
         text = f"There is no page at {request.url.path}."
     return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text)

@@ -12,7 +12,6 @@ import hmac
 import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -40,10 +39,12 @@ _LOCKED = (
 )
 
 # Shapes of keys of well-known services, and any long word of letters and digits that follows a name of a key.
+# Every repetition is bounded, or begins where none of its own signs is before it: no text takes more than a look at
+# each of its characters, since the search holds up all threads.
 _KEY = re.compile(
-    r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|gho|glpat|AKIA|AIza)[-_]?[A-Za-z0-9_\-]{16,}"
-    r"|\beyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}"
-    r"|(?i:bearer|api[-_ ]?key|apikey|secret|token|password)['\"]?\s*[:=\s]\s*['\"]?[A-Za-z0-9+/_\-]{16,}"
+    r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|gho|glpat|AKIA|AIza)[-_]?[A-Za-z0-9_\-]{16}"
+    r"|(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10}"
+    r"|(?i:bearer|api[-_ ]?key|apikey|secret|token|password)['\"]?(?:\s{0,8}[:=]\s{0,8}|\s{1,8})['\"]?[A-Za-z0-9+/_\-]{16}"
 )
 
 
@@ -82,12 +83,10 @@ class Session:
 
     def is_open(self, cookies: str) -> bool:
         """Whether a Cookie header holds the secret of this start."""
-        jar: SimpleCookie = SimpleCookie()
-        try:
-            jar.load(cookies)
-        except CookieError:
-            return False
-        return self.cookie in jar and _same(jar[self.cookie].value, self._secret)
+        # Cookies of other programs on this host come along, whatever they hold: http.cookies would stop at the first
+        # one that it cannot read, and one of our name may be another's.
+        pairs = (each.strip().partition("=") for each in cookies.split(";"))
+        return any(name == self.cookie and _same(value, self._secret) for name, _, value in pairs)
 
     def is_form(self, csrf: object) -> bool:
         """Whether a form's hidden field is ours."""

@@ -56,8 +56,8 @@ def feedback(ask: Ask) -> Response:
     note, number = ask.field("note"), ask.field("row")
     if looks_like_key(note):
         raise InputError("the note holds what looks like a key of a service, so it was not kept")
-    if not number.isdecimal():
-        raise InputError(f"row must be the number of a row but is {number!r}")
+    if not number.isdecimal() or len(number) > 15:
+        raise InputError(f"row must be the number of a row but is {number[:100]!r}")
     value, passed = _score(ask.field("value")), {"1": True, "0": False}.get(ask.field("passed"))
     if value is None and passed is None and not note:
         raise InputError("give a score, a verdict or a note; nothing was kept")
@@ -78,4 +78,4 @@ def _score(text: str) -> float | None:
     return found
 
 
-ROUTES = [get("/runs/{run}/rows/{number:int}", row), post("/runs/{run}/feedback", feedback)]
+ROUTES = [get("/runs/{run}/rows/{number:number}", row), post("/runs/{run}/feedback", feedback)]

@@ -214,6 +214,6 @@ def picture(ask: Ask) -> Response:
 
 ROUTES = [
     get("/runs/{run}/vision", vision),
-    get("/runs/{run}/image/{number:int}", image),
-    get("/runs/{run}/images/{number:int}", picture),
+    get("/runs/{run}/image/{number:number}", image),
+    get("/runs/{run}/images/{number:number}", picture),
 ]

@@ -1,0 +1,97 @@
+"""Requests that nobody sends by accident: numbers of any length, cookies of other programs, texts that take time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.web.pages import client, locked_client, send, text_of
+from valor_gpu.errors import LeaseError
+from valor_gpu.store import Run, Store, StoredRow
+from valor_gpu.web.security import Session, looks_like_key
+
+DIGITS = "9" * 5000  # more than Python converts
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.sqlite"
+
+
+@pytest.fixture
+def run(path: Path) -> str:
+    with Store(path) as store:
+        found = store.create_run("one", {})
+        found.add_rows([StoredRow(1, "a", {"question": "?"})])
+        return found.id
+
+
+@pytest.fixture
+def browser(path: Path, run: str) -> TestClient:
+    return client(path)
+
+
+@pytest.mark.parametrize("part", ["rows", "image", "images"])
+def test_numbers_of_any_length_are_a_page_that_is_not_there(browser: TestClient, run: str, part: str) -> None:
+    for digits in (DIGITS, "9" * 16, "9" * 15):
+        assert browser.get(f"/runs/{run}/{part}/{digits}").status_code == 404
+
+
+def test_feedback_on_a_row_of_any_length_is_refused(browser: TestClient, run: str) -> None:
+    found = send(browser, f"/runs/{run}/feedback", {"row": DIGITS, "note": "long"})
+    assert found.status_code == 400 and "row must be the number of a row" in text_of(found)
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['{"a": 1}', "words", "list=[1, 2]", "a b=c d", "a@b=1", "café=1", "path=/", "studio_8765=of another", 'q="a; b"'],
+)
+def test_cookies_of_other_programs_lock_nobody_out(path: Path, run: str, other: str) -> None:
+    browser = locked_client(path)
+    found = browser.get("/start?token=start-token", follow_redirects=False)
+    ours = found.headers["set-cookie"].partition(";")[0]
+    browser.cookies.clear()
+    for cookies in (f"{other}; {ours}", f"{ours}; {other}"):
+        assert browser.get("/runs", headers={"cookie": cookies.encode()}).status_code == 200
+    assert browser.get("/runs", headers={"cookie": other.encode()}).status_code == 403
+
+
+def test_a_cookie_counts_by_its_whole_name_and_value() -> None:
+    session = Session("token", 8765)
+    secret = (session.start("token") or "").partition(";")[0].partition("=")[2]
+    assert session.is_open(f"a=b;studio_8765={secret}")
+    for cookies in (f"studio_87651={secret}", f"xstudio_8765={secret}", f"studio_8765={secret}x", "studio_8765=", ""):
+        assert not session.is_open(cookies)
+
+
+@pytest.mark.parametrize(
+    "part", ["eyJabcdefgh-", "token ", "token\n\n", "sk-abc ", "api key ", "eyJ.eyJ", "password='"]
+)
+def test_looking_for_keys_takes_time_by_the_length_of_the_text(part: str) -> None:
+    begin = time.process_time()
+    assert not looks_like_key(part * (400_000 // len(part)))
+    assert not looks_like_key(part.strip() + " " * 400_000 + "x")
+    assert time.process_time() - begin < 2  # 4 s for 20,000 blanks where repetitions have no bound
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Bearer abcdefghijklmnopqrst", "token: abcdefghijklmnopqrst", 'password="abcdefghijklmnopqrst"',
+     "api key =  'abcdefghijklmnop1234'", "x eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.x", "secret\tabcdefghijklmnopqrst"],
+)  # fmt: skip
+def test_keys_are_still_found(text: str) -> None:
+    assert looks_like_key(text)
+
+
+def test_a_run_that_another_process_holds_is_no_failure_of_the_server(
+    browser: TestClient, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(_: Run) -> None:
+        raise LeaseError(f"run {run} is worked on by process 7")
+
+    monkeypatch.setattr(Run, "delete", held)
+    found = send(browser, f"/runs/{run}/delete")
+    assert found.status_code == 409 and "is worked on by process 7" in text_of(found)
