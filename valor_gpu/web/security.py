@@ -44,7 +44,8 @@ _LOCKED = (
 _KEY = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|gho|glpat|AKIA|AIza)[-_]?[A-Za-z0-9_\-]{16}"
     r"|(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10}"
-    r"|(?i:bearer|api[-_ ]?key|apikey|secret|token|password)['\"]?(?:\s{0,8}[:=]\s{0,8}|\s{1,8})['\"]?[A-Za-z0-9+/_\-]{16}"
+    r"|(?i:bearer|api[-_ ]?key|apikey|secret|token|password)['\"]?(?:\s{0,8}[:=]\s{0,8}|\s{1,8})"
+    r"['\"]?[A-Za-z0-9+/_\-]{16}"
 )
 
 
