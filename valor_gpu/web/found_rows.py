@@ -12,7 +12,8 @@ from valor_gpu.store.groups import failed_numbers
 
 PAGE = 25
 SCANNED = 2000
-"""Rows that one page reads at most while it searches and filters at once."""
+"""Rows that one page reads at most while it tests those that words or an order give."""
+_BATCH = 200
 
 TESTS = {
     "": "anything",
@@ -29,11 +30,11 @@ class Wanted:
 
     Attributes:
         text: words that rows must hold.
-        metric: evaluator whose score is tested or sorted by; empty for none.
+        metric: evaluator whose score is tested; empty for none.
         test: of :data:`TESTS`.
         bound: of the test.
+        order: evaluator by whose score rows come; empty for their numbers. A text comes by numbers in any case.
         descending: the highest score first; otherwise the lowest.
-        by_score: whether rows come in the order of the metric's score.
         status: only rows of this status.
         after: where the page begins: what the page before gave as ``following``.
     """
@@ -42,8 +43,8 @@ class Wanted:
     metric: str = ""
     test: str = ""
     bound: float | None = None
+    order: str = ""
     descending: bool = False
-    by_score: bool = False
     status: str = ""
     after: str = ""
 
@@ -51,21 +52,19 @@ class Wanted:
     def read(cls, query: Mapping[str, str], metrics: Mapping[str, object]) -> Wanted:
         """What a query says; parts that mean nothing count as not given, but a wrong bound is an error."""
         sort = query.get("sort", "")
-        by_score = sort.removeprefix("-") in metrics
         metric = query.get("m", "") if query.get("m", "") in metrics else ""
         test = query.get("op", "") if metric and query.get("op", "") in TESTS else ""
         bound = _bound(query.get("x", "")) if test in ("at_most", "at_least") else None
         if bound is None and test in ("at_most", "at_least"):
             test = ""
-        if test != "failed" and by_score:
-            metric = sort.removeprefix("-") if not test else metric
+        order = sort.removeprefix("-") if sort.removeprefix("-") in metrics else "" if bound is None else metric
         return cls(
             query.get("q", "").strip(),
             metric,
             test,
             bound,
+            order,
             sort.startswith("-"),
-            by_score or test in ("at_most", "at_least"),
             query.get("status", ""),
             query.get("after", ""),
         )
@@ -106,78 +105,72 @@ class FoundNumbers:
 
 
 def find_rows(run: Run, wanted: Wanted, limit: int = PAGE) -> FoundNumbers:
-    """Finds the rows of a page.
+    """Finds the rows of a page: all that was asked for holds of each.
 
-    A text decides the order: rows by their numbers; a test of a score then picks among them.
+    Candidates come in one order, by words, by a score or by number, and are tested for the rest.
     """
+    numbers: list[int] = []
+    behind, read, size = wanted.after, 0, limit + 1
+    while True:
+        candidates, how = _candidates(run, wanted, behind, size)
+        statuses = run.row_statuses([number for number, _ in candidates]) if wanted.status else {}
+        for number, key in candidates:
+            if _passes(run, wanted, number, statuses):
+                if len(numbers) == limit:
+                    return FoundNumbers(numbers, behind, how)
+                numbers.append(number)
+            behind = key
+        read += len(candidates)
+        if len(candidates) < size:
+            return FoundNumbers(numbers, None, how)
+        if read >= SCANNED:
+            return FoundNumbers(numbers, behind, how, read)
+        size = _BATCH
+
+
+def _candidates(run: Run, wanted: Wanted, after: str, size: int) -> tuple[list[tuple[int, str]], str]:
+    """Numbers of rows, each with the key behind which the next one comes, and how a text was looked for."""
     if wanted.text:
-        return _searched(run, wanted, limit)
+        found = run.search(wanted.text, _number(after), size)
+        return _by_number([row.number for row in found.rows]), found.how
+    if wanted.order:
+        between = wanted.between if wanted.order == wanted.metric else None
+        scores = run.score_page(wanted.order, _score_key(wanted, after), size, wanted.descending, 0, between)
+        return [(each.row, f"{'' if each.value is None else repr(each.value)}:{each.row}") for each in scores], ""
     if wanted.test == "failed":
-        return _numbered(failed_numbers(run, wanted.metric, _number(wanted.after), limit + 1), limit)
-    if wanted.by_score:
-        return _by_score(run, wanted, limit)
-    rows = run.rows(_number(wanted.after), limit + 1, wanted.status or None)
-    return _numbered([row.number for row in rows], limit)
+        return _by_number(failed_numbers(run, wanted.metric, _number(after), size)), ""
+    return _by_number([row.number for row in run.rows(_number(after), size, wanted.status or None)]), ""
+
+
+def _by_number(numbers: list[int]) -> list[tuple[int, str]]:
+    return [(number, str(number)) for number in numbers]
 
 
 def _number(after: str) -> int:
     return int(after) if after.isdecimal() and len(after) < 16 else 0
 
 
-def _numbered(numbers: list[int], limit: int) -> FoundNumbers:
-    more = len(numbers) > limit
-    return FoundNumbers(numbers[:limit], str(numbers[limit - 1]) if more else None)
-
-
-def _by_score(run: Run, wanted: Wanted, limit: int) -> FoundNumbers:
-    after = _score_key(wanted)
-    found = run.score_page(wanted.metric, after, limit + 1, wanted.descending, 0, wanted.between)
-    numbers = [score.row for score in found[:limit]]
-    if len(found) <= limit:
-        return FoundNumbers(numbers)
-    last = found[limit - 1]
-    return FoundNumbers(numbers, f"{'' if last.value is None else repr(last.value)}:{last.row}")
-
-
-def _score_key(wanted: Wanted) -> StoredScore | None:
-    value, _, row = wanted.after.rpartition(":")
+def _score_key(wanted: Wanted, after: str) -> StoredScore | None:
+    value, _, row = after.rpartition(":")
     if not row.isdecimal() or len(row) > 15 or int(row) < 1:
         return None
     if not value:
-        return StoredScore(int(row), wanted.metric, 0, None, "failed")
+        return StoredScore(int(row), wanted.order, 0, None, "failed")
     try:
-        return StoredScore(int(row), wanted.metric, 0, float(value))
+        found = float(value)
     except ValueError:
         return None
+    return StoredScore(int(row), wanted.order, 0, found) if math.isfinite(found) else None
 
 
-def _searched(run: Run, wanted: Wanted, limit: int) -> FoundNumbers:
-    after, numbers, scanned, how = _number(wanted.after), [], 0, ""
-    while True:
-        found = run.search(wanted.text, after, limit + 1)
-        how = found.how
-        for row in found.rows[:limit]:
-            after = row.number
-            if _passes(run, wanted, row.number):
-                numbers.append(row.number)
-            if len(numbers) == limit:
-                break
-        scanned += len(found.rows)
-        ended = len(found.rows) <= limit and (not found.rows or after == found.rows[-1].number)
-        if ended:
-            return FoundNumbers(numbers, None, how)
-        if len(numbers) == limit:
-            return FoundNumbers(numbers, str(after), how)
-        if scanned >= SCANNED:
-            return FoundNumbers(numbers, str(after), how, scanned)
-
-
-def _passes(run: Run, wanted: Wanted, number: int) -> bool:
+def _passes(run: Run, wanted: Wanted, number: int, statuses: Mapping[int, str]) -> bool:
+    """Whether a row has the status and the score; bounds are about the first repeat, as the order is."""
+    if wanted.status and statuses.get(number) != wanted.status:
+        return False
     if not wanted.test:
         return True
-    scores = list(run.scores(wanted.metric, first=number, last=number))
     if wanted.test == "failed":
-        return any(score.value is None for score in scores)
+        return any(score.value is None for score in run.scores(wanted.metric, first=number, last=number))
     low, high = wanted.between or (None, None)
-    values = [score.value for score in scores if score.value is not None]
-    return any((low is None or value >= low) and (high is None or value <= high) for value in values)
+    values = [score.value for score in run.scores(wanted.metric, first=number, last=number, repeat=0)]
+    return any(v is not None and (low is None or v >= low) and (high is None or v <= high) for v in values)

@@ -10,7 +10,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.pages.numbers import count
 from valor_gpu.store import Feedback, Run
+from valor_gpu.store.records import OK
 from valor_gpu.web.found_rows import Wanted, find_rows
 from valor_gpu.web.routes import Ask, missing
 
@@ -50,6 +52,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
     numbers = list(found.numbers)
     views = list(reader.views(numbers))
     people = _people(run, numbers)
+    counts = run.counts()
     return {
         "columns": columns,
         "choices": [(name, short(name)) for name in facts],
@@ -60,8 +63,25 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "following": found.following,
         "how": found.how,
         "scanned": found.scanned,
-        "n_rows": sum(run.counts().values()),
+        "statuses": counts,
+        "n_rows": sum(counts.values()),
+        "order_note": _order_note(run, facts, wanted, sum(counts.values()) - counts[OK]),
     }
+
+
+def _order_note(run: Run, facts: Facts, wanted: Wanted, n_failed: int) -> str:
+    """What the order of the rows leaves out or goes by, where that cannot be seen."""
+    if not wanted.order:
+        return ""
+    if wanted.text:
+        return "Rows that hold a text come in the order of their numbers."
+    without = n_failed + int(facts[wanted.order].get("n_not_judged") or 0)
+    notes = []
+    if without and not wanted.test:
+        notes.append(f"{count(without)} rows have no score of {short(wanted.order)} and are not in this order.")
+    if run.config.get("repeats") not in (None, 1):
+        notes.append("Order and bounds go by the first repeat of a score, and the table shows means.")
+    return " ".join(notes)
 
 
 def _people(run: Run, numbers: list[int]) -> dict[int, list[Feedback]]:
