@@ -47,6 +47,12 @@ def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
     ]
 
 
+def finished_at(connection: sqlite3.Connection, uid: str) -> float | None:
+    """When a run ended; None while it has no end, and where it is gone."""
+    row = connection.execute("SELECT finished FROM runs WHERE uid = ?", (packed(uid),)).fetchone()
+    return None if row is None else row[0]
+
+
 def mark_deleted(connection: sqlite3.Connection, uid: str, when: float | None) -> None:
     """Marks a run as deleted, or takes the mark away; that needs no lease, since nothing of the run changes."""
     if not connection.execute("UPDATE runs SET deleted = ? WHERE uid = ?", (when, packed(uid))).rowcount:

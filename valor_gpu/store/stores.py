@@ -190,6 +190,11 @@ class Store:
         with self._database.read() as connection:
             return heads.contents(connection, ids)
 
+    def finished_at(self, run: Run) -> float | None:
+        """Returns when a run ended, seconds since 1970; None of one that has not, or that goes on again."""
+        with self._database.read() as connection:
+            return heads.finished_at(connection, run.id)
+
     def owner(self, run: Run) -> str | None:
         """Returns a description of the process that lives and works on a run; None if there is none.
 

@@ -121,7 +121,8 @@ class Book:
             head = by_id[uid]
             done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
             name = names.get(str((config.get("data") or {}).get("hash")), "")
-            found[uid] = (_mark(head), Entry(head, config, tags, _bare(summary or {}), done, name))
+            ended = summary if head.finished is not None else None  # else it is of an end before it was resumed
+            found[uid] = (_mark(head), Entry(head, config, tags, _bare(ended or {}), done, name))
         return found
 
 

@@ -102,11 +102,14 @@ def _compared(ask: Ask, run: Run, baseline: Run, entries: Sequence[Entry]) -> Co
     marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
     memory: dict[Any, Comparison] = ask.studio.memory.setdefault("comparisons", {})
     key = (run.id, marks[run.id], baseline.id, marks[baseline.id])
-    if key not in memory:
-        memory[key] = compare_runs(run, baseline)
+    if key in memory:
+        return memory[key]
+    found = compare_runs(run, baseline)
+    if all(ended is not None for _, ended in (marks[run.id], marks[baseline.id])):
+        memory[key] = found
         while len(memory) > _KEPT:
             memory.pop(next(iter(memory)), None)
-    return memory[key]
+    return found
 
 
 def _settings(found: Sequence[Comparison], everything: bool) -> dict[str, Any]:
@@ -137,8 +140,17 @@ def _group(found: Sequence[Comparison], letters: dict[str, str], everything: boo
         first = next(cell for cell in cells if cell is not None)
         decimals = 3 if _is_small(first) else 2
         views = [None if cell is None else _cell(cell, scale, decimals) for cell in cells]
-        lines.append((name, numbers.number(first.baseline, decimals), views))
+        lines.append((name, _baselines(found, name, decimals, letters), views))
     return {"letters": [letters[each.run.id] for each in found], "lines": lines, "hidden": len(names) - len(shown)}
+
+
+def _baselines(found: Sequence[Comparison], name: str, decimals: int, letters: dict[str, str]) -> str:
+    """The baseline's number, which is over the rows that it shares with a run: one for each where they differ."""
+    have = {letters[each.run.id]: each.metrics[name].baseline for each in found if name in each.metrics}
+    shown = {letter: numbers.number(value, decimals) for letter, value in have.items()}
+    if len(set(have.values())) == 1:
+        return next(iter(shown.values()))
+    return ", ".join(f"{value} with {letter}" for letter, value in shown.items())
 
 
 def _differs(found: MetricComparison | None) -> bool:

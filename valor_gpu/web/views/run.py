@@ -17,6 +17,7 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run
 from valor_gpu.store.groups import failed_rows, failed_scores
+from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.found_rows import TESTS, Wanted
 from valor_gpu.web.jobs import GONE, state_of
@@ -57,7 +58,7 @@ def run(ask: Ask) -> Response:
         n_failed=sum(failed.values()),
         n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
         causes=[*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]],
-        stopped=GONE if state == "stopped" != found.state else summary["stopped"],
+        stopped=_why_stopped(found, state, summary),
         notes=[short(note, 2000) for note in found.config.get("notes") or ()],
         passed=summary["passed"],
         refresh=state == "running" and not is_open and "still" not in ask.query,
@@ -65,6 +66,13 @@ def run(ask: Ask) -> Response:
         wanted=wanted,
         **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
     )
+
+
+def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
+    """Why a run ended early; what is said of its last end means nothing while it goes on again."""
+    if state == "stopped" != found.state:
+        return GONE
+    return summary["stopped"] if state in ENDED else None
 
 
 def _head(found: Run, state: str) -> dict[str, Any]:
@@ -99,14 +107,19 @@ def _level(facts: Mapping[str, Any]) -> str:
 
 
 def summary_of(ask: Ask, found: Run, state: str, thresholds: Mapping[str, float | str] | None) -> dict[str, Any]:
-    """The summary: of a run that has ended as it was stored, with other thresholds counted once and kept."""
-    kept = found.finished_summary if thresholds is None and state in ("finished", "stopped", "failed") else None
+    """The summary: of a run that has ended as it was stored, with other thresholds counted once and kept.
+
+    One that goes on again, or whose process was killed then, still has the summary of its last end, which counts
+    fewer rows than there are.
+    """
+    ended = ask.studio.store.finished_at(found)
+    kept = found.finished_summary if thresholds is None and ended is not None else None
     if kept is not None and "rows" in kept:
         return kept
     memory: dict[Any, tuple[float, dict[str, Any]]] = ask.studio.memory.setdefault("summaries", {})
-    key = (found.id, state, tuple(sorted((thresholds or {}).items())))
+    key = (found.id, state, ended, tuple(sorted((thresholds or {}).items())))
     made, summary = memory.get(key, (0.0, {}))
-    if not summary or (state not in ("finished", "stopped", "failed") and time.monotonic() - made > FRESH):
+    if not summary or (ended is None and time.monotonic() - made > FRESH):
         summary = run_summary(found, thresholds=thresholds)
         memory[key] = (time.monotonic(), summary)
         while len(memory) > _KEPT:
