@@ -15,8 +15,13 @@ VALOR_HD float float_from_bits(uint32_t bits) {
   return value;
 }
 
-// IEEE 754 binary16; exact for every input, NaN keeps its payload.
+// IEEE 754 binary16; exact for every number, and NaN stays NaN.
 VALOR_HD float half_to_float(uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+#else
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 31u;
   const uint32_t fraction = half & 0x3ffu;
@@ -24,6 +29,7 @@ VALOR_HD float half_to_float(uint16_t half) {
   if (exponent != 0u) return float_from_bits(sign | (exponent + 112u) << 23 | fraction << 13);
   const float magnitude = static_cast<float>(fraction) * 0x1p-24f;  // subnormal: units of 2^-24
   return sign ? -magnitude : magnitude;
+#endif
 }
 
 // bfloat16 is the upper half of a float32.

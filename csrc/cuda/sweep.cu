@@ -1,8 +1,8 @@
 // Histograms of scores on CUDA. Blocks take tiles of columns and chunks of rows and count in shared memory by
 // integer atomics, two counts of 16 bits a word; sums of weights run in row order, one thread a column and
 // block of rows.
-#include "../core/sweep.h"
 #include "launch.h"
+#include "sweep_tiles.h"
 
 namespace valor {
 namespace {
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!plan.direct) flush(plan, out, classes, buckets, first, columns, counts);
 }
 
-// Bytes of one lookup on the device.
+// Bytes of one lookup that the kernels of this file keep in shared memory.
 template <class Real>
 int64_t lookup_bytes(int64_t thresholds) {
   return lookup_bounds(thresholds) * static_cast<int64_t>(sizeof(Real)) + (lookup_cells(thresholds) + 1) * 4;
@@ -244,19 +244,44 @@ int32_t launch_sums(const SweepTask& task, const Lookup<Real>& lookup, const Wei
   return VALOR_LAUNCH(join_kernel, blocks, kThreads, 0, stream, out, classes, buckets);
 }
 
-// Numbers and tables of a lookup as they travel.
+// Numbers of a lookup as they travel; the tables hold its bounds and first ones, then cells.
 struct Travel {
   int64_t bytes;  // of the tables
   LookupShape shape;
+  CellShape cells;
 };
+static_assert(sizeof(Travel) == 13 * 8, "valor_gpu/ops/score_histogram.py makes room for it");
+
+template <class Real>
+int64_t cells_begin(int64_t thresholds) {
+  return (lookup_bytes<Real>(thresholds) + 7) / 8 * 8;
+}
 
 template <class Real>
 void write_lookup(const double* thresholds, int64_t count, void* tables, Travel& words) {
-  words.bytes = lookup_bytes<Real>(count);
+  const int64_t begin = cells_begin<Real>(count);
+  words.bytes = begin + (lookup_cells(count) + 1) * static_cast<int64_t>(sizeof(SweepCell));
+  if (!tables) return;
   Real* bounds = static_cast<Real*>(tables);
-  if (tables)
-    words.shape =
-        build_lookup(thresholds, count, bounds, reinterpret_cast<int32_t*>(bounds + lookup_bounds(count)));
+  int32_t* first = reinterpret_cast<int32_t*>(bounds + lookup_bounds(count));
+  words.shape = build_lookup(thresholds, count, bounds, first);
+  words.cells = build_cells(Lookup<Real>{words.shape, bounds, first},
+                            reinterpret_cast<SweepCell*>(static_cast<uint8_t*>(tables) + begin));
+}
+
+// False where the tiles of csrc/cuda/sweep_tiles.cu do not serve the task.
+bool launch_fast(const SweepTask& task, const void* tables, const Travel& words, uint8_t* flags,
+                 const Counted& out, void* stream, int32_t* status) {
+  if (task.weight || task.type == kFloat64) return false;
+  const int64_t thresholds = words.shape.thresholds;
+  const float* bounds = static_cast<const float*>(tables);
+  const int32_t* first = reinterpret_cast<const int32_t*>(bounds + lookup_bounds(thresholds));
+  const uint8_t* cells = static_cast<const uint8_t*>(tables) + cells_begin<float>(thresholds);
+  const TileTask tiles = {task,        {words.shape, bounds, first},
+                          words.cells, reinterpret_cast<const SweepCell*>(cells),
+                          flags,       out.histogram,
+                          out.error};
+  return launch_tiles(tiles, stream, status);
 }
 
 template <class Real>
@@ -273,7 +298,7 @@ int32_t launch(const SweepTask& task, const void* tables, const LookupShape& sha
 }  // namespace valor
 
 // Host only: the bytes of the lookup tables and, where `tables` is given, the tables and their numbers, for
-// float64 scores if `wide`. `words` is nine: Travel.
+// float64 scores if `wide`. `words` is thirteen: Travel.
 VALOR_API int32_t valor_sweep_lookup_cuda(const double* thresholds, int64_t count, int64_t wide, void* tables,
                                           int64_t* words) {
   using namespace valor;
@@ -285,17 +310,23 @@ VALOR_API int32_t valor_sweep_lookup_cuda(const double* thresholds, int64_t coun
   return 0;
 }
 
-// On the host: `target` (a Target) and `words`. `histogram` is zero before, `error` kNoError; with weights
-// `workspace` is [blocks, classes, 2, thresholds + 2] of zeros, for blocks of `block` rows.
+// On the host: `target` (a Target) and `words`. `histogram` is zero before, `error` kNoError. `workspace` is
+// with weights float64 [blocks, classes, 2, thresholds + 2] of zeros, for blocks of `block` rows, else uint8
+// [rows] of anything.
 VALOR_API int32_t valor_sweep_cuda(const void* scores, int64_t type, int64_t rows, const void* target,
                                    const void* tables, const int64_t* words, const double* weight,
-                                   int64_t block, double* workspace, void* histogram, int64_t* error,
+                                   int64_t block, void* workspace, void* histogram, int64_t* error,
                                    void* stream) {
   using namespace valor;
   if (rows == 0) return 0;
   const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-  const LookupShape& shape = reinterpret_cast<const Travel*>(words)->shape;
-  const Weighed out = {workspace, static_cast<double*>(histogram), error, block, (rows + block - 1) / block};
-  return type == kFloat64 ? launch<double>(task, tables, shape, out, stream)
-                          : launch<float>(task, tables, shape, out, stream);
+  const Travel& travel = *reinterpret_cast<const Travel*>(words);
+  const Counted counted = {static_cast<int64_t*>(histogram), error};
+  int32_t status = 0;
+  if (launch_fast(task, tables, travel, static_cast<uint8_t*>(workspace), counted, stream, &status))
+    return status;
+  const Weighed out = {static_cast<double*>(workspace), static_cast<double*>(histogram), error, block,
+                       (rows + block - 1) / block};
+  return type == kFloat64 ? launch<double>(task, tables, travel.shape, out, stream)
+                          : launch<float>(task, tables, travel.shape, out, stream);
 }

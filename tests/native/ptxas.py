@@ -34,15 +34,19 @@ def nvcc_release() -> str:
     return found.group(1)
 
 
+def readable(names: list[str]) -> list[str]:
+    """Mangled names of kernels as the source has them, without parameters."""
+    run = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True)
+    return run.stdout.rstrip("\n").split("\n")
+
+
 def kernels(source: Path, arch: str) -> dict[str, dict[str, int]]:
     """Registers a thread, stack, spill and shared bytes of every kernel that ``source`` compiles to for ``arch``."""
     command = [str(find_nvcc()), *FLAGS, f"-arch={arch}", "-cubin"]
     log = compiled(command, source, f"ptxas-{source.stem}-{arch}", messages=True).read_text()
     entries = list(_ENTRY.finditer(log))
     assert len(entries) == log.count("Compiling entry function"), log
-    names = subprocess.run(
-        ["c++filt", "-p"], input="\n".join(e["name"] for e in entries), capture_output=True, text=True, check=True
-    ).stdout.split("\n")
+    names = readable([e["name"] for e in entries])
     found = {
         name: {
             "registers": int(e["registers"]),

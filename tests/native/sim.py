@@ -75,12 +75,14 @@ def compiled(command: Sequence[str], source: Path, name: str, *, messages: bool 
     """
 
     def make(output: Path) -> None:
-        code = os.devnull if messages else str(output)
-        run = subprocess.run([*command, str(source), "-o", code], capture_output=True, text=True)
+        code = output.with_suffix(".code") if messages else output
+        run = subprocess.run([*command, str(source), "-o", str(code)], capture_output=True, text=True)
         if run.returncode != 0:
             raise AssertionError(f"{' '.join(command)} {source} failed:\n{run.stderr}")
         if messages:
             output.write_text(run.stdout + run.stderr)
+            _cached(name, ".o", parts, code.replace)  # found by a call without messages
+            code.unlink(missing_ok=True)
 
     parts = [" ".join(command).encode(), *(file.read_bytes() for file in _sources(source, command))]
     return _cached(name, ".txt" if messages else ".o", parts, make)

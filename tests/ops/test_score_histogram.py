@@ -144,6 +144,32 @@ def test_every_cut_into_tiles_and_chunks(op: Op, rows: int, classes: int) -> Non
             assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
+@pytest.mark.parametrize("classes", [1, 2, 3, 5, 7, 8, 9, 13, 64, 130])
+@pytest.mark.parametrize("dtype", made.FLOATS)
+def test_rows_that_are_no_whole_number_of_loads(op: Op, classes: int, dtype: torch.dtype) -> None:
+    """Of 16 bytes; with ignored and bad targets, NaN, and rows left over."""
+    rng = np.random.default_rng(classes)
+    scores = made.probabilities(rng, 1307, classes).to(dtype)
+    scores[::97, classes // 2] = torch.nan
+    indices, hot = made.labels_of(rng, 1307, classes), made.multi_hot(rng, 1307, classes)
+    indices[::50] = classes
+    indices[7] = -5
+    hot[3, classes - 1] = 9
+    for target, ignored in ((indices, classes), (hot, 3), (hot.to(torch.uint8), 3), (hot.bool(), None)):
+        for grid in (GRIDS["even"], GRIDS["hit"]):
+            arguments = (scores, target, grid, ignored, None)
+            assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
+@pytest.mark.parametrize("shift", [1, 4])
+def test_scores_that_begin_anywhere(op: Op, shift: int) -> None:
+    rng = np.random.default_rng(shift)
+    scores = made.probabilities(rng, 200, 16).flatten()[shift : shift + 150 * 16].view(150, 16)
+    target = made.labels_of(rng, 150, 16)
+    arguments = (scores, target, GRIDS["even"], None, None)
+    assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
 def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) -> None:
     """-1 is 255 in the bits of uint8."""
     scores, target = torch.tensor([[0.75], [0.25], [0.75]]), torch.tensor([[1], [255], [0]], dtype=torch.uint8)
@@ -179,9 +205,11 @@ def test_views_are_read_in_their_order(op: Op) -> None:
 def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     simulated = kernel("simulated", "score_histogram", _score_histogram_cuda)
-    for name in ("31 x 3", "33 x 10, labels", "33 x 10, labels, weights"):
-        expected = _library.reference("score_histogram")(*EXAMPLES[name])
-        assert differences(simulated(*EXAMPLES[name]), expected) == ""
+    rng = np.random.default_rng(int(seed))
+    wide = made.probabilities(rng, 300, 12), made.labels_of(rng, 300, 12), GRIDS["even"], 12, None
+    examples = [EXAMPLES[name] for name in ("31 x 3", "33 x 10, labels", "33 x 10, labels, weights")]
+    for arguments in (*examples, wide):
+        assert differences(simulated(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

@@ -5,17 +5,21 @@ Design: docs/design/003-classification.md.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
-from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
+from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
 from valor_gpu.ops.targets import (
     bad_weights,
@@ -34,6 +38,7 @@ MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
 _ROWS_PER_BUCKET = 40
+_TRAVEL = 13  # words of Travel in csrc/cuda/sweep.cu
 
 
 class ScoreHistogram(NamedTuple):
@@ -156,32 +161,38 @@ def _score_histogram_cpu(
     return histogram, error
 
 
+@functools.lru_cache(64)
+def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers and the tables by which CUDA kernels look float64 thresholds up, ``wide`` for float64 scores."""
+    look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
+    words, count = np.empty(_TRAVEL, dtype=np.int64), len(thresholds) // 8
+    look_up(thresholds, count, wide, 0, words.ctypes.data)
+    tables = np.empty(-(-int(words[0]) // 8), dtype=np.int64)
+    look_up(thresholds, count, wide, tables.ctypes.data, words.ctypes.data)
+    return words, tables
+
+
 def _score_histogram_cuda(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
-    block, wide, words = (
-        _block(rows, count),
-        scores.dtype == torch.float64,
-        torch.empty(9, dtype=torch.int64),
-    )
-    look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
-    look_up(thresholds.data_ptr(), count, wide, 0, words.data_ptr())
-    tables = torch.empty(int(words[0]), dtype=torch.uint8)
-    look_up(thresholds.data_ptr(), count, wide, tables.data_ptr(), words.data_ptr())
+    block = _block(rows, count)
+    words, tables = _lookup(thresholds.numpy().tobytes(), scores.dtype == torch.float64)
     with launching(scores.device) as stream:
-        tables = to_device(tables, scores.device)
+        on_device = constant(tables, scores.device)
         histogram, error = (
             made.zero_() for made in _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
         )
         error.fill_(NO_ERROR)
-        blocks = 0 if weight is None else -(-rows // block)
-        workspace = scores.new_zeros((blocks, classes, 2, count + 2), dtype=torch.float64)
+        if weight is None:
+            workspace = scores.new_empty(0 if target.ndim == 2 else rows, dtype=torch.uint8)
+        else:
+            workspace = scores.new_zeros((-(-rows // block), classes, 2, count + 2), dtype=torch.float64)
         native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
-            tables.data_ptr(), words.data_ptr(), 0 if weight is None else weight.data_ptr(), block,
+            on_device.data_ptr(), words.ctypes.data, 0 if weight is None else weight.data_ptr(), block,
             workspace.data_ptr(), histogram.data_ptr(), error.data_ptr(), stream,
         )  # fmt: skip
     return histogram, error

@@ -1,0 +1,229 @@
+// A thread's part of the histograms of csrc/cuda/sweep_tiles.cu: what it loads, which elements count, and
+// where.
+#pragma once
+#include "launch.h"
+#include "sweep_tiles.h"
+
+namespace valor {
+
+constexpr int kUnderWay = 16;        // scores of a thread
+constexpr int64_t kFewClasses = 8;   // whose positives are too many to be counted one by one in global memory
+constexpr uint32_t kLeftOutRow = 8;  // in place of a class below kFewClasses
+constexpr uint32_t kPositiveOne = 1u << 16;  // where positives and negatives share a word
+
+using Word = unsigned long long;
+
+struct F16 {
+  using Raw = uint16_t;
+  static __device__ __forceinline__ float value(Raw raw) { return half_to_float(raw); }
+};
+struct BF16 {
+  using Raw = uint16_t;
+  static __device__ __forceinline__ float value(Raw raw) { return bfloat16_to_float(raw); }
+};
+struct F32 {
+  using Raw = float;
+  static __device__ __forceinline__ float value(Raw raw) { return raw; }
+};
+
+// How blocks divide the wide rows.
+struct TilePlan {
+  int64_t wide_rows;
+  uint32_t width;           // elements of a load
+  uint32_t fold;            // rows of a wide row
+  uint32_t columns;         // of a wide row
+  uint32_t vectors, tiles;  // loads of a row of a tile; tiles
+  uint32_t chunk;           // wide rows of a block
+  uint32_t copies, stride;  // of the counts of a tile; words of one column, odd for the sake of banks
+  uint32_t staged;          // bytes of the cells
+};
+
+__device__ __forceinline__ void note(const TileTask& task, int64_t row, int64_t column) {
+  atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(task.sweep.error(row, column)));
+}
+
+template <bool kEvenCells>
+__device__ __forceinline__ const SweepCell& cell_of(const TileTask& task, const SweepCell* cells, float x) {
+  return cells[sweep_cell<kEvenCells>(task.shape, task.lookup, x)];
+}
+
+// Where x is counted; `counts` begin with those of NaN.
+template <bool kEvenCells, class Count>
+__device__ __forceinline__ Count* place_of(const TileTask& task, const SweepCell* cells, float x,
+                                           Count* counts) {
+  const SweepCell cell = cell_of<kEvenCells>(task, cells, x);
+  Count* place = counts + cell.slot;
+  return x >= cell.bound ? place + 1 : place;
+}
+
+// Elements of neighbouring columns, in as few loads as their bytes allow.
+template <class T, int N>
+struct Vector {
+  T values[N];
+  __device__ __forceinline__ void load(const T* from) {
+    constexpr int kBytes = sizeof(T) * N < 16 ? static_cast<int>(sizeof(T)) * N : 16;
+    memcpy(values, __builtin_assume_aligned(from, kBytes), sizeof values);
+  }
+};
+
+// ---------------------------------------------------------------------------------------- targets of
+// elements
+
+// Class indices, of which each row has a byte: half of its own, half of the next row, each kLeftOutRow or,
+// with kSides, the class. The elements of a load lie in two rows at most, and in the same places of every
+// wide row.
+template <int N, bool kSides>
+class RowTarget {
+ public:
+  static constexpr bool kPairs = kSides;
+  using Data = uint32_t;
+
+  __device__ __forceinline__ RowTarget(const TileTask& task, const TilePlan& plan, int64_t row,
+                                       uint32_t column)
+      : stride_(plan.fold) {
+    const uint32_t classes = static_cast<uint32_t>(task.sweep.target.classes), own = column / classes;
+    const int left = static_cast<int>((own + 1) * classes - column);  // elements in the first row
+    flags_ = task.flags + row * plan.fold + own;
+    mask_ = left < N ? kLeftOutRow * 17u : kLeftOutRow;
+    for (int i = 0; kSides && i < N; ++i) {
+      shifts_[i] = i < left ? 0 : 4;
+      classes_[i] = (column + static_cast<uint32_t>(i)) % classes;
+    }
+  }
+  __device__ __forceinline__ void load(uint32_t row, Data& data) const {
+    data = flags_[static_cast<uint64_t>(row) * stride_];
+  }
+  __device__ __forceinline__ bool plain(Data data) const { return (data & mask_) == 0; }
+  __device__ __forceinline__ uint32_t one(Data data, int i) const {
+    return kSides && (data >> shifts_[i] & 7u) == classes_[i] ? kPositiveOne : 1u;
+  }
+
+ private:
+  const uint8_t* flags_;
+  uint32_t stride_, mask_;
+  uint32_t shifts_[kSides ? N : 1], classes_[kSides ? N : 1];
+};
+
+// A value for each element.
+template <int N, class Bits>
+class ElementTarget {
+ public:
+  static constexpr bool kPairs = true;
+  using Data = Vector<Bits, N>;
+
+  __device__ __forceinline__ ElementTarget(const TileTask& task, const TilePlan& plan, int64_t row,
+                                           uint32_t column)
+      : stride_(plan.columns * static_cast<uint32_t>(sizeof(Bits))) {
+    values_ = reinterpret_cast<const uint8_t*>(static_cast<const Bits*>(task.sweep.target.data) +
+                                               row * plan.columns + column);
+  }
+  __device__ __forceinline__ void load(uint32_t row, Data& data) const {
+    data.load(reinterpret_cast<const Bits*>(values_ + static_cast<uint64_t>(row) * stride_));
+  }
+  __device__ __forceinline__ bool plain(const Data& data) const {
+    Bits every = 0;
+    for (int i = 0; i < N; ++i) every |= data.values[i];
+    return every <= 1;
+  }
+  __device__ __forceinline__ uint32_t one(const Data& data, int i) const {
+    return data.values[i] ? kPositiveOne : 1u;
+  }
+
+ private:
+  const uint8_t* values_;
+  uint32_t stride_;  // bytes
+};
+
+// ----------------------------------------------------------------------------------------------------
+// counting
+
+// One thread's part of a tile: neighbouring columns, and every so many rows.
+template <class Format, bool kEvenCells, class Target, int N>
+class TileThread {
+ public:
+  using Raw = typename Format::Raw;
+
+  // Counts of an element begin `next` words after those of the element before.
+  __device__ __forceinline__ TileThread(const TileTask& task, const TilePlan& plan, int64_t row,
+                                        uint32_t column, const SweepCell* cells, uint32_t* counts,
+                                        uint32_t next)
+      : task_(task),
+        cells_(cells),
+        target_(task, plan, row, column),
+        first_row_(row),
+        stride_(plan.columns * static_cast<uint32_t>(sizeof(Raw))),
+        fold_(plan.fold),
+        column_(column),
+        next_(next) {
+    scores_ = reinterpret_cast<const uint8_t*>(static_cast<const Raw*>(task.sweep.scores) +
+                                               row * plan.columns + column);
+    for (uint32_t i = 0; i < N; ++i) counts_[i] = counts + i * next;
+  }
+
+  // Counts rows from `first` to `end` of those that the thread was made for.
+  __device__ __forceinline__ void read(uint32_t first, uint32_t end, uint32_t step) const {
+    constexpr uint32_t kBatch = kUnderWay / N;
+    bool left = false;
+    uint32_t row = first;
+    VALOR_ROLLED
+    for (; row + (kBatch - 1) * step < end; row += kBatch * step) left |= take<kBatch>(row, step);
+    VALOR_ROLLED
+    for (; row < end; row += step) left |= take<1>(row, step);
+    VALOR_ROLLED
+    for (row = first; left && row < end; row += step) take_left(row);
+  }
+
+ private:
+  // Counts the loads whose elements all count, and says whether others are left.
+  template <int kBatch>
+  __device__ __forceinline__ bool take(uint32_t row, uint32_t step) const {
+    const uint64_t stride = stride_;
+    Vector<Raw, N> scores[kBatch];
+    typename Target::Data data[kBatch];
+    VALOR_UNROLLED
+    for (int j = 0; j < kBatch; ++j) {
+      scores[j].load(reinterpret_cast<const Raw*>(scores_ + (row + j * step) * stride));
+      target_.load(row + j * step, data[j]);
+    }
+    bool left = false;
+    VALOR_UNROLLED
+    for (int j = 0; j < kBatch; ++j) {
+      if (!target_.plain(data[j])) {
+        left = true;
+        continue;
+      }
+      VALOR_UNROLLED
+      for (int i = 0; i < N; ++i)
+        atomicAdd(place_of<kEvenCells>(task_, cells_, Format::value(scores[j].values[i]), counts_[i]),
+                  target_.one(data[j], i));
+    }
+    return left;
+  }
+  __device__ __forceinline__ void take_left(uint32_t row) const {
+    typename Target::Data data;
+    target_.load(row, data);
+    if (target_.plain(data)) return;
+    const uint32_t classes = static_cast<uint32_t>(task_.sweep.target.classes);
+    VALOR_ROLLED
+    for (uint32_t i = 0; i < N; ++i) {
+      const int64_t own = (first_row_ + row) * fold_ + (column_ + i) / classes;
+      const int64_t column = (column_ + i) % classes;
+      const Truth truth = task_.sweep.target.at(own, column);
+      if (truth == kBadTruth) note(task_, own, column);
+      if (truth == kBadTruth || truth == kIgnored) continue;
+      const float x = task_.score(own * classes + column);
+      atomicAdd(place_of<kEvenCells>(task_, cells_, x, counts_[0] + i * next_),
+                Target::kPairs && truth == kPositive ? kPositiveOne : 1u);
+    }
+  }
+
+  const TileTask& task_;
+  const SweepCell* cells_;
+  const Target target_;
+  const int64_t first_row_;
+  const uint8_t* scores_;
+  const uint32_t stride_, fold_, column_, next_;  // the stride in bytes
+  uint32_t* counts_[N];
+};
+
+}  // namespace valor

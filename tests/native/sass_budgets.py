@@ -1,0 +1,47 @@
+"""Hot loops of csrc/cuda and what each may cost; measured by ``tests.native.sass``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a loop may cost.
+
+    Attributes:
+        name: what the loop does.
+        source: csrc/cuda/<source>.cu.
+        kernel: its name as the compiler has it, demangled, without parameters.
+        elements: elements that one pass of the loop takes, or one thread of a kernel without a loop.
+        most: instructions an element.
+        load_bits: the widest load. Of the innermost loops that with most such loads is meant.
+        loop: False for all of a kernel.
+    """
+
+    name: str
+    source: str
+    kernel: str
+    elements: int
+    most: float
+    load_bits: int
+    loop: bool = True
+
+
+_VALOR = "valor::(anonymous namespace)::"
+
+
+def _histogram(name: str, scores: str, target: str, most: float) -> Budget:
+    kernel = f"{_VALOR}tile_kernel<valor::{scores}, true, {_VALOR}{target}>"
+    return Budget(f"score histogram, {name}", "sweep_tiles", kernel, 16, most, 128)
+
+
+BUDGETS = (
+    _histogram("float32, class indices", "F32", "RowFlags", 15),
+    _histogram("float16, class indices", "F16", "RowFlags", 14),
+    _histogram("bfloat16, class indices", "BF16", "RowFlags", 14.5),
+    _histogram("float32, class indices of few classes", "F32", "RowClasses", 19),
+    _histogram("float32, uint8 labels", "F32", "ByteTarget", 19),
+    _histogram("float32, int64 labels", "F32", "WordTarget", 19),
+    _histogram("bfloat16, uint8 labels", "BF16", "ByteTarget", 19),
+)
