@@ -17,6 +17,7 @@ from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Scriptable, outside_graphs
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
+from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Signature, require_matplotlib
 from valor_gpu.state import Spec, State, merge_tensors
 
@@ -29,7 +30,7 @@ _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", tor
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Scriptable, torchmetrics.Metric, Generic[S]):
+class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -264,18 +265,17 @@ class Metric(Scriptable, torchmetrics.Metric, Generic[S]):
         def guarded(*args: Any, **kwargs: Any) -> None:
             self._check_not_synced("update")
             saved = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
-            rows = {name: len(saved[name]) for name, merge in self._merge.items() if merge == "cat"}
+            lengths = [(saved[name], len(saved[name])) for name, merge in self._merge.items() if merge == "cat"]
             try:
                 wrapped(*args, **kwargs)
             except BaseException:
-                for name, length in rows.items():
-                    del saved[name][length:]
-                for name, attribute in saved.items():
-                    setattr(self, name, attribute)
+                for rows, length in lengths:
+                    del rows[length:]
+                self.__dict__.update(saved)
                 raise
             self.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
-        return outside_graphs(guarded)
+        return self._with_plans(outside_graphs(guarded))
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """The sticky error raises inside the synchronised context, so on every rank."""

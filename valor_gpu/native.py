@@ -143,6 +143,22 @@ def function(library: str, symbol: str, signature: str) -> Function:
     return entry  # type: ignore[no-any-return]
 
 
+@functools.cache
+def update_function(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
+    """A C function that adds a small batch to a state, None where the library is missing; nothing is checked.
+
+    A status other than 0 says that the batch was not added, for whatever reason. Arguments are ``bytes``: checks and
+    conversions of ctypes would take longer than the call.
+
+    Args:
+        library: ``valor_cpu``.
+        symbol: the exported name.
+        signature: as of :func:`function`; pointers only.
+    """
+    loaded = _load(library)[0]
+    return None if loaded is None or not hasattr(loaded, symbol) else loaded[symbol]  # not the cached loaded.symbol
+
+
 def threads() -> int:
     """How many CPUs this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,7 +9,10 @@
 namespace valor {
 
 // What a function of the C interface returns; valor_gpu/native.py raises by it.
-enum Status : int32_t { kDone = 0, kOutOfMemory = -1, kFailed = -2 };
+enum Status : int32_t { kDone = 0, kOutOfMemory = -1, kFailed = -2, kRefused = 1 };
+
+// Thrown by the update of a small batch that holds a bad value, which the checked path will name: kRefused.
+struct Refused {};
 
 template <class Body>
 int32_t guarded(Body&& body) noexcept {
@@ -20,6 +23,8 @@ int32_t guarded(Body&& body) noexcept {
     return kOutOfMemory;
   } catch (const std::length_error&) {  // more than a vector can ever hold
     return kOutOfMemory;
+  } catch (const Refused&) {
+    return kRefused;
   } catch (...) {
     return kFailed;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "guard.h"
+#include "label_calls.h"
 #include "rows.h"
 
 namespace valor {

@@ -5,6 +5,7 @@
 
 #include "../core/labels.h"
 #include "guard.h"
+#include "label_calls.h"
 #include "rows.h"
 #include "simd.h"
 

@@ -16,7 +16,7 @@ import torchmetrics.classification as tm
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from valor_gpu import classification
+from valor_gpu import classification, plans
 from valor_gpu.classification import ratio_base
 from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
 from valor_gpu.classification.ratio_base import RatioMetric, next_above
@@ -286,18 +286,20 @@ def everything(**choices: Any) -> dict[str, RatioMetric]:
     return {kind.__name__: kind(**choices) for kind in (*PEERS, BalancedAccuracy)}
 
 
-def test_one_update_serves_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [9, 6000])
+def test_one_update_serves_a_collection(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
         return original(*args, **kwargs)
 
-    original = ratio_base.count_top
-    monkeypatch.setattr(ratio_base, "count_top", counted)
+    module, name = (plans, "commit") if rows * CLASSES <= plans.MAX_ELEMENTS else (ratio_base, "count_top")
+    original = getattr(module, name)
+    monkeypatch.setattr(module, name, counted)
     choices = dict(num_classes=CLASSES)
     collection = MetricCollection({**everything(**choices), "macro": Accuracy(**choices, average="macro")})
-    batches = [multiclass(seed, rows=9) for seed in range(4)]
+    batches = [multiclass(seed, rows=rows) for seed in range(4)]
     collection.update(*batches[0])
     assert len(calls) == len(collection) == 11
     assert len(collection.compute_groups) == 1

@@ -18,12 +18,12 @@ FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
 
 
 def calls() -> dict[str, list[ast.expr]]:
-    """Arguments of every ``native.function`` call in the package, by file and line."""
+    """Arguments of every call that looks up a C function, by file and line."""
     return {
         f"{path.relative_to(PACKAGE)}:{node.lineno}": node.args
         for path in sorted(PACKAGE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "native.function"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("native.function", "native.update_function")
     }
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -17,6 +18,7 @@ from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
 from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
@@ -187,6 +189,12 @@ class RatioMetric(TaskMetric[ClassCounts]):
             raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
         empty = ClassCounts(torch.zeros((4, task.classes), dtype=torch.float64), torch.tensor([0, 0]))
         super().__init__(task, empty, self._config(task), **kwargs)
+
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return class_counts_plan(form, self.task, self.top_k)
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""

@@ -1,0 +1,269 @@
+"""Plans: an update of a small batch on the CPU in one native call, for arguments of a form that was seen to be sound.
+
+The checks, small tensor operations and wrappers of ``update`` take ten times as long as eight rows take to count. So a
+metric may name a *planner*: a function that looks at the arguments of ``update`` and either gives the state after the
+batch, in new tensors, or None. With None, for whatever reason, nothing has happened and the checked path runs, which
+also writes every error message. Nothing is changed in place. Design: docs/design/032-small-updates.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import is_, itemgetter
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+
+MAX_ELEMENTS = 1 << 14
+"""Most elements of a tensor that a plan takes: of larger ones the checked path is faster, since it uses all cores."""
+
+_MAX_FORMS = 64  # plans that a metric keeps: batches of ever new sizes must not fill the memory
+
+
+class Step(NamedTuple):
+    """What an update does to a state.
+
+    Attributes:
+        tensors: the fields that are summed, or reduced otherwise, after the batch.
+        rows: of joined fields, the rows to append.
+    """
+
+    tensors: dict[str, Tensor]
+    rows: Sequence[tuple[str, Tensor]] = ()
+
+
+Planner = Callable[[Mapping[str, Any], tuple[Any, ...], dict[str, Any]], "Step | None"]
+"""From the fields of a state by name and the arguments of ``update`` to a step, or None for the checked path."""
+
+Plan = Callable[[Mapping[str, Any], Tensor, Tensor], "Step | None"]
+"""A planner for tensors of one form."""
+
+
+class Form(NamedTuple):
+    """What a plan is made for: the arguments are dense, contiguous CPU tensors with at least one element."""
+
+    preds: torch.dtype
+    preds_shape: torch.Size
+    target: torch.dtype
+    target_shape: torch.Size
+
+
+class _Switch:
+    on = True
+
+
+@contextmanager
+def checked_only() -> Iterator[None]:
+    """Without plans: every update takes the checked path. For tests and measurements."""
+    before, _Switch.on = _Switch.on, False
+    try:
+        yield
+    finally:
+        _Switch.on = before
+
+
+# ------------------------------------------------------------------------------------------------- updates with plans
+
+_compiling = torch.compiler.is_compiling
+_dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_function_modes: Callable[[], int] = torch._C._len_torch_function_stack
+_tracing: Callable[[], Any] = torch._C._get_tracing_state
+
+
+def applicable(state: dict[str, Any]) -> bool:
+    """Whether plans may run now: nothing watches or records what torch does, and the metric is local and on the CPU.
+
+    Args:
+        state: ``__dict__`` of the metric.
+    """
+    return not (
+        _compiling() or not _Switch.on or _dispatch_modes() or _function_modes() or _tracing() is not None
+        or state["_is_synced"] or not state["error"].is_cpu
+    )  # fmt: skip
+
+
+def commit(state: dict[str, Any], step: Step) -> None:
+    """Lets ``state``, the ``__dict__`` of a metric, hold what a step gave, and counts the update; all or nothing."""
+    count = state["_update_count"]
+    if not step.rows:
+        state.update(step.tensors, _computed=None, _merged=None, _update_count=count + 1)
+        return
+    lengths = [(name, len(state[name])) for name, _ in step.rows]
+    try:
+        for name, rows in step.rows:
+            state[name].append(rows)
+        state.update(step.tensors, _computed=None, _merged=None, _update_count=count + 1)
+    except BaseException:
+        if state["_update_count"] == count:  # else an interrupt came after the last line
+            for name, length in lengths:
+                del state[name][length:]
+        raise
+
+
+class Planned:
+    """Gives the ``update`` of a metric plans, as a base of :class:`valor_gpu.metric.Metric`."""
+
+    _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add")
+    """What plans stand for: a subclass that replaces one of these methods has no plans, unless it names a planner."""
+
+    def _planner(self) -> Planner | None:
+        """The planner of this metric, or None; asked once for every copy of the metric, at its first update."""
+        return None
+
+    def _with_plans(self, checked: Callable[..., None]) -> Callable[..., None]:
+        """An update that takes the step of a plan where there is one, and else the checked path.
+
+        Plans live in the function, so that they are in no copy, pickle or checkpoint.
+        """
+        kind, state = type(self), self.__dict__
+        if kind._planner is Planned._planner or not _as_written(kind):
+            return checked
+        planner: Planner | None = None
+
+        def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+            nonlocal planner
+            if not applicable(state):
+                return None
+            if planner is None:
+                planner = self._planner() or _never
+            return planner(base, args, kwargs)
+
+        @functools.wraps(checked)
+        def update(*args: Any, **kwargs: Any) -> None:
+            taken = step(state, args, kwargs)
+            if taken is None:
+                checked(*args, **kwargs)
+            else:
+                commit(state, taken)
+
+        return update
+
+
+def _never(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+    return None
+
+
+@functools.cache
+def _as_written(kind: type[Planned]) -> bool:
+    """Whether no subclass has replaced a method that the plans of ``kind`` stand for."""
+
+    def owner(name: str) -> type:
+        return next(cls for cls in kind.__mro__ if name in vars(cls))
+
+    return all(issubclass(owner("_planner"), owner(name)) for name in kind._plan_methods)
+
+
+# ------------------------------------------------------------------------------------------------- plans of two tensors
+
+
+def pair_planner(state: dict[str, Any], choices: Sequence[str], make: Callable[[Form], Plan | None]) -> Planner:
+    """A planner for ``update(preds, target)`` that keeps one plan for every form.
+
+    Args:
+        state: ``__dict__`` of the metric.
+        choices: attributes that plans depend on: plans are made again when one of them is another object. At least two.
+        make: gives the plan of a form, or None.
+    """
+    plans: dict[Any, Plan | None] = {}
+    chosen = itemgetter(*choices)
+    held = chosen(state)
+
+    def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+        nonlocal held
+        if kwargs or len(args) != 2:
+            preds, target = _named(args, kwargs)
+        else:
+            preds, target = args
+        if type(preds) is not Tensor or type(target) is not Tensor or not (preds.is_cpu and target.is_cpu):
+            return None
+        key = (preds.dtype, preds.shape, target.dtype, target.shape)
+        try:
+            plan = plans[key]
+        except KeyError:
+            if len(plans) >= _MAX_FORMS:
+                plans.clear()
+            plan = plans[key] = make(Form(*key)) if _small(preds, target) else None
+        if plan is None or not (_plain(preds) and _plain(target)):
+            return None
+        if not all(map(is_, held, now := chosen(state))):
+            plans.clear()
+            held = now
+            return step(base, args, kwargs)
+        return plan(base, preds, target)
+
+    return step
+
+
+def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """``preds`` and ``target`` however they were given; None twice where there is anything else."""
+    given = {**dict(zip(("preds", "target", "sample_weight"), args)), **kwargs}
+    complete = len(given) == len(args) + len(kwargs)  # else an argument came twice, or there were too many
+    weight = given.pop("sample_weight", None)
+    return (given["preds"], given["target"]) if complete and weight is None and given.keys() == _PAIR else (None, None)
+
+
+_PAIR = {"preds", "target"}
+
+
+def _small(*tensors: Tensor) -> bool:
+    return all(0 < tensor.numel() <= MAX_ELEMENTS for tensor in tensors)
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether the memory of a tensor holds its values in order."""
+    return tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
+
+
+# ------------------------------------------------------------------------------------------------------- native plans
+
+_address = Tensor.data_ptr
+_new = torch.empty_like
+
+
+class Field(NamedTuple):
+    """A field of a state that a native plan reads and writes anew."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+def native_plan(call: native.Function, words: bytes, fields: Sequence[Field]) -> Plan:
+    """A plan that is one call of a function of csrc/cpu: from the old state and a batch to new memory.
+
+    Args:
+        call: takes the words, and the addresses of predictions, target, old fields and new fields; see
+            :func:`valor_gpu.native.update_function`.
+        words: what the function has to know of the form and of the choices of the metric.
+        fields: of the state, at least two.
+    """
+    names = tuple(field.name for field in fields)
+    fetch, pack = itemgetter(*names), struct.Struct(f"{2 + 2 * len(fields)}Q").pack
+
+    def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
+        old = fetch(base)
+        for tensor, field in zip(old, fields):
+            if not _fits(tensor, field):
+                return None
+        new = [*map(_new, old)]
+        try:
+            addresses = [*map(_address, (preds, target, *old, *new))]
+        except RuntimeError:  # a tensor of torch.func without memory of its own
+            return None
+        if not all(addresses) or call(words, pack(*addresses)):
+            return None
+        return Step(dict(zip(names, new)))
+
+    return plan
+
+
+def _fits(tensor: Tensor, field: Field) -> bool:
+    """Whether native code may read a tensor of a state, which users can replace."""
+    _, dtype, shape = field
+    return tensor.dtype is dtype and tensor.shape == shape and tensor.is_cpu and _plain(tensor)
