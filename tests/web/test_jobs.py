@@ -106,3 +106,40 @@ def test_a_run_of_another_program_is_not_cancelled(path: Path, server: ChatServe
         assert "which Studio has not started" in text_of(send(client(path), f"/runs/{uid}/cancel"))
         with pytest.raises(InputError, match="is worked on by this process"):
             jobs.start(store, uid)
+
+
+def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatServer, pace: Pace) -> None:
+    uid, pace.delay = add_run(path, server), 0.5
+    with Store(path) as store:
+        first = jobs.start(store, uid)
+        wait(lambda: scores(store.run(uid)) >= 2)
+        noted = store.views.get(jobs.JOB, uid)
+        assert not jobs.note_process(store, uid, os.getpid()), "as the second of two clicks does"
+        second = subprocess.run(
+            [sys.executable, "-m", "valor_gpu.web.worker", str(path), uid], capture_output=True, text=True
+        )
+        assert second.returncode == 1 and "another one is to work on" in second.stderr
+        assert noted is not None and store.views.get(jobs.JOB, uid) == noted and noted["pid"] == first
+        jobs.cancel(store, store.run(uid))
+        wait(lambda: jobs.state_of(store, store.run(uid)) == "stopped")
+        assert store.views.list(jobs.JOB) == store.views.list(jobs.CANCEL) == []
+
+
+def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatServer, pace: Pace) -> None:
+    uid, pace.delay = add_run(path, server), 0.05
+    with Store(path) as store:
+        run = store.run(uid)
+        jobs.start(store, uid)
+        wait(lambda: scores(run) >= 2)
+        jobs.cancel(store, run)
+        wait(lambda: jobs.state_of(store, run) == "stopped")
+        before = (run.finished_summary or {})["evaluators"]["gpt_coherence"]["n_scores"]
+        worker = jobs.start(store, uid)
+        wait(lambda: scores(run) >= before + 2)
+        os.kill(worker, signal.SIGKILL)
+        wait(lambda: jobs.state_of(store, run) == "stopped")
+        (path.parent / "rows.csv").unlink()
+        jobs.start(store, uid)
+        wait(lambda: run.state == "failed")
+        summary = run.finished_summary or {}
+        assert summary["evaluators"]["gpt_coherence"]["n_scores"] == scores(run) > before

@@ -94,7 +94,7 @@ def run_table(runs: Iterable[Run]) -> str:
     """One line per run: id, when, state, name, rows and numbers."""
     lines = []
     for run in runs:
-        kept = run.finished_summary or {}
+        kept = (run.finished_summary or {}) if run.state != "running" else {}  # else it is of an end before it went on
         numbers = ", ".join(f"{name} {shown(value)}" for name, value in (kept.get("metrics") or {}).items())
         count = (kept.get("rows") or {}).get("n")
         rows = "" if count is None else f"{count:,}"

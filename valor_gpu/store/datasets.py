@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,34 @@ class ViewLibrary:
             sql = "SELECT settings FROM views WHERE kind = ? AND name = ?"
             row = connection.execute(sql, (packed(kind), packed(name))).fetchone()
         return None if row is None else dict(unpacked_json(row[0]))
+
+    def change(
+        self, kind: str, name: str, make: Callable[[dict[str, Any] | None], Mapping[str, Any] | None]
+    ) -> dict[str, Any] | None:
+        """Replaces settings by what ``make`` makes of them, without anybody writing in between.
+
+        Args:
+            kind: of the settings.
+            name: of the settings.
+            make: gets the settings, None where there are none; returns others, or None to take them away. It must not
+                use the store.
+
+        Returns:
+            The settings before.
+        """
+        check_type("kind", kind, str)
+        check_type("name", name, str)
+        key = (packed(kind), packed(name))
+        with self._database.write() as connection:
+            row = connection.execute("SELECT settings FROM views WHERE kind = ? AND name = ?", key).fetchone()
+            before = None if row is None else dict(unpacked_json(row[0]))
+            made = make(None if before is None else dict(before))
+            if made is not None:
+                values = (*key, packed_json("settings", made), time.time())
+                connection.execute("INSERT OR REPLACE INTO views VALUES (?, ?, ?, ?)", values)
+            elif row is not None:
+                connection.execute("DELETE FROM views WHERE kind = ? AND name = ?", key)
+        return before
 
     def list(self, kind: str) -> list[str]:
         """Returns the names of one kind."""

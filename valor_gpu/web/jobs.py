@@ -63,12 +63,41 @@ def start(store: Store, run_id: str) -> int:
     return process.pid
 
 
-def note_process(store: Store, run_id: str, pid: int) -> None:
-    """Keeps which process is to work on a run, before it has the lease."""
+def note_process(store: Store, run_id: str, pid: int) -> bool:
+    """Keeps which process is to work on a run, before it has the lease.
+
+    Returns:
+        Whether it may: not while another one that lives is to work on it, as after two clicks on a button.
+    """
     started = start_time(pid)
-    if started is not None:
-        noted = {"pid": pid, "started": started, "machine": machine(), "at": time.time()}
-        store.views.save(JOB, run_id, noted)
+    if started is None:
+        return False
+    noted = {"pid": pid, "started": started, "machine": machine(), "at": time.time()}
+
+    free: list[bool] = []
+
+    def make(job: dict[str, Any] | None) -> dict[str, Any]:
+        free.append(job is None or _same_process(job, noted) or not _is_alive(job))
+        return noted if job is None or free[-1] else job
+
+    store.views.change(JOB, run_id, make)
+    return free[-1]
+
+
+def forget_process(store: Store, run_id: str, pid: int) -> None:
+    """Takes away that a process works on a run, and that it shall end; nothing of another process."""
+    own = {"pid": pid, "started": start_time(pid) or "", "machine": machine()}
+
+    def make(job: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if job is None or _same_process(job, own) else job
+
+    before = store.views.change(JOB, run_id, make)
+    if before is not None and _same_process(before, own):
+        store.views.delete(CANCEL, run_id)
+
+
+def _same_process(job: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(job[name] == other[name] for name in ("pid", "started", "machine"))
 
 
 def state_of(store: Store, run: Run) -> str:

@@ -19,7 +19,7 @@ from valor_gpu.evaluation.secrets import Secrets, resolve_env
 from valor_gpu.judge.protocol import describe
 from valor_gpu.store import Run, Store
 from valor_gpu.store.runs import ENDED
-from valor_gpu.web.jobs import CANCEL, JOB, note_process
+from valor_gpu.web.jobs import CANCEL, forget_process, note_process
 from valor_gpu.web.registry import named_texts
 
 PAUSE = 0.25
@@ -33,15 +33,17 @@ def main(store_path: str, run_id: str) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Store(store_path) as store:
         run = store.run(run_id)
-        note_process(store, run.id, os.getpid())
+        is_ours = note_process(store, run.id, os.getpid())
         secrets = secrets_of(run.config)
         sys.stdout = sys.stderr = Masked(sys.stderr, secrets)  # type: ignore[assignment]
+        if not is_ours:
+            _say(f"process {os.getpid()} ends, since another one is to work on run {run.id}")
+            return 1
         _say(f"process {os.getpid()} goes on with run {run.id}")
         try:
             return _work(store, run, secrets)
         finally:
-            for kind in (CANCEL, JOB):
-                store.views.delete(kind, run.id)
+            forget_process(store, run.id, os.getpid())
 
 
 def _work(store: Store, run: Run, secrets: Secrets) -> int:
@@ -88,7 +90,7 @@ def _end(run: Run, state: str, reason: str) -> None:
     if run.state == "finished":
         return
     with run.lease():
-        run.finish(state, {**(run.finished_summary or run_summary(run)), "stopped": reason})
+        run.finish(state, run_summary(run, stopped=reason))  # a summary that is there may be of an earlier end
     _say(f"run {run.id} is {state}: {reason}")
 
 
