@@ -34,7 +34,7 @@ def test_a_file_in_yaml_or_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({"judge": {}}, "'judge' is none of targets, judges, evaluators; did you mean 'judges'?"),
+        ({"judge": {}}, "'judge' is none of targets, judges, evaluators, embeddings, folders; did you mean 'judges'?"),
         ({"judges": []}, "judges must be a mapping of names but is list"),
         ({"judges": {"a": {"base_url": "http://x"}}}, "judges.a: it must name the model"),
         ({"judges": {"a": {**LOCAL, "modle": 1}}}, "judges.a: 'modle' is none of"),
@@ -48,6 +48,10 @@ def test_a_file_in_yaml_or_json(tmp_path: Path) -> None:
         ({"targets": {"a": {"url": "http://x", "headers": {"x-api-key": "abc"}}}}, "x-api-key has a secret by value"),
         ({"evaluators": {"a": "none.such:name"}}, "evaluators.a: evaluator must be in a module"),
         ({"evaluators": {"a": 3}}, "evaluators.a: it must be 'module:function'"),
+        ({"embeddings": {"a": {"base_url": "http://x"}}}, "embeddings.a: it must name the model"),
+        ({"embeddings": {"a": {**LOCAL, "temperature": 1}}}, "embeddings.a: 'temperature' is none of model"),
+        ({"embeddings": {"a": {**LOCAL, "api_key": "abc"}}}, "embeddings.a: api_key has a secret by value"),
+        ({"folders": {"a": "/no/such/folder"}}, "folders.a: it must be a folder that exists"),
         ({"evaluators": {"": "json:dumps"}}, "a name must be a text of 1 to 100 characters"),
     ],
 )

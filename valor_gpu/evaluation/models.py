@@ -107,7 +107,9 @@ def embed_from_config(embedding_config: Any, *, secrets: Secrets, name: str = "e
 
 
 def identity_of(embed: Any) -> dict[str, Any] | None:
-    """What decides the vectors of an embedder, without secrets; its name alone for a function, None without one.
+    """What decides the vectors of an embedder; its name alone for a function, None without one.
+
+    Without secrets: of a key the name of its variable, where that is not the usual one.
 
     Example:
         >>> identity_of(OpenAIEmbedder("bge", "http://127.0.0.1:8000/v1"))
@@ -118,7 +120,12 @@ def identity_of(embed: Any) -> dict[str, Any] | None:
     if not isinstance(embed, OpenAIEmbedder):
         return {"kind": "function", "name": getattr(embed, "__qualname__", "") or repr(embed)[:200]}
     found = {"kind": type(embed).__name__.lstrip("_"), "model": embed.model, "base_url": embed.base_url}
-    return {**found, "dimensions": embed.dimensions}
+    named = {"api_key_env": embed.api_key_env} if _is_own_variable(embed.api_key_env) else {}
+    return {**found, "dimensions": embed.dimensions, **named}
+
+
+def _is_own_variable(key: Any) -> bool:
+    return isinstance(key, str) and key not in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY")
 
 
 def prices_of(prices: Any, model: str) -> Prices | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import ValorError
-from valor_gpu.evaluation.engine.metrics import RunEvaluator, resolve_evaluators
-from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.evaluation.engine.metrics import resolve_evaluators
+from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER
+from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.store import Store
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.planning import Outlook
@@ -28,7 +30,6 @@ class Choice:
         requires: fields.
         scale: in words.
         off: why it cannot be ticked; empty if it can.
-        made: the evaluator; None where it cannot be made.
     """
 
     name: str
@@ -37,44 +38,60 @@ class Choice:
     requires: tuple[str, ...]
     scale: str
     off: str
-    made: RunEvaluator | None
 
 
 def choices(draft: Draft, outlook: Outlook, registry: Registry, store: Store) -> list[Choice]:
     """All metrics, those that the mapped columns do not allow with why."""
-    own = [(each.name, "own", f"{each.name}@{each.number}", each.note) for each in store.evaluators.list()]
-    code = [(name, "own", (name, text), text) for name, text in registry.evaluators.items()]
-    table = [
-        (name, "safety" if info.kind == "safety" else "quality", name, info.summary)
-        for name, info in EVALUATORS.items()
+    own = [(each.name, f"{each.name}@{each.number}", each.note) for each in store.evaluators.list()]
+    code = [(name, (name, text), text) for name, text in registry.evaluators.items()]
+    return [
+        *(_builtin(draft, outlook, registry, info) for info in EVALUATORS.values()),
+        *(_own(draft, outlook, store, *each) for each in (*own, *code)),
     ]
-    return [_choice(draft, outlook, store, *each) for each in (*table, *own, *code)]
 
 
-def _choice(draft: Draft, outlook: Outlook, store: Store, name: str, family: str, entry: Any, about: str) -> Choice:
-    info = EVALUATORS.get(name)
-    if info is not None and draft.task not in info.tasks:
-        return Choice(
-            name, family, about, tuple(sorted(info.requires)), "", "Scores questions and answers alone.", None
-        )
-    if info is not None and info.needs & {"embed", "wordnet"}:
-        what = "a model of embeddings" if "embed" in info.needs else "a WordNet database"
-        return Choice(
-            name, family, about, tuple(sorted(info.requires)), "", f"Needs {what}, which code alone can give.", None
-        )
+def _builtin(draft: Draft, outlook: Outlook, registry: Registry, info: EvaluatorInfo) -> Choice:
+    low, high = info.low, info.high
+    family = "safety" if info.kind == "safety" else "quality"
+    off = _off(draft, outlook, info.requires)
+    if draft.task not in info.tasks:
+        off = "Scores questions and answers alone."
+    elif "embed" in info.needs and not registry.embeddings:
+        off = "Needs a model of embeddings: register one under embeddings."
+    elif "wordnet" in info.needs and not registry.folders:
+        off = "Needs a WordNet database: register its folder under folders."
+    return Choice(info.name, family, info.summary, tuple(sorted(info.requires)), _scale(low, high), off)
+
+
+def _own(draft: Draft, outlook: Outlook, store: Store, name: str, entry: Any, about: str) -> Choice:
     try:
         [made] = resolve_evaluators([entry], draft.task, None, None, store)
     except (ValorError, ImportError) as error:
-        return Choice(name, family, about, (), "", str(error), None)
-    off = ""
-    given = MEASURED if draft.target else frozenset()
-    if outlook.fields is None:
-        off = "Choose data first."
-    elif not draft.target and made.requires & MEASURED - set(outlook.fields.sources):
-        off = "Needs a target, whose answers are measured."
-    elif lacking := outlook.fields.missing(made.requires - given):
-        off = f"{', '.join(lacking)} is not mapped." if len(lacking) == 1 else f"{', '.join(lacking)} are not mapped."
+        return Choice(name, "own", about, (), "", str(error))
     described = made.describe()
-    low, high = described["low"], described["high"]
-    scale = "" if low is None else f"{low:g} to {'no bound' if high is None else format(high, 'g')}"
-    return Choice(name, family, about, tuple(sorted(made.requires)), scale, off, made)
+    off = _off(draft, outlook, made.requires)
+    return Choice(name, "own", about, tuple(sorted(made.requires)), _scale(described["low"], described["high"]), off)
+
+
+def _off(draft: Draft, outlook: Outlook, requires: frozenset[str]) -> str:
+    """Why the data do not allow a metric; empty if they do."""
+    given = MEASURED if draft.target else frozenset()
+    if draft.baseline:
+        given |= {BASELINE_ANSWER}
+    if outlook.fields is None:
+        return "Choose data first."
+    if not draft.target and requires & MEASURED - set(outlook.fields.sources):
+        return "Needs a target, whose answers are measured."
+    lacking = outlook.fields.missing(requires - given)
+    if BASELINE_ANSWER in lacking:
+        return "Needs a baseline run, or a column baseline_answer. Choose a baseline below."
+    if lacking:
+        return f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not mapped."
+    return ""
+
+
+def _scale(low: float | None, high: float | None) -> str:
+    """The range of the values in words."""
+    if low is None or not math.isfinite(low):
+        return ""
+    return f"{low:g} to {'no bound' if high is None or not math.isfinite(high) else format(high, 'g')}"

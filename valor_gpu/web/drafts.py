@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from valor_gpu.store import Run, Store
-from valor_gpu.web.registry import Registry
+from valor_gpu.store import Store
 from valor_gpu.web.routes import Ask, missing
 
 KIND = "draft"
@@ -41,6 +40,12 @@ class Draft:
         judge: name of a registered one.
         level: from which severities are defects.
         is_target_only: nothing is scored.
+        settings: metric to its parameters, each with the text that was typed.
+        passes: metric to the threshold that was typed.
+        options: ``limit``, ``repeats``, ``epochs`` and ``max_cost`` as they were typed.
+        slice_by: columns.
+        baseline: id of a run.
+        embedding: name of a registered model of embeddings.
         saved: seconds since 1970; 0 for a draft that nobody has filled in.
         id: of the draft.
     """
@@ -55,6 +60,12 @@ class Draft:
     judge: str = ""
     level: str = "Medium"
     is_target_only: bool = False
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    passes: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    slice_by: tuple[str, ...] = ()
+    baseline: str = ""
+    embedding: str = ""
     saved: float = 0.0
     id: str = ""
 
@@ -91,46 +102,3 @@ def _read(kept: Mapping[str, Any]) -> Draft:
     lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
     found |= lists
     return Draft(**found)
-
-
-def draft_of_run(run: Run, registry: Registry) -> Draft:
-    """A draft that says what a run was made of, as far as forms can say it."""
-    config = run.config
-    metrics = [each["name"] for each in config["evaluators"] if each["source"] != "prompt"]
-    target, judge = config.get("target") or {}, config.get("judge") or {}
-    fields_ = config.get("data_mapping") or {}
-    scenario = "chat" if config["task_type"] == "chat" else "context" if "context" in fields_ else "qa"
-    name = _target_of(target, registry)
-    sets = registry.targets[name]["variants"] if name else {}
-    levels = [value for value in (config.get("thresholds") or {}).values() if isinstance(value, str)]
-    return Draft(
-        name=f"{run.name} (copy)"[:200],
-        scenario=scenario,
-        target=name,
-        variants=tuple(each for each, said in sets.items() if said == config.get("parameters")),
-        data=str((config.get("data") or {}).get("hash", "")),
-        mapping={name: text for name, text in fields_.items() if text != "${target}"},
-        metrics=tuple(str(each) for each in metrics if each),
-        judge=next((name for name, said in registry.judges.items() if _is_judge(said, judge)), ""),
-        level=levels[0] if levels else "Medium",
-        is_target_only=bool(target) and not metrics,
-    )
-
-
-def _target_of(config: Mapping[str, Any], registry: Registry) -> str:
-    """The registered target that a run asked."""
-    for name, said in registry.targets.items():
-        use = said["use"]
-        same = use == config.get("origin") if isinstance(use, str) else False
-        address = use if isinstance(use, str) else use.get("url")
-        if config and (same or (address is not None and address == config.get("url"))):
-            return name
-        if isinstance(use, Mapping) and "model" in use and use["model"] == config.get("model"):
-            return name
-    return ""
-
-
-def _is_judge(said: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
-    model = said.get("model") or said.get("azure_deployment")
-    address = str(said.get("base_url") or said.get("azure_endpoint") or "").rstrip("/")
-    return bool(judge) and model == judge.get("model") and address in ("", str(judge.get("base_url", "")).rstrip("/"))

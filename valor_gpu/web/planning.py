@@ -8,9 +8,11 @@ import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.evaluation.engine.metrics import resolve_evaluators
 from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.services import open_services
 from valor_gpu.evaluation.engine.settings import Settings
@@ -21,13 +23,23 @@ from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
 from valor_gpu.web.counting import opened_data
 from valor_gpu.web.drafts import Draft
+from valor_gpu.web.form_settings import read_settings
 from valor_gpu.web.registry import Registry
 
 _QUIET = threading.Lock()  # filters of warnings are the whole process's
 
 
-def arguments(draft: Draft, dataset: StoredDataset | None, registry: Registry) -> dict[str, Any]:
-    """Keyword arguments of :func:`valor_gpu.evaluate` that a draft means, as JSON values."""
+def arguments(
+    draft: Draft, dataset: StoredDataset | None, registry: Registry, problems: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Keyword arguments of :func:`valor_gpu.evaluate` that a draft means, as JSON values.
+
+    Args:
+        draft: what was said.
+        dataset: that it reads.
+        registry: what it names.
+        problems: gets what is wrong with the texts of its settings, by fields of forms.
+    """
     judge = {} if draft.is_target_only else dict(registry.judges.get(draft.judge, {}))
     prices = judge.pop("prices", None)
     own = {name: registry.evaluators[name] for name in draft.metrics if name in registry.evaluators}
@@ -37,7 +49,9 @@ def arguments(draft: Draft, dataset: StoredDataset | None, registry: Registry) -
     variants = (
         [] if target is None else [target["variants"][each] for each in draft.variants if each in target["variants"]]
     )
-    safety = [name for name in chosen if name in EVALUATORS and EVALUATORS[name].kind == "safety"]
+    settings = read_settings(draft, registry)
+    if problems is not None:
+        problems.update(settings.problems)
     found = {
         "evaluation_name": draft.name or None,
         "target": None if target is None else target["use"],
@@ -46,10 +60,12 @@ def arguments(draft: Draft, dataset: StoredDataset | None, registry: Registry) -
         "data_mapping": dict(draft.mapping) or None,
         "metrics_list": chosen,
         "evaluators": (own or None) if not draft.is_target_only else None,
+        "metric_params": settings.params or None,
         "model_config": judge if judge and judged else None,
         "prices": prices if judged else None,
-        "thresholds": dict.fromkeys(safety, draft.level) or None,
+        "thresholds": settings.thresholds or None,
         "params_grid": variants or None,
+        **settings.options,
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -91,7 +107,8 @@ class Outlook:
 
 def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store: Store) -> Outlook:
     """Checks a draft by the code that evaluate() checks its arguments with."""
-    found = Outlook(arguments(draft, dataset, registry))
+    wrong: dict[str, str] = {}
+    found = Outlook(arguments(draft, dataset, registry, wrong), wrong)
     if draft.target and draft.target not in registry.targets:
         found.problems["target"] = f"There is no registered target {draft.target}. Choose another one."
     if dataset is None or not os.path.isfile(dataset.source):
@@ -108,6 +125,9 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
             "mapping",
             lambda: setattr(found, "fields", resolve_mapping(draft.mapping, columns, found.outputs, (), task)),
         )
+    for name in () if draft.is_target_only else draft.metrics:
+        if name in found.arguments.get("metric_params", {}) and name in EVALUATORS:
+            _attempt(found, f"set-{name}", partial(_make, name, found.arguments, store))
     if not draft.metrics and not draft.is_target_only:
         found.problems["metrics"] = "Tick at least one metric."
     if draft.is_target_only and not draft.target:
@@ -115,6 +135,11 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
     if not found.problems:
         _attempt(found, "", lambda: _plan(found, store))
     return found
+
+
+def _make(name: str, said: Mapping[str, Any], store: Store) -> None:
+    """Makes a metric by its parameters, so that what is wrong with them is told beside them."""
+    resolve_evaluators([name], said["task_type"], {name: said["metric_params"][name]}, None, store)
 
 
 def _outputs(said: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -153,7 +178,8 @@ def plans_of(said: Mapping[str, Any], store: Store, source: DataSource | None = 
 _PARTS = {
     "data_mapping": "mapping", "the target": "target", "target": "target", "model_config": "judge", "judge": "judge",
     "metric": "metrics", "evaluator": "metrics", "threshold": "metrics", "data": "data", "prices": "judge",
-    "evaluation_name": "name",
+    "evaluation_name": "name", "slice_by": "run-slice", "baseline": "run-baseline", "no run": "run-baseline",
+    "max_cost": "run-max_cost",
 }  # fmt: skip
 
 

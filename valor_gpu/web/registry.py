@@ -13,6 +13,10 @@ Example of such a file::
               prices: {prompt: 0.15, completion: 0.6}}
     evaluators:
       cites_rule: shop.checks:cites_rule
+    embeddings:
+      small: {model: bge-small, base_url: "http://127.0.0.1:8001/v1"}
+    folders:
+      wordnet 3: /usr/share/wordnet
 """
 
 from __future__ import annotations
@@ -31,8 +35,9 @@ from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name
 from valor_gpu.judge.protocol import Judge
 from valor_gpu.web.security import looks_like_key
 
-KINDS = ("targets", "judges", "evaluators")
+KINDS = ("targets", "judges", "evaluators", "embeddings", "folders")
 _TARGET_KEYS = ("use", "variants", "about")
+_OF_EMBEDDING = ("model", "base_url", "api_key_env", "dimensions")
 _MODELS = ("model", "azure_deployment", "deployment_id", "deployment", "deployment_name", "model_name")
 
 
@@ -45,11 +50,15 @@ class Registry:
             parameters, perhaps none) and ``about``.
         judges: configurations as of ``model_config``, perhaps with ``prices``; without keys.
         evaluators: name to ``module:function``.
+        embeddings: configurations of models of embeddings, as of ``embedding_config``; without keys.
+        folders: name to the absolute path of a folder on this machine that metrics read, such as a WordNet database.
     """
 
     targets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     evaluators: Mapping[str, str] = field(default_factory=dict)
+    embeddings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_registry(path: str | os.PathLike[str]) -> Registry:
@@ -62,7 +71,7 @@ def load_registry(path: str | os.PathLike[str]) -> Registry:
 
 
 def read_registry(found: Mapping[str, Any], name: str = "registry") -> Registry:
-    """The registry of a mapping with ``targets``, ``judges`` and ``evaluators``.
+    """The registry of a mapping with ``targets``, ``judges``, ``evaluators``, ``embeddings`` and ``folders``.
 
     Args:
         found: what a file holds.
@@ -78,7 +87,7 @@ def read_registry(found: Mapping[str, Any], name: str = "registry") -> Registry:
     """
     unknown = [str(key) for key in found if key not in KINDS]
     problems = [f"{key!r:.80} is none of {', '.join(KINDS)}{near_names(key, KINDS)}" for key in unknown]
-    readers = (_target, _judge, _evaluator)
+    readers = (_target, _judge, _evaluator, _embedding, _folder)
     parts = [_part(found.get(kind), kind, reader, problems) for kind, reader in zip(KINDS, readers)]
     if problems:
         raise InputError(
@@ -179,6 +188,26 @@ def _evaluator(entry: Any) -> str:
         raise InputError("it must be 'module:function' or 'file.py:function'")
     load_object(entry, "evaluator")
     return entry
+
+
+def _embedding(entry: Any) -> dict[str, Any]:
+    """A model that the process of a run can open again from the run's configuration."""
+    if not isinstance(entry, Mapping):
+        raise InputError(f"it must be a mapping with 'model' but is {type(entry).__name__}")
+    for key in entry:
+        if key not in _OF_EMBEDDING:
+            raise InputError(
+                f"{str(key)!r:.80} is none of {', '.join(_OF_EMBEDDING)}{near_names(str(key), _OF_EMBEDDING)}"
+            )
+    if not isinstance(entry.get("model"), str) or not entry["model"].strip():
+        raise InputError("it must name the model by 'model'")
+    return dict(entry)
+
+
+def _folder(entry: Any) -> str:
+    if not isinstance(entry, str) or not os.path.isdir(entry):
+        raise InputError(f"it must be a folder that exists but is {str(entry)!r:.200}")
+    return os.path.abspath(entry)
 
 
 def open_judge(registry: Registry | None, name: str, secrets: Secrets) -> Judge:

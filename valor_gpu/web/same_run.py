@@ -18,7 +18,13 @@ def as_yaml(said: Mapping[str, Any]) -> str:
     """Arguments as a configuration file: JSON values, which YAML has too, one name a line."""
     lines = []
     for name, value in said.items():
-        if isinstance(value, Mapping) and name in ("data_mapping", "thresholds", "model_config"):
+        if isinstance(value, Mapping) and name in (
+            "data_mapping",
+            "thresholds",
+            "metric_params",
+            "model_config",
+            "embedding_config",
+        ):
             lines += [f"{name}:", *(f"  {json.dumps(key)}: {json.dumps(each)}" for key, each in value.items())]
         else:
             lines.append(f"{name}: {json.dumps(value)}")

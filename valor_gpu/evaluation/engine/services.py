@@ -19,6 +19,7 @@ from valor_gpu.text.embedding import OpenAIEmbedder
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.metrics import RunEvaluator
 
+_OF_EMBEDDER = ("model", "base_url", "dimensions", "api_key_env")
 _OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
 
 
@@ -184,4 +185,4 @@ def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
     """
     if identity.get("kind") != "OpenAIEmbedder":
         raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
-    return {name: identity[name] for name in ("model", "base_url", "dimensions") if identity.get(name) is not None}
+    return {name: identity[name] for name in _OF_EMBEDDER if identity.get(name) is not None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,15 +13,17 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.evaluation.rows.mapping import Mapping
+from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
 from valor_gpu.web import jobs
 from valor_gpu.web.choices import Choice, choices
 from valor_gpu.web.connection import connection_of
+from valor_gpu.web.copies import draft_of_run
 from valor_gpu.web.counting import counts_of
-from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, draft_of_run, drafts, find_draft, save
+from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save
 from valor_gpu.web.estimates import estimate
+from valor_gpu.web.form_settings import metric_fields, run_fields, taken
 from valor_gpu.web.planning import Outlook, arguments, look, submit
 from valor_gpu.web.proposals import mapping_lines
 from valor_gpu.web.registry import Registry
@@ -118,7 +122,7 @@ def data(ask: Ask, refused: str = "") -> Response:
     rows, broken, n_broken = [], [], 0
     if outlook.source is not None and dataset is not None:
         rows = [row for row in islice(outlook.source, PREVIEW) if not row.error]
-        counts = counts_of(ask.studio.store, outlook.source, outlook.fields or Mapping({}, {}), None)
+        counts = counts_of(ask.studio.store, outlook.source, outlook.fields or Fields({}, {}), None)
         broken = [error.replace(dataset.source, dataset.name) for error in counts.errors[:_BROKEN]]
         n_broken = counts.n_unreadable
     shown = [[short("" if row.values.get(name) is None else row.values[name], 200) for name in outlook.source.columns]
@@ -164,11 +168,11 @@ def take_data(ask: Ask) -> Response:
     return see(f"/drafts/{draft.id}/{'metrics' if do == 'next' and upload is None and not wrong else 'data'}")
 
 
-def metrics(ask: Ask, connection: Any = None) -> Response:
+def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
     """The third page: metrics, judge, and what they will cost."""
-    draft = find_draft(ask)
+    draft, registry = find_draft(ask), _registry(ask)
     outlook = _look(ask, draft)
-    table = choices(draft, outlook, _registry(ask), ask.studio.store)
+    table = choices(draft, outlook, registry, ask.studio.store)
     expected = estimate(outlook, ask.studio.store)
     if not draft.metrics and connection is None and "checked" not in ask.query:
         outlook.problems.pop("metrics", None)
@@ -182,11 +186,24 @@ def metrics(ask: Ask, connection: Any = None) -> Response:
         expected=expected,
         levels=LEVELS,
         connection=connection,
-        judges=[(name, said, host_of(said)) for name, said in _registry(ask).judges.items()],
+        judges=[(name, said, host_of(said)) for name, said in registry.judges.items()],
         runs=outlook.runs,
+        refused=refused,
+        settings=[(name, found) for name in draft.metrics if (found := metric_fields(name, draft, registry))],
+        run_fields=run_fields(draft),
+        columns=() if outlook.source is None else outlook.source.columns,
+        baselines=_baselines(ask, draft),
     )
 
 
+def _baselines(ask: Ask, draft: Draft) -> list[tuple[str, str]]:
+    """Runs of answers that a new one can be compared with, the newest first: id and words."""
+    found = [each for each in ask.studio.book.entries() if each.kind == "answers" and each.head.finished is not None]
+    kept = [each for place, each in enumerate(found) if place < _BASELINES or each.head.id == draft.baseline]
+    return [(each.head.id, f"{each.head.name or 'without a name'}, {each.data or 'data'}") for each in kept]
+
+
+_BASELINES = 200
 _FAMILIES = {"quality": "Performance and quality", "safety": "Risk and safety", "own": "Your own"}
 
 
@@ -198,7 +215,11 @@ def _lines(table: list[Choice], family: str) -> list[Choice]:
 def take_metrics(ask: Ask) -> Response:
     """Keeps the third page; a connection is tested where that was asked for."""
     draft, registry, do = find_draft(ask), _registry(ask), ask.field("do")
-    possible = {each.name for each in choices(draft, _look(ask, draft), registry, ask.studio.store) if not each.off}
+    outlook = _look(ask, draft)
+    columns = () if outlook.source is None else outlook.source.columns
+    changes, refused = taken(ask, draft, registry, columns)
+    draft = replace(draft, **changes)
+    possible = {each.name for each in choices(draft, outlook, registry, ask.studio.store) if not each.off}
     judge, level = ask.field("judge"), ask.field("level")
     draft = save(
         ask.studio.store,
@@ -208,11 +229,11 @@ def take_metrics(ask: Ask) -> Response:
         level=level if level in LEVELS else "Medium",
         is_target_only=bool(draft.target) and ask.field("only") == "yes",
     )
-    if do == "test":
-        return metrics(ask, connection_of(registry, draft.judge))
+    if do == "test" or refused:
+        return metrics(ask, None if refused else connection_of(registry, draft.judge), refused)
     if do == "next" and not _look(ask, draft).problems:
         return see(f"/drafts/{draft.id}/review")
-    return see(f"/drafts/{draft.id}/metrics", checked="1")
+    return see(f"/drafts/{draft.id}/metrics?checked=1{'#settings' if do == 'settings' else ''}")
 
 
 def review(ask: Ask, refused: str = "") -> Response:
@@ -222,7 +243,7 @@ def review(ask: Ask, refused: str = "") -> Response:
     dataset = _datasets(ask).get(draft.data)
     said = arguments(draft, dataset, registry)
     target = said.get("target")
-    hosts = [host_of(said["model_config"])] if "model_config" in said else []
+    hosts = [host_of(said[name]) for name in ("model_config", "embedding_config") if name in said]
     if target is not None and (not isinstance(target, str) or target.startswith("http")):
         hosts.append(host_of(target if isinstance(target, dict) else {"url": target}))
     return _page(
@@ -238,9 +259,23 @@ def review(ask: Ask, refused: str = "") -> Response:
         runs=outlook.runs,
         hosts=list(dict.fromkeys(hosts)),
         model=(said.get("model_config") or {}).get("model", ""),
-        texts=[("YAML", as_yaml(said)), ("Python", as_python(said)),
+        settings=_settings_lines(said, draft),
+        texts=[("YAML", as_yaml(said)), ("Python", as_python({**said, "store": str(ask.studio.store.path)})),
                ("Command line", f"valor-gpu eval run evaluation.yaml --store {ask.studio.store.path}")],
     )  # fmt: skip
+
+
+def _settings_lines(said: Mapping[str, Any], draft: Draft) -> list[tuple[str, str]]:
+    """Settings other than the choice of metrics, each in words."""
+    found = [(name, ", ".join(f"{key} {json.dumps(value)}" for key, value in each.items()))
+             for name, each in (said.get("metric_params") or {}).items()]  # fmt: skip
+    found += [(f"{name} passes at", f"{value:g}") for name, value in (said.get("thresholds") or {}).items()
+              if not isinstance(value, str)]  # fmt: skip
+    words = {"limit": "Rows at most", "repeats": "Times judged", "epochs": "Times answered", "max_cost": "Stop at cost",
+             "baseline": "Baseline"}  # fmt: skip
+    found += [(title, str(said[name])) for name, title in words.items() if name in said]
+    found += [("Numbers by", ", ".join(said["slice_by"]))] if "slice_by" in said else []
+    return found + ([("Embeddings", draft.embedding)] if "embedding_config" in said else [])
 
 
 def take_submission(ask: Ask) -> Response:

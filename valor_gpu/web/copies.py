@@ -1,0 +1,85 @@
+"""Drafts that say what a run was made of, as far as forms can say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.store import Run
+from valor_gpu.web.drafts import Draft
+from valor_gpu.web.form_settings import RUN_OPTIONS, text_of
+from valor_gpu.web.registry import Registry
+
+
+def draft_of_run(run: Run, registry: Registry) -> Draft:
+    """A draft that says what a run was made of, as far as forms can say it."""
+    config = run.config
+    metrics = [each["name"] for each in config["evaluators"] if each["source"] != "prompt"]
+    target, judge = config.get("target") or {}, config.get("judge") or {}
+    fields_ = config.get("data_mapping") or {}
+    scenario = "chat" if config["task_type"] == "chat" else "context" if "context" in fields_ else "qa"
+    name = _target_of(target, registry)
+    sets = registry.targets[name]["variants"] if name else {}
+    thresholds = config.get("thresholds") or {}
+    levels = [value for value in thresholds.values() if isinstance(value, str)]
+    numbers = {name: f"{value:.15g}" for name, value in thresholds.items() if not isinstance(value, str)}
+    return Draft(
+        name=f"{run.name} (copy)"[:200],
+        scenario=scenario,
+        target=name,
+        variants=tuple(each for each, said in sets.items() if said == config.get("parameters")),
+        data=str((config.get("data") or {}).get("hash", "")),
+        mapping={name: text for name, text in fields_.items() if text != "${target}"},
+        metrics=tuple(str(each) for each in metrics if each),
+        judge=next((name for name, said in registry.judges.items() if _is_judge(said, judge)), ""),
+        level=levels[0] if levels else "Medium",
+        is_target_only=bool(target) and not metrics,
+        settings=_settings_of(config, registry),
+        passes=numbers,
+        options=_options_of(config),
+        slice_by=tuple(config.get("slice_by") or ()),
+        baseline=str(config.get("baseline") or ""),
+        embedding=_embedding_of(config.get("embedding") or {}, registry),
+    )
+
+
+def _settings_of(config: Mapping[str, Any], registry: Registry) -> dict[str, dict[str, str]]:
+    """Parameters of metrics as they are typed."""
+    found = {
+        name: {key: text for key, value in params.items() if (text := text_of(key, value, registry))}
+        for name, params in (config.get("metric_params") or {}).items()
+    }
+    return {name: texts for name, texts in found.items() if texts}
+
+
+def _options_of(config: Mapping[str, Any]) -> dict[str, str]:
+    given = {name: config.get(name) for name in RUN_OPTIONS}
+    usual = {"repeats": 1, "epochs": 1}
+    return {name: f"{value:.15g}" for name, value in given.items() if value is not None and value != usual.get(name)}
+
+
+def _embedding_of(identity: Mapping[str, Any], registry: Registry) -> str:
+    for name, said in registry.embeddings.items():
+        same = all(said.get(key) == identity.get(key) for key in ("model", "dimensions"))
+        if identity and same and said.get("base_url") in (None, identity.get("base_url")):
+            return name
+    return ""
+
+
+def _target_of(config: Mapping[str, Any], registry: Registry) -> str:
+    """The registered target that a run asked."""
+    for name, said in registry.targets.items():
+        use = said["use"]
+        same = use == config.get("origin") if isinstance(use, str) else False
+        address = use if isinstance(use, str) else use.get("url")
+        if config and (same or (address is not None and address == config.get("url"))):
+            return name
+        if isinstance(use, Mapping) and "model" in use and use["model"] == config.get("model"):
+            return name
+    return ""
+
+
+def _is_judge(said: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
+    model = said.get("model") or said.get("azure_deployment")
+    address = str(said.get("base_url") or said.get("azure_endpoint") or "").rstrip("/")
+    return bool(judge) and model == judge.get("model") and address in ("", str(judge.get("base_url", "")).rstrip("/"))
