@@ -19,6 +19,10 @@ class Disagreement(Exception):
     """Two results that must be equal are not."""
 
 
+class OutOfTime(Exception):
+    """No time is left for a check."""
+
+
 def print_now(text: str) -> None:
     """Prints a line that a kill of the process does not lose."""
     print(text, flush=True)
@@ -28,22 +32,32 @@ class Checks:
     """Outcomes by name, in order.
 
     Attributes:
-        records: dicts of ``name``, ``outcome`` (``pass``, ``fail`` or ``unavailable``), ``detail`` and ``seconds``.
+        records: dicts of ``name``, ``outcome`` (``pass``, ``fail``, ``unavailable`` or ``skipped``), ``detail`` and
+            ``seconds``.
 
     Args:
         show: called with one line for each check.
+        before: called with the name of a check ahead of it, and may raise in its place.
         after: called when a check has been recorded.
     """
 
-    def __init__(self, show: Callable[[str], object] = print_now, after: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        show: Callable[[str], object] = print_now,
+        before: Callable[[str], object] = lambda _: None,
+        after: Callable[[], object] = lambda: None,
+    ) -> None:
         self.records: list[dict[str, Any]] = []
-        self._show, self._after = show, after
+        self._show, self._before, self._after = show, before, after
 
     def run(self, name: str, check: Callable[[], object]) -> Any:
-        """Run one check; returns what it returns, or None when it fails or cannot be made."""
+        """Run one check; returns what it returns, or None when it fails or is not made."""
         start, outcome, detail, result = time.perf_counter(), "pass", "", None
         try:
+            self._before(name)
             result = check()
+        except OutOfTime as error:
+            outcome, detail = "skipped", str(error)
         except Unavailable as error:
             outcome, detail = "unavailable", str(error)
         except Disagreement as error:

@@ -1,172 +1,165 @@
 """``python -m benchmarks.gpu_check``: is valor_gpu right on this GPU, does ``update`` ever wait, how fast is it?
 
-Parity of every op with its reference and with the CPU kernel, the metric with the CPU, synchronisation, streams and
-graphs, timings and budgets, and with ``--only sanitizer`` compute-sanitizer where it exists. Without a CUDA device it
-says so, runs nothing and exits 0; without the CUDA library it says how to build it and exits 1. Every check is recorded
-as soon as it is made; a failure is printed at once and again at the end, and the exit code is then 1.
+One command on a machine with its own torch and nvcc, without a network: it builds the libraries for the GPU, then
+runs the sections parity, waiting, graphs, timing, classification, masks, nccl and, unless ``--quick``, sanitizer. The
+record is written ahead of each check and after it, so that a kill loses nothing. A check that ends its process, or
+breaks the device's context, fails, and the others go on in a new process. Without a CUDA device it says so, runs
+nothing and exits 0. The exit code is 1 if a check failed or the libraries cannot be built.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
-import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from benchmarks import gpu_classification, machine
-from benchmarks.checks import Checks, Disagreement, Unavailable
-from benchmarks.gpu_budgets import time_budgets
-from benchmarks.gpu_classification import Load, time_classification
-from benchmarks.gpu_parity import as_lists, check_metric, check_ops, check_waiting, on, run_metric
-from benchmarks.gpu_streams import check_streams
-from benchmarks.gpu_timing import (
-    COPY_BYTES,
-    Work,
-    profile,
-    time_metric,
-    time_ops,
-    time_phases,
-    time_torchmetrics,
-)
+from benchmarks import gpu_build, machine
+from benchmarks.gpu_record import record_path, store, summarise
 from testing.datasets import CASES, ROOT, make
-from testing.scenes import random_scene
-from valor_gpu import native
-from valor_gpu.ops import backends
 
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
-FOUND = 86  # exit code that compute-sanitizer gives when it found something
-_SANITIZER_SECONDS = 240
-SANITIZER_TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-GROUPS = ("ops", "metric", "waiting", "streams", "budgets", "timing", "scale", "classification", "sanitizer")
-USUAL = GROUPS[:-1]
-"""Groups of checks that run unless ``--only`` names others: a sanitizer takes minutes."""
-BUILD = "VALOR_GPU_ARCHS=90 python3 setup.py -q build_ext --inplace"
-_PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds per image
+SECTIONS = ("parity", "waiting", "graphs", "timing", "classification", "masks", "nccl", "sanitizer")
+MOST_PROCESSES = 12
+"""So many processes are started for one record; each but the last was ended by a check."""
+SECONDS = {True: 170.0, False: 520.0}
+"""By ``--quick``: no check begins later than this after the start."""
 
 
-def sanitize(tool: str) -> None:
-    """A small case under one tool of compute-sanitizer.
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=__doc__.split("\n")[0])
+    add = made.add_argument
+    add("--quick", action="store_true", help="fewer and smaller examples, 500 images, 50,000 rows of scores")
+    add("--only", nargs="+", choices=SECTIONS, metavar="SECTION", help=f"sections to run: {', '.join(SECTIONS)}")
+    add("--seconds", type=float, help="no check begins later than this after the start; 170 if --quick, else 520")
+    add("--results", type=Path, default=machine.RESULTS, help="folder of the record")
+    add("--commit", help="of this checkout, where git cannot tell")
+    add("--small-case", action="store_true", help=argparse.SUPPRESS)
+    add("--record", type=Path, help=argparse.SUPPRESS)  # of a process that this one has started
+    add("--ended", type=json.loads, default={}, help=argparse.SUPPRESS)
+    add("--deadline", type=float, help=argparse.SUPPRESS)
+    return made
 
-    Raises:
-        Unavailable: no compute-sanitizer, or it does not work on this device.
-        Disagreement: it found something.
-    """
-    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "compute-sanitizer"
-    program = shutil.which("compute-sanitizer") or (str(home) if home.exists() else None)
-    if program is None:
-        raise Unavailable("compute-sanitizer is not in PATH nor in CUDA_HOME/bin")
-    command = [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all"]
-    command += ["--kernel-regex", "kns=valor", "--require-cuda-init", "no"]
-    command += (
-        ["--report-api-errors", "no"] if tool == "memcheck" else []
-    )  # torch probes the driver, and errs on purpose
-    command += [sys.executable, "-m", "benchmarks.gpu_check", "--small-case"]
-    plain_memory = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # so that every tensor has bounds of its own
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build, check, store; see the module."""
+    arguments = parser().parse_args(argv)
+    if not torch.cuda.is_available():
+        print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
+        return 0
+    if arguments.small_case or arguments.record:
+        return _inner(arguments)
+    start = time.time()
+    usual = [name for name in SECTIONS if name != "sanitizer" or not arguments.quick]
+    names = [name for name in SECTIONS if name in (arguments.only or usual)]
+    head = {"kind": "gpu", **machine.describe(PACKAGES, arguments.commit), "quick": arguments.quick}
+    head |= {"device": device_facts(), "asked": names, "sections": {}, "running": None}
+    path = record_path(head, arguments.results)
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, **plain_memory}, timeout=_SANITIZER_SECONDS,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"compute-sanitizer took more than {_SANITIZER_SECONDS} s") from None
-    judge_sanitizer(done.returncode, done.stdout)
+        head["build"] = gpu_build.build(torch.cuda.get_device_capability())
+    except gpu_build.BuildError as error:
+        store({**head, "build": f"failed: {error}"}, path)
+        print(f"{error}\nfailed: build\nrecord: {path}", flush=True)
+        return 1
+    print(head["build"], flush=True)
+    store(head, path)
+    deadline = start + (arguments.seconds or SECONDS[arguments.quick])
+    result = supervise(path, names, lambda ended, rest: _start(arguments, path, deadline, ended, rest))
+    result["total_seconds"] = round(time.time() - start, 1)
+    store(result, path)
+    print(f"record: {path}")
+    return summarise(result)
 
 
-def judge_sanitizer(code: int, output: str) -> None:
-    """Raise unless a run of compute-sanitizer found nothing; see :func:`sanitize`."""
-    tail = "\n".join(output.strip().splitlines()[-12:])
-    if code == 0:
-        return
-    if code != FOUND and re.search("not supported|Unable to|Failed to initialize", output):
-        raise Unavailable(f"compute-sanitizer does not work here: {tail}")
-    raise Disagreement(f"exit code {code}: {tail}")
-
-
-def small_case(device: torch.device) -> int:
-    """Each op on small examples and the metric on one scene: what runs under compute-sanitizer."""
-    checks = Checks()
-    check_ops(checks, device, quick=True)
-    scene = random_scene(np.random.default_rng(1), images=16)
-    checks.run("metric", lambda: run_metric([on(device, as_lists(scene, 1))], device))
-    return 1 if checks.failed else 0
-
-
-def collect(
-    device: torch.device,
-    quick: bool,
-    works: Callable[[], Sequence[Work]],
-    copy_size: int = COPY_BYTES,
-    load: Load | None = None,
-    only: Collection[str] = USUAL,
-    save: Callable[[dict[str, Any]], object] = lambda _: None,
+def supervise(
+    path: Path, names: Sequence[str], start: Callable[[dict[str, str], Sequence[str]], int]
 ) -> dict[str, Any]:
-    """Checks and timings on ``device``.
+    """Runs processes until one has gone through all sections, or none can; returns the record.
+
+    A section whose check ended the process begins again, without that check.
 
     Args:
-        device: a CUDA device, or the CPU, on which everything but the CUDA calls runs too.
-        quick: fewer and smaller examples.
-        works: makes the datasets to time; the first also gives phases, kernels, ops and torchmetrics.
-        copy_size: bytes of the copy that measures the bandwidth.
-        load: scores to time classification on, None for none.
-        only: groups of checks, of :data:`GROUPS`.
-        save: called with all results so far after every check.
+        path: of the record, which processes write.
+        names: of the sections.
+        start: runs sections in a process: gets how each check ended one before, and names of sections; returns its exit
+            code.
     """
-    served = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    result: dict[str, Any] = {"kernels": served, "groups": sorted(only), "checks": []}
-    result |= {name: [] for name in ("timings", "budgets", "phases", "launches", "ops", "classification")}
-    checks = Checks(after=lambda: save(result))
-    result["checks"] = checks.records
-    if "ops" in only:
-        check_ops(checks, device, quick)
-    if "metric" in only:
-        check_metric(checks, device, 2 if quick else 8)
-    if "waiting" in only:
-        check_waiting(checks, device)
-        gpu_classification.check_waiting(checks, device)
-    if "streams" in only:
-        check_streams(checks, device)
-    if {"budgets", "timing", "scale"} & set(only):
-        _time(checks, result, device, works(), copy_size, only)
-    if load is not None and "classification" in only:
-        result["classification"] += time_classification(checks, load, device, copy_size)
-    for tool in SANITIZER_TOOLS if "sanitizer" in only else ():
-        checks.run(f"compute-sanitizer {tool}", partial(sanitize, tool))
-    save(result)
-    return result
+    ended: dict[str, str] = {}
+    rest = list(names)
+    for _ in range(MOST_PROCESSES):
+        code = start(ended, rest)
+        record: dict[str, Any] = json.loads(path.read_text())
+        running = record["running"]
+        if running is None and code == 0:
+            return record
+        section, check = (running["section"], running["check"]) if running else (rest[0], None)
+        how = _how(code, record, section, check)
+        if check is None or check in ended:  # it would end again
+            record.setdefault("sections", {}).setdefault(section, {"checks": []})
+            record["sections"][section]["checks"].append(
+                {"name": f"process of section {section}", "outcome": "fail", "detail": how, "seconds": 0.0}
+            )
+            rest = rest[rest.index(section) + 1 :]
+        else:
+            ended[check] = how
+            rest = rest[rest.index(section) :]
+        record["running"] = None
+        store(record, path)
+        if not rest:
+            return record
+    record["stopped"] = f"after {MOST_PROCESSES} processes, ahead of section {rest[0]}"
+    return record
 
 
-def _time(
-    checks: Checks, result: dict[str, Any], device: torch.device, works: Sequence[Work], copy_size: int,
-    only: Collection[str],
-) -> None:  # fmt: skip
-    """Adds to ``result`` what detection takes."""
-    for work in works:
-        if "budgets" in only:
-            result["budgets"] += time_budgets(checks, work, device)
-        if "timing" in only:
-            result["timings"] += time_metric(checks, work, device)
-    for work in works[:1]:
-        if "timing" in only:
-            result["phases"] += time_phases(checks, work, device)
-            result["launches"] += checks.run(f"{work.name}: kernels", partial(profile, work, device)) or []
-            peer = partial(time_torchmetrics, work, device, _PEER_IMAGES)
-            result["timings"] += checks.run("torchmetrics on the same device", peer) or []
-        if "scale" in only:
-            result["ops"] += time_ops(checks, work.scene, device, work.repeats, copy_size)
+def _how(code: int, record: dict[str, Any], section: str, check: str | None) -> str:
+    """Why a process ended, with what the check had said if it came to that."""
+    signals = {item.value: item.name for item in signal.Signals}
+    text = f"ended the process: {signals.get(-code, 'signal') if code < 0 else f'exit code {code}'}"
+    checks = record.get("sections", {}).get(section, {}).get("checks", [])
+    said = [item["detail"] for item in checks if item["name"] == check and item["outcome"] == "fail"]
+    return "\n".join((text, *said))
 
 
-def usual_works(quick: bool) -> list[Work]:
+def _start(
+    arguments: argparse.Namespace, path: Path, deadline: float, ended: dict[str, str], names: Sequence[str]
+) -> int:
+    command = [sys.executable, "-u", "-m", "benchmarks.gpu_check", "--record", str(path), "--deadline", str(deadline)]
+    command += ["--ended", json.dumps(ended), *(["--quick"] if arguments.quick else []), "--only", *names]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def _inner(arguments: argparse.Namespace) -> int:
+    """A process that runs sections into the record, or the small case of compute-sanitizer."""
+    from benchmarks import gpu_sanitizer, gpu_sections  # these load the libraries, which had to be built first
+    from valor_gpu.ops import backends
+
+    device = torch.device("cuda", torch.cuda.current_device())
+    if arguments.small_case:
+        return gpu_sanitizer.small_case(device)
+    path: Path = arguments.record
+    record: dict[str, Any] = json.loads(path.read_text())
+    record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
+    load = gpu_sections.Load(rows=50_000, repeats=5) if arguments.quick else gpu_sections.Load()
+    setup = gpu_sections.Setup(
+        device, arguments.quick, lambda: usual_works(arguments.quick), load, deadline=arguments.deadline,
+        ended=arguments.ended, watched=True,
+    )  # fmt: skip
+    gpu_sections.run_sections(arguments.only, setup, record, lambda now: store(now, path))
+    return 0
+
+
+def usual_works(quick: bool) -> list[Any]:
     """val2017 scale, and unless ``quick`` Objects365 scale."""
+    from benchmarks.gpu_timing import Work
+
     val2017, objects365 = CASES["val2017"], CASES["objects365"]
     if quick:
         return [Work("val2017, 500 images", make(val2017, 500), batches_target=None, repeats=5)]
@@ -183,86 +176,19 @@ def usual_works(quick: bool) -> list[Work]:
     ]
 
 
-def device_facts(device: torch.device) -> dict[str, Any]:
-    """Name, driver and size of a CUDA device."""
-    about = torch.cuda.get_device_properties(device)
+def device_facts() -> dict[str, Any]:
+    """Name, driver and size of the CUDA device."""
+    about = torch.cuda.get_device_properties(torch.cuda.current_device())
     driver = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {
         "name": about.name,
+        "devices": torch.cuda.device_count(),
         "driver": driver.splitlines()[0] if driver else "unknown",
         "capability": f"{about.major}.{about.minor}",
         "memory_gb": round(about.total_memory / 2**30, 1),
         "processors": about.multi_processor_count,
         "torch_cuda": torch.version.cuda,
     }
-
-
-def record_path(head: dict[str, Any], folder: Path) -> Path:
-    """Where the record is written: ``gpu_<device>_<date>.json`` in an existing folder."""
-    name = re.sub(r"[^a-z0-9]+", "-", head["device"]["name"].lower()).strip("-")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"gpu_{name}_{head['date'][:10]}.json"
-
-
-def store(result: dict[str, Any], path: Path) -> None:
-    """Writes the record whole, or leaves the one before: a kill may come at any time."""
-    scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(result, indent=1) + "\n")
-    scratch.replace(path)
-
-
-def _store_with(head: dict[str, Any], path: Path, found: dict[str, Any]) -> None:
-    store({**head, **found}, path)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Check and store; see the module."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="fewer and smaller examples, 500 images, 50,000 rows of scores"
-    )
-    parser.add_argument("--results", type=Path, default=machine.RESULTS, help="folder of the record")
-    parser.add_argument("--commit", help="of this checkout, where git cannot tell")
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=GROUPS,
-        default=USUAL,
-        metavar="GROUP",
-        help=f"groups of checks: {', '.join(GROUPS)}",
-    )
-    parser.add_argument("--small-case", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
-    if not torch.cuda.is_available():
-        print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
-        return 0
-    if not native.available("valor_cuda"):
-        print(f"gpu_check: {native.explanation('valor_cuda')}. Build it, then run again: {BUILD}")
-        return 1
-    device = torch.device("cuda", torch.cuda.current_device())
-    if arguments.small_case:
-        return small_case(device)
-    about = machine.describe(PACKAGES, arguments.commit)
-    head = {"kind": "gpu", **about, "quick": arguments.quick, "device": device_facts(device)}
-    head["library"] = native.reason("valor_cuda")
-    path = record_path(head, arguments.results)
-    load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
-    save = partial(_store_with, head, path)
-    works = partial(usual_works, arguments.quick)
-    result = collect(device, arguments.quick, works, load=load, only=arguments.only, save=save)
-    print(f"record: {path}")
-    return summarise(result)
-
-
-def summarise(result: dict[str, Any]) -> int:
-    """Prints what failed and what took longer than it may; returns the exit code."""
-    failed = [check["name"] for check in result["checks"] if check["outcome"] == "fail"]
-    timed = [*result["timings"], *result["budgets"], *result["classification"]]
-    missed = [row["work"] for row in timed if row.get("met") is False]
-    print(f"{len(result['checks']) - len(failed)} of {len(result['checks'])} checks did not fail")
-    for text in (*(f"failed: {name}" for name in failed), *(f"over its target: {name}" for name in missed)):
-        print(text)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +30,16 @@ CHOICES: dict[str, dict[str, Any]] = {
     "extended summary": {"extended_summary": True},
     "other limits": {"max_detection_thresholds": [2, 7], "iou_thresholds": [0.3, 0.5], "tie_order": "arrival"},
 }
+
+
+def check_served(checks: Checks) -> None:
+    """No op that has a CUDA kernel is served by its plain definition: that would be compared with itself."""
+    checks.run("every op with a CUDA kernel is served by it", _check_served)
+
+
+def _check_served() -> None:
+    if slow := [f"{op.name}: {op.cuda.reason}" for op in backends() if op.cuda.kernel is None and op.cuda.warning]:
+        raise Disagreement("\n".join(slow))
 
 
 def check_ops(checks: Checks, device: torch.device, quick: bool) -> None:
@@ -131,6 +142,26 @@ def run_metric(batches: list[Sides], device: torch.device, **choices: Any) -> di
     result = {name: value for name, value in metric.result().values.items() if isinstance(value, float)}
     numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in sorted(result.items())}
     return {"state": state, "values": values, "numbers": numbers}
+
+
+def check_contract(checks: Checks, device: torch.device) -> None:
+    """Every metric of the table that the contract tests run over gives on ``device`` what it gives on the CPU."""
+    table = checks.run("table of all metrics", lambda: importlib.import_module("tests.contract").METRICS)
+    for case in table or ():
+        checks.run(f"metric {case.name}", partial(_check_case, case, device))
+
+
+def _check_case(case: Any, device: torch.device) -> None:
+    found = []
+    for place in (torch.device("cpu"), device):
+        metric = case.make().to(place)
+        for batch in (case.batch(0), case.single(), case.empty(), case.batch(1)):
+            metric.update(*on(place, batch))
+        found.append([leaf for leaf in pytree.tree_leaves(metric.compute()) if isinstance(leaf, Tensor)])
+    for expected, got in zip(*found, strict=True):
+        close = torch.allclose(got.cpu().double(), expected.double(), rtol=1e-6, atol=1e-12, equal_nan=True)
+        if got.shape != expected.shape or got.dtype != expected.dtype or not close:
+            raise Disagreement(f"{got.cpu()} is not {expected}")
 
 
 # ------------------------------------------------------------------------------------------------------------ waiting

@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -127,8 +127,10 @@ def _time_evaluation(
     if text := differences(evaluation(), expected):
         raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
     seconds = wall_seconds(evaluation, device, repeats, before=evaluation.reset)
+    on_device = device_seconds(evaluation, device, max(3, repeats // 4), before=evaluation.reset)
     evaluation.reset()
-    return _targeted(name, seconds, target, peak_device_mb=peak_device_mb(evaluation, device))
+    peak = peak_device_mb(evaluation, device)
+    return _targeted(name, seconds, target, device_seconds=on_device, peak_device_mb=peak)
 
 
 # ------------------------------------------------------------------------------------------------------------- phases
@@ -200,12 +202,14 @@ def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float
     return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
 
 
-def time_ops(checks: Checks, scene: BoxDataset, device: torch.device, repeats: int, copy_size: int) -> list[Timing]:
-    """Every op at the scale of ``scene``: seconds, and the bytes it must move as a share of the copy bandwidth."""
+def time_ops(
+    checks: Checks, scene: BoxDataset, device: torch.device, repeats: int, copy_size: int, names: Collection[str]
+) -> list[Timing]:  # fmt: skip
+    """Ops ``names`` at the scale of ``scene``: seconds, and the bytes they must move beside the copy bandwidth."""
     bandwidth = checks.run("copy bandwidth", partial(copy_bytes_per_second, device, copy_size))
     rows: list[Timing] = []
     for op in backends():
-        if op.name in ROWS and bandwidth:
+        if op.name in names and op.name in ROWS and bandwidth:
             timed = checks.run(
                 f"op {op.name} at scale", partial(_time_op, ROWS[op.name], scene, device, repeats, bandwidth)
             )
@@ -230,11 +234,13 @@ def _time_op(
     got = kernel(*arguments)
     if device.type != "cpu" and (text := differences(row.defined(got), row.defined(call(row.op)(*example.arguments)))):
         raise Disagreement(f"against the CPU kernel: {text}")
-    seconds = device_seconds(lambda: kernel(*arguments), device, repeats)
+    on_device = device_seconds(lambda: kernel(*arguments), device, repeats)
     moved = moved_bytes(arguments, got)
-    share = moved / seconds["median"] / bandwidth
-    named = f"{row.op} by {kind}" if kind else row.op
-    return {"op": named, "seconds": seconds, "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": share}
+    return {
+        "op": f"{row.op} by {kind}" if kind else row.op,
+        "seconds": wall_seconds(lambda: kernel(*arguments), device, repeats), "device_seconds": on_device,
+        "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": moved / on_device["median"] / bandwidth,
+    }  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics

@@ -23,6 +23,7 @@ from benchmarks import (
     valor_detection,
 )
 from benchmarks.classification import WORKS
+from benchmarks.gpu_record import gpu_rows
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
 from benchmarks.segmentation_baselines import SECOND_ENTRIES
@@ -274,11 +275,12 @@ TEXTS = {
 def gpu_text(result: dict[str, Any]) -> str:
     """The timings of a GPU check as one Markdown table."""
     lines = ["| On a GPU | time |", "| --- | --- |"]
-    timed = [*result["timings"], *result.get("budgets", []), *result.get("classification", [])]
     lines += [
-        f"| {row['work']} | {_milliseconds(row['seconds'])}{_beside(row)} |" for row in timed if row.get("seconds")
+        f"| {row['work']} | {_milliseconds(row['seconds'])}{_beside(row)} |"
+        for row in gpu_rows(result)
+        if row["seconds"]
     ]
-    checks = result["checks"]
+    checks = [check for section in result["sections"].values() for check in section["checks"]]
     good = sum(check["outcome"] == "pass" for check in checks)
     about = (
         f"{result['device']['name']}, driver {result['device']['driver']}, torch {result['versions']['torch']};"
@@ -289,11 +291,14 @@ def gpu_text(result: dict[str, Any]) -> str:
 
 def _beside(row: Row) -> str:
     """What a time is made of, or compared with: host and device, the copy bandwidth, torchmetrics."""
-    if "device_seconds" in row:
-        return f", host {_milliseconds(row['host_seconds'])}, device {_milliseconds(row['device_seconds'])}"
+    parts = [
+        f"{kind} {_milliseconds(row[f'{kind}_seconds'])}" for kind in ("host", "device") if f"{kind}_seconds" in row
+    ]
     if "times_torchmetrics" in row:
-        return f", torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)"
-    return f", {row['share_of_copy']:.0%} of the speed of a copy" if "share_of_copy" in row else ""
+        parts.append(f"torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)")
+    if "share_of_copy" in row:
+        parts.append(f"{row['share_of_copy']:.0%} of the speed of a copy")
+    return "".join(f", {part}" for part in parts)
 
 
 def _milliseconds(seconds: dict[str, Any]) -> str:

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from benchmarks import gpu_check, gpu_classification, gpu_parity, report
-from benchmarks.checks import Checks, Disagreement, Unavailable
+from benchmarks import (
+    gpu_build,
+    gpu_check,
+    gpu_classification,
+    gpu_masks,
+    gpu_parity,
+    gpu_record,
+    gpu_sanitizer,
+    gpu_sections,
+    report,
+)
+from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
+from benchmarks.gpu_sections import Setup
 from benchmarks.gpu_timing import Work
 from testing import datasets
 from testing.registry import ROWS, Row
-from valor_gpu import native
+from valor_gpu.ops import backends
 
 CPU = torch.device("cpu")
+SMALL = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +44,25 @@ def scene() -> datasets.BoxDataset:
     return datasets.make(datasets.CASES["val2017"], 30)
 
 
+def setup(**changes: Any) -> Setup:
+    return replace(Setup(CPU, True, lambda: pytest.fail("a dataset was made"), SMALL, 1 << 16), **changes)
+
+
+def sections(*names: str, **changes: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    gpu_sections.run_sections(names, setup(**changes), record, lambda _: None)
+    return record["sections"]
+
+
+def outcomes(section: dict[str, Any], outcome: str) -> list[str]:
+    return [check["name"] for check in section["checks"] if check["outcome"] == outcome]
+
+
 def test_without_a_gpu_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(gpu_check, "collect", lambda *_, **__: pytest.fail("something ran"))
+    monkeypatch.setattr(gpu_build, "build", lambda *_: pytest.fail("something was built"))
     assert gpu_check.main(["--results", str(tmp_path)]) == 0
     assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
@@ -40,41 +72,103 @@ def few(row: Row) -> Row:
     return replace(row, examples=lambda quick: islice(row.examples(quick), 3))
 
 
-def test_all_checks_pass_on_the_cpu(scene: datasets.BoxDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parity_waiting_and_graphs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_parity, "ROWS", {name: few(row) for name, row in ROWS.items()})
+    found = sections("graphs", "waiting", "parity")
+    assert list(found) == ["parity", "waiting", "graphs"]
+    assert [name for section in found.values() for name in outcomes(section, "fail")] == []
+    assert len([c for c in found["parity"]["checks"] if c["name"].startswith("metric ")]) > 40
+    assert set(outcomes(found["graphs"], "unavailable")) == {c["name"] for c in found["graphs"]["checks"]}
+
+
+def test_detection_is_timed(scene: datasets.BoxDataset) -> None:
     work = Work("small", scene, 60, 60, compute_device_target=60, compute_host_target=1e-12, repeats=2)
-    saved: list[str] = []
-    result = gpu_check.collect(
-        CPU, quick=True, works=lambda: [work], copy_size=1 << 16, save=lambda found: saved.append(json.dumps(found))
-    )
-    assert [c["name"] + c["detail"] for c in result["checks"] if c["outcome"] == "fail"] == []
-    assert {c["name"] for c in result["checks"] if c["outcome"] == "unavailable"} <= {
-        "small: kernels", "torchmetrics on the same device", "accumulation captured in a CUDA graph",
-        "update and compute on a side stream",
-    }  # fmt: skip
-    assert len(saved) == len(result["checks"]) + 1 and json.loads(saved[0])["checks"] == result["checks"][:1]
-    assert [row["met"] for row in result["budgets"]][2:] == [None, False]
-    assert all({"seconds", "host_seconds", "device_seconds"} <= set(row) for row in result["budgets"])
-    assert [row["met"] for row in result["timings"][:2]] == [True, True]
-    assert sorted(row["op"] for row in result["ops"]) == sorted(ROWS)
-    assert [row["phase"] for row in result["phases"]][1:3] == ["match", "accumulate"]
-    json.dumps(result)
+    found = sections("timing", works=lambda: [work])["timing"]
+    assert outcomes(found, "fail") == []
+    assert set(outcomes(found, "unavailable")) <= {"small: kernels", "torchmetrics on the same device"}
+    assert [row["met"] for row in found["budgets"]][2:] == [None, False]
+    assert all({"seconds", "host_seconds", "device_seconds"} <= set(row) for row in found["budgets"])
+    assert [row["met"] for row in found["timings"][:2]] == [True, True]
+    assert all({"seconds", "device_seconds"} <= set(row) for row in [*found["timings"][:2], *found["ops"]])
+    assert {row["op"] for row in found["ops"]} == set(ROWS) - gpu_masks.MASK_OPS
+    assert [row["phase"] for row in found["phases"]][1:3] == ["match", "accumulate"]
+    json.dumps(found)
 
 
-def test_only_the_groups_that_are_asked_for_run() -> None:
-    result = gpu_check.collect(CPU, True, lambda: pytest.fail("a dataset was made"), only=["streams"])
-    assert [check["name"] for check in result["checks"]] == [
-        "accumulation captured in a CUDA graph", "update and compute on a side stream",
+def test_masks_are_checked_and_timed(monkeypatch: pytest.MonkeyPatch, scene: datasets.BoxDataset) -> None:
+    monkeypatch.setattr(gpu_sections, "make", lambda case, images: scene)
+    monkeypatch.setattr(gpu_masks, "time_masks", partial(gpu_masks.time_masks, images=2))
+    found = sections("masks")["masks"]
+    assert outcomes(found, "fail") == outcomes(found, "unavailable") == []
+    assert {row["op"] for row in found["ops"]} == gpu_masks.MASK_OPS and len(found["masks"]) == 1
+
+
+def test_processes_synchronise() -> None:
+    found = sections("nccl")["nccl"]
+    assert outcomes(found, "pass") == ["metrics of 2 processes, synchronised"], found
+
+
+def test_the_record_is_kept_ahead_of_every_check_and_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[dict[str, Any]] = []
+    record: dict[str, Any] = {}
+    monkeypatch.setitem(gpu_sections.SECTIONS, "graphs", lambda checks, setup, rows: checks.run("a", lambda: 1))
+    gpu_sections.run_sections(["graphs"], setup(), record, lambda now: saved.append(json.loads(json.dumps(now))))
+    assert [now["running"] for now in saved] == [
+        {"section": "graphs", "check": None}, {"section": "graphs", "check": "a"}, {"section": "graphs", "check": "a"},
+        None,
     ]  # fmt: skip
+    assert [len(now["sections"]["graphs"]["checks"]) for now in saved] == [0, 0, 1, 1]
 
 
-def test_without_the_cuda_library_nothing_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(native, "available", lambda name: False)
-    assert gpu_check.main(["--results", str(tmp_path)]) == 1
-    assert gpu_check.BUILD in capsys.readouterr().out and not list(tmp_path.iterdir())
+def test_late_checks_are_skipped_and_those_that_ended_a_process_fail() -> None:
+    late = sections("graphs", deadline=time.time() - 1)["graphs"]
+    assert outcomes(late, "skipped") == [check["name"] for check in late["checks"]] and late["checks"]
+    name = late["checks"][0]["name"]
+    assert outcomes(sections("graphs", ended={name: "ended the process: SIGSEGV"})["graphs"], "fail") == [name]
+
+
+PROCESS = """
+import json, os, signal, sys
+from benchmarks import gpu_sections as s
+import torch
+path, ended, names = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
+def parity(checks, setup, rows):
+    checks.run("good", lambda: 1)
+    checks.run("bad", lambda: os.kill(os.getpid(), signal.SIGSEGV))
+    checks.run("after", lambda: 1)
+def graphs(checks, setup, rows):
+    os._exit(3)
+s.SECTIONS |= {"parity": parity, "waiting": lambda c, _, r: c.run("waits", lambda: 1), "graphs": graphs}
+record = json.load(open(path))
+def save(now):
+    json.dump(now, open(path, "w"))
+s.run_sections(names, s.Setup(torch.device("cpu"), True, lambda: [], s.Load(), ended=ended), record, save)
+"""
+
+
+def test_a_check_that_ends_its_process_fails_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path, runs = tmp_path / "record.json", []
+    path.write_text(json.dumps({"asked": ["parity", "waiting", "graphs", "nccl"], "running": None}))
+
+    def start(ended: dict[str, str], names: Sequence[str]) -> int:
+        runs.append(list(names))
+        names = [name for name in names if name != "nccl"]
+        command = [sys.executable, "-c", PROCESS, str(path), json.dumps(ended), *names]
+        return subprocess.run(command, cwd=datasets.ROOT, env=dict(os.environ), check=False).returncode
+
+    record = gpu_check.supervise(path, ["parity", "waiting", "graphs", "nccl"], start)
+    assert [(c["name"], c["outcome"]) for c in record["sections"]["parity"]["checks"]] == [
+        ("good", "pass"), ("bad", "fail"), ("after", "pass"),
+    ]  # fmt: skip
+    assert "SIGSEGV" in record["sections"]["parity"]["checks"][1]["detail"]
+    assert outcomes(record["sections"]["waiting"], "pass") == ["waits"]
+    assert outcomes(record["sections"]["graphs"], "fail") == ["process of section graphs"]
+    assert [names[0] for names in runs] == ["parity", "parity", "nccl"]
+    assert gpu_record.summarise(record) == 1
+
+
+def test_sections_have_one_list() -> None:
+    assert tuple(gpu_sections.SECTIONS) == gpu_check.SECTIONS
 
 
 def test_failures_are_kept_and_the_rest_goes_on() -> None:
@@ -83,10 +177,11 @@ def test_failures_are_kept_and_the_rest_goes_on() -> None:
     def fail(error: Exception) -> None:
         raise error
 
-    for name, error in {"a": Disagreement("1 != 2"), "b": Unavailable("no tool"), "c": RuntimeError("boom")}.items():
+    errors = {"a": Disagreement("1 != 2"), "b": Unavailable("no tool"), "c": RuntimeError("boom"), "e": OutOfTime("")}
+    for name, error in errors.items():
         assert checks.run(name, partial(fail, error)) is None
     assert checks.run("d", lambda: 5) == 5
-    assert [record["outcome"] for record in checks.records] == ["fail", "unavailable", "fail", "pass"]
+    assert [record["outcome"] for record in checks.records] == ["fail", "unavailable", "fail", "skipped", "pass"]
     assert checks.failed == ["a", "c"] and "RuntimeError: boom" in checks.records[2]["detail"]
 
 
@@ -98,61 +193,149 @@ def test_an_op_without_a_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.failed == ["op pack_masks"]
 
 
+def test_an_op_that_its_definition_serves_for_want_of_a_library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here no CUDA library is built; ops that have no kernel by choice are not named."""
+    ops = [op if op.cuda.warning else replace(op, cuda=replace(op.cuda, kind="CUDA")) for op in backends()]
+    assert any(op.cuda.warning for op in ops) and any(not op.cuda.warning for op in ops)
+    checks = Checks(show=lambda _: None)
+    gpu_parity.check_served(checks)
+    assert "box_iou" in checks.records[0]["detail"] and "order_records" not in checks.records[0]["detail"]
+    monkeypatch.setattr(gpu_parity, "backends", lambda: [op for op in ops if not op.cuda.warning])
+    gpu_parity.check_served(checks)
+    assert [record["outcome"] for record in checks.records] == ["fail", "pass"]
+
+
 def test_what_compute_sanitizer_says() -> None:
-    gpu_check.judge_sanitizer(0, "ERROR SUMMARY: 0 errors")
+    gpu_sanitizer.judge(0, "ERROR SUMMARY: 0 errors")
     with pytest.raises(Disagreement, match="Invalid __global__ read"):
-        gpu_check.judge_sanitizer(gpu_check.FOUND, "Invalid __global__ read of size 4")
+        gpu_sanitizer.judge(gpu_sanitizer.FOUND, "Invalid __global__ read of size 4")
     with pytest.raises(Unavailable, match="Device not supported"):
-        gpu_check.judge_sanitizer(1, "Error: Device not supported")
+        gpu_sanitizer.judge(1, "Error: Device not supported")
     with pytest.raises(Disagreement, match="exit code 1"):
-        gpu_check.judge_sanitizer(1, "fail  op box_iou")
+        gpu_sanitizer.judge(1, "fail  op box_iou")
 
 
-@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1)])
-def test_a_record_is_stored(
-    outcome: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = {
-        "checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}],
-        "timings": [{"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}],
-        "budgets": [
-            {
-                "work": "compute",
-                "seconds": {"median": 0.004},
-                "host_seconds": {"median": 0.001},
-                "device_seconds": {"median": 0.002},
-                "met": False,
-            },
-        ],
-        "classification": [
-            {"work": "sweep", "seconds": {"median": 0.003}, "share_of_copy": 0.625, "met": False},
-            {"work": "AUC", "seconds": {"median": 1.0}, "torchmetrics": {"median": 4.0}, "times_torchmetrics": 4.0},
-        ],
+SANITIZER = """#!{python}
+import sys
+print(" ".join(sys.argv[1:]))
+sys.exit(86)
+"""
+
+
+def test_compute_sanitizer_looks_at_our_kernels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(SANITIZER.format(python=sys.executable))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    options = "--kernel-regex kns=valor .*--report-api-errors no .*--small-case"
+    with pytest.raises(Disagreement, match=options):
+        gpu_sanitizer.sanitize("memcheck")
+    tool.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
+    with pytest.raises(Unavailable, match=r"more than 0 s"):
+        gpu_sanitizer.sanitize("racecheck", 0.1)
+
+
+def test_the_small_case_passes_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_sanitizer.small_case(CPU) == 0
+    assert "fail" not in capsys.readouterr().out
+
+
+def record_of(outcome: str) -> dict[str, Any]:
+    compute = {"work": "compute", "seconds": {"median": 0.004}, "host_seconds": {"median": 0.001},
+               "device_seconds": {"median": 0.002}, "met": False}  # fmt: skip
+    sweep = {"work": "sweep", "seconds": {"median": 0.003}, "share_of_copy": 0.625, "met": False}
+    peer = {"work": "AUC", "seconds": {"median": 1.0}, "torchmetrics": {"median": 4.0}, "times_torchmetrics": 4.0}
+    whole = {"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}
+    return {
+        "parity": {"checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}], "seconds": 1},
+        "timing": {"checks": [], "timings": [whole], "budgets": [compute]},
+        "classification": {"checks": [], "classification": [sweep, peer]},
     }
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """What a machine with a GPU says of it."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(gpu_check, "usual_works", lambda quick: [])
-    monkeypatch.setattr(gpu_check, "device_facts", lambda device: {"name": "NVIDIA H200", "driver": "580"})
-    monkeypatch.setattr(native, "available", lambda name: True)
-    monkeypatch.setattr(gpu_check, "collect", lambda *_, save, **__: save(collected) or collected)
-    assert gpu_check.main(["--results", str(tmp_path), "--commit", "abc"]) == code
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr(gpu_check, "device_facts", lambda: {"name": "NVIDIA H200", "driver": "580"})
+    return monkeypatch
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1), ("skipped", 0)])
+def test_a_record_is_stored(
+    outcome: str, code: int, tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(arguments: Any, path: Path, deadline: float, ended: dict[str, str], names: Sequence[str]) -> int:
+        assert list(names) == ["parity", "timing", "classification"] and deadline - time.time() < 171
+        path.write_text(json.dumps({**json.loads(path.read_text()), "sections": record_of(outcome)}))
+        return 0
+
+    gpu.setattr(gpu_build, "build", lambda capability: f"built for {capability}")
+    gpu.setattr(gpu_check, "_start", start)
+    only = ["--only", "classification", "parity", "timing"]
+    assert gpu_check.main(["--quick", "--results", str(tmp_path), "--commit", "abc", *only]) == code
     (path,) = tmp_path.iterdir()
-    assert path.name.startswith("gpu_nvidia-h200_") and json.loads(path.read_text())["commit"] == "abc"
+    record = json.loads(path.read_text())
+    assert path.name.startswith("gpu_nvidia-h200_") and record["commit"] == "abc" and "(9, 0)" in record["build"]
     printed = capsys.readouterr().out
-    assert "over its target: val2017" in printed and "over its target: sweep" in printed
-    assert "over its target: compute" in printed
+    for work in ("val2017", "sweep", "compute"):
+        assert f"over its target: {work}" in printed
     assert ("failed: op x" in printed) == bool(code)
-    table = report.gpu_text(json.loads(path.read_text()))
+    assert ("no time was left: op x" in printed) == (outcome == "skipped")
+    table = report.gpu_text(record)
     assert "| compute | 4 ms, host 1 ms, device 2 ms |" in table
     assert "| val2017 | 2 ms |" in table and "| sweep | 3 ms, 62% of the speed of a copy |" in table
     assert "| AUC | 1e+03 ms, torchmetrics 4e+03 ms (4.0x) |" in table
 
 
+def test_a_build_that_fails_is_recorded_with_what_the_compiler_said(
+    tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(capability: tuple[int, int]) -> str:
+        raise gpu_build.BuildError("nvcc failed: no such option")
+
+    gpu.setattr(gpu_build, "build", fail)
+    gpu.setattr(gpu_check, "supervise", lambda *_: pytest.fail("something ran"))
+    assert gpu_check.main(["--results", str(tmp_path)]) == 1
+    (path,) = tmp_path.iterdir()
+    assert "no such option" in json.loads(path.read_text())["build"] and "failed: build" in capsys.readouterr().out
+
+
+SETUP = """
+import os, pathlib
+for name in ("cpu", "cuda"):
+    wanted = ["VALOR_GPU_ARCHS", "VALOR_GPU_" + name.upper(), "VALOR_GPU_WERROR"]
+    text = " ".join(os.environ.get(variable, "-") for variable in wanted)
+    pathlib.Path("valor_gpu", f"libvalor_{name}.so").write_text(text)
+with open("builds", "a") as file:
+    file.write("x")
+"""
+
+
+def test_the_libraries_are_built_for_the_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_GPU_WERROR", "1")
+    for folder in ("valor_gpu", "csrc"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "setup.py").write_text(SETUP)
+    source = tmp_path / "csrc" / "a.cu"
+    source.write_text("1")
+    assert "built the libraries for sm_90" in gpu_build.build((9, 0), tmp_path)
+    assert (tmp_path / "valor_gpu" / "libvalor_cuda.so").read_text() == "90 1 -"
+    assert gpu_build.build((9, 0), tmp_path) == "libraries for sm_90 are there"
+    for change in (lambda: source.write_text("2"), (tmp_path / "valor_gpu" / "libvalor_cpu.so").unlink):
+        change()
+        assert "built" in gpu_build.build((9, 0), tmp_path)
+    assert "sm_120" in gpu_build.build((12, 0), tmp_path) and (tmp_path / "builds").read_text() == "xxxx"
+    (tmp_path / "setup.py").write_text("raise SystemExit('nvcc: fatal')")
+    with pytest.raises(gpu_build.BuildError, match="nvcc: fatal"):
+        gpu_build.build((9, 0), tmp_path)
+
+
 def test_classification_on_the_cpu() -> None:
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     checks = Checks(show=lambda _: None)
-    load = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
-    rows = gpu_classification.time_classification(checks, load, CPU, 1 << 16)
+    rows = gpu_classification.time_classification(checks, SMALL, CPU, 1 << 16)
     gpu_classification.check_waiting(checks, CPU)
     assert [record["name"] + record["detail"] for record in checks.records if record["outcome"] != "pass"] == []
     names = [row["work"] for row in rows]
