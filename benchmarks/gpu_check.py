@@ -139,6 +139,7 @@ def _start(
 def _inner(arguments: argparse.Namespace) -> int:
     """A process that runs sections into the record, or the small case of compute-sanitizer."""
     from benchmarks import gpu_sanitizer, gpu_sections  # these load the libraries, which had to be built first
+    from benchmarks.gpu_classification import Load
     from valor_gpu.ops import backends
 
     device = torch.device("cuda", torch.cuda.current_device())
@@ -147,7 +148,7 @@ def _inner(arguments: argparse.Namespace) -> int:
     path: Path = arguments.record
     record: dict[str, Any] = json.loads(path.read_text())
     record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    load = gpu_sections.Load(rows=50_000, repeats=5) if arguments.quick else gpu_sections.Load()
+    load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
     setup = gpu_sections.Setup(
         device, arguments.quick, lambda: usual_works(arguments.quick), load, deadline=arguments.deadline,
         ended=arguments.ended, watched=True,

@@ -91,11 +91,11 @@ def _boxes(masks: Tensor) -> Tensor:
 
 def _check_label_maps(device: torch.device, make: Callable[[], Any], images: int) -> None:
     generator = torch.Generator().manual_seed(images)
-    sides = tuple(torch.randint(_CLASSES, (images, 65, 130), generator=generator) for _ in range(2))
+    preds, target = (torch.randint(_CLASSES, (images, 65, 130), generator=generator) for _ in range(2))
     found = []
     for place in (torch.device("cpu"), device):
         metric = make().to(place)
-        metric.update(*on(place, sides))
+        metric.update(*on(place, (preds, target)))
         found.append(torch.as_tensor(metric.compute()).double().cpu())
     if not torch.allclose(found[0], found[1], rtol=1e-6, atol=0, equal_nan=True):
         raise Disagreement(f"{found[1]} is not {found[0]}")

@@ -51,7 +51,8 @@ def setup(**changes: Any) -> Setup:
 def sections(*names: str, **changes: Any) -> dict[str, Any]:
     record: dict[str, Any] = {}
     gpu_sections.run_sections(names, setup(**changes), record, lambda _: None)
-    return record["sections"]
+    found: dict[str, Any] = record["sections"]
+    return found
 
 
 def outcomes(section: dict[str, Any], outcome: str) -> list[str]:
