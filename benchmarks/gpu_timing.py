@@ -34,7 +34,7 @@ from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
-from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from testing import formats
 from testing.datasets import BoxDataset
-from valor_gpu.detection.mean_ap import AREA_RANGES
+from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.ops.accumulate import count_ground_truths, order_records
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
@@ -250,3 +250,34 @@ def means_load(scene: BoxDataset) -> Arguments:
     precision, recall, _ = torch.ops.valor_gpu.precision_recall(*curve_load(scene))
     rows = [[0, area, 0, 0, COCO[0]] for area in range(COCO[1])] + [[1, 0, m, 0, COCO[0]] for m in range(COCO[2])]
     return precision, recall, torch.tensor(rows), torch.arange(COCO[0])
+
+
+def outcome_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``count_outcomes``: classes out of range, scores on the edges of bins, filled tables."""
+    rng = np.random.default_rng(11)
+    for (octaves, bits), sizes in zip(((1, 0), (10, 7), (64, 2), (3, 12)), (SMALL, COCO, (1, 1, 1), (40, 2, 2))):
+        for count in (0, 1, 33, 300 if quick else 3000):
+            yield f"{octaves} octaves, {bits} bits, {count}", _outcomes(rng, count, sizes, octaves, bits)
+
+
+def _outcomes(rng: np.random.Generator, count: int, sizes: tuple[int, int, int], octaves: int, bits: int) -> Arguments:
+    rows = records(rng, count, sizes)
+    edges = np.array(
+        [0.5, np.nextafter(0.5, 0), 1.0, np.nextafter(1.0, 0), 2.0**-octaves, 5e-324, 0.75, np.inf, -np.inf]
+    )
+    scores = np.where(rng.random(count) < 0.5, rng.choice(edges, count), rng.random(count) ** 3)
+    rows[:, :8] = torch.from_numpy(scores.view(np.uint8).reshape(-1, 8))
+    classes = torch.from_numpy(rng.integers(-1, CLASSES + 1, count).astype(np.int32))
+    settings = sizes[0] * sizes[1]
+    shapes = (CLASSES, (octaves << bits) + 2, 2, settings), (CLASSES, sizes[2], settings)
+    tables = (torch.from_numpy(rng.integers(0, 9, shape)) for shape in shapes)
+    return rows, classes, *tables, octaves, bits
+
+
+def outcome_load(scene: BoxDataset) -> Arguments:
+    """Arguments of ``count_outcomes`` for a scene under COCO's rule."""
+    found = matched(scene)[0].detections
+    kinds = np.unique(scene.dt_category, return_inverse=True)[1].astype(np.int32)
+    size, settings = len(scene.category_ids), COCO[0] * COCO[1]
+    tables = torch.zeros((size, 1282, 2, settings)).long(), torch.zeros((size, COCO[2], settings)).long()
+    return found, torch.from_numpy(kinds), *tables, 10, 7

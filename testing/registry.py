@@ -336,6 +336,7 @@ ROWS = {
             *("present_means", _named(hand_made.means_examples), hand_made.means_load),
             host=frozenset({"picks", "thresholds"}),
         ),
+        Row("count_outcomes", _named(hand_made.outcome_examples), hand_made.outcome_load),
         Row("count_top", _named(labels.count_top_examples), labels.count_top_load),
         Row("top_classes", _named(labels.top_examples), labels.top_load),
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),

@@ -39,7 +39,7 @@ from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_bat
 from tests.contract_regions import region_rows
 from tests.contract_surfaces import surface_rows
 from valor_gpu import classification, segmentation, text
-from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
+from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result, Signature
@@ -262,6 +262,15 @@ METRICS = [
             order_free=name != "arrival",
         )
         for name, choices in AP_CHOICES.items()
+    ),
+    Case(
+        name="BinnedMeanAveragePrecision",
+        make=partial(BinnedMeanAveragePrecision, 4, "xywh", bins=4),
+        other=partial(BinnedMeanAveragePrecision, 4, "xywh", iou_thresholds=LOW, bins=4),
+        batch=partial(boxes_batch, ids=True),
+        empty=lambda: ([], []),
+        single=partial(boxes_batch, 6, images=1),
+        bad=bad_boxes,
     ),
     Case(
         name="OpenImagesAveragePrecision",

@@ -28,7 +28,7 @@ Buffer = bytes | bytearray | memoryview
 Gather = Callable[[Tensor], Sequence[Tensor]]
 
 _ALIGN = 16  # bytes, so that any dtype can view its part in place
-_PROTOCOL = 1  # first word of the exchange header: protocol, failed, identity, payload bytes, note bytes
+_PROTOCOL = 2  # first word of the exchange header: protocol, failed, identity, payload bytes, note bytes, error
 _MAGIC = b"VALORST\n"
 _FORMAT = 1
 _PREFIX = struct.Struct("<8sII")  # magic, format version, header bytes
@@ -80,6 +80,12 @@ class Identity:
             return
         ours, theirs = json.loads(self.text), json.loads(text)
         raise SyncError(f"{source} has another {_difference((), ours, theirs)}")
+
+    @functools.cached_property
+    def counts(self) -> tuple[Spec, ...]:
+        """The fields of a state of which all are int64 sums, so that one reduction adds it up; else none."""
+        own = [spec for spec in self.schema if spec.name not in ("signature", "error")]
+        return tuple(own) if all(spec.merge == "sum" and spec.dtype == torch.int64 for spec in own) else ()
 
     @staticmethod
     def count(updates: object) -> int:
@@ -190,6 +196,13 @@ def all_gather(tensor: Tensor, group: Any = None) -> list[Tensor]:
     return list(buffer.to(tensor.device).unbind(0))
 
 
+def _all_reduce(tensor: Tensor, group: Any) -> Tensor:
+    """The sum of ``tensor`` over the ranks of ``group``, on the device of ``tensor``; one collective."""
+    there = tensor.to(_group_device(tensor.device, group))
+    dist.all_reduce(there, group=group)
+    return there.to(tensor.device)
+
+
 def _group_device(device: torch.device, group: Any) -> torch.device:
     """``device`` when the backend of ``group`` takes it directly, else one that it takes."""
     pairs = [pair.split(":") for pair in dist.get_backend_config(group).split(",")]
@@ -208,7 +221,8 @@ def exchange(
     """Merges the state of all ranks, in rank order, by two collectives whatever the data.
 
     The first tells identity and sizes; the second carries the states, or, when a rank failed or has another identity,
-    what every rank has to say about itself. So no rank waits for one that raised, and all raise.
+    what every rank has to say about itself. So no rank waits for one that raised, and all raise. States of int64 sums
+    alone are added up by a reduction, which takes no room for those of other ranks, where ``gather`` is ours.
 
     Args:
         make: gives the tensors of this rank; when it raises, or is what this rank failed with, all ranks raise.
@@ -220,17 +234,26 @@ def exchange(
         SyncError: another rank failed, or a rank has another identity.
     """
     failure = make if isinstance(make, Exception) else None
-    payload = torch.zeros(0, dtype=torch.uint8, device=device)
+    payload, error = torch.zeros(0, dtype=torch.uint8, device=device), 0
+    ours = isinstance(gather, functools.partial) and gather.func is all_gather
+    counts = identity.counts if ours else ()
     if not isinstance(make, Exception):
         try:
-            payload = pack(make(), identity.schema, device)
-        except Exception as error:
-            failure = error
+            tensors = make()
+            payload = pack(tensors, counts or identity.schema, device)
+            error = int(tensors["error"]) if counts else 0
+        except Exception as raised:
+            failure = raised
     note = (identity.text if failure is None else f"{type(failure).__name__}: {failure}").encode()
     word = int.from_bytes(identity.digest[:8], "little", signed=True)
-    header = [_PROTOCOL, int(failure is not None), word, payload.numel(), len(note)]
+    header = [_PROTOCOL, int(failure is not None), word, payload.numel(), len(note), error]
     heads = [h.tolist() for h in gather(torch.tensor(header, device=device))]
     agreed = all(head[:3] == [_PROTOCOL, 0, word] for head in heads)
+    if agreed and counts:
+        whole = _all_reduce(payload.view(torch.int64), gather.keywords["group"])  # type: ignore[attr-defined]
+        least = torch.tensor(min(head[5] for head in heads), device=device)
+        own = torch.tensor(list(identity.digest), device=device)
+        return {**unpack(whole.view(torch.uint8), counts), "signature": own, "error": least}
     if not agreed:
         payload = torch.tensor(list(note), dtype=torch.uint8, device=device)
     size = max(head[3 if agreed else 4] for head in heads)

@@ -9,6 +9,7 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.detection.average_precision import AP, APAveragedOverIOUs, mAP, mAPAveragedOverIOUs
     from valor_gpu.detection.average_recall import AR, mAR
+    from valor_gpu.detection.binned_mean_ap import BinnedMeanAveragePrecision
     from valor_gpu.detection.confusion_matrix import DetectionConfusionMatrix, DetectionExamples
     from valor_gpu.detection.mean_ap import MeanAveragePrecision
     from valor_gpu.detection.open_images import OpenImagesAveragePrecision
@@ -19,6 +20,7 @@ __all__ = [
     "AP",
     "AR",
     "APAveragedOverIOUs",
+    "BinnedMeanAveragePrecision",
     "DetectionConfusionMatrix",
     "DetectionCounts",
     "DetectionDetailedPrecisionRecallCurve",
@@ -40,6 +42,7 @@ _HOMES = {
     **dict.fromkeys(("DetectionConfusionMatrix", "DetectionExamples"), "confusion_matrix"),
     **dict.fromkeys(("DetectionCounts", "DetectionF1", "DetectionPrecision", "DetectionRecall"), "outcome_metrics"),
     **dict.fromkeys(("DetectionDetailedPrecisionRecallCurve", "DetectionPrecisionRecallCurve"), "score_curves"),
+    "BinnedMeanAveragePrecision": "binned_mean_ap",
     "MeanAveragePrecision": "mean_ap",
     "OpenImagesAveragePrecision": "open_images",
 }

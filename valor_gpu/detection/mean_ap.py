@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
+from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number
 from valor_gpu.detection.extended import (
     ExtendedRecords,
     JointRecords,
@@ -37,20 +36,15 @@ from valor_gpu.detection.geometry import (
 )
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
-from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
+from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, Matched, MatchRule
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 
-AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
-"""COCO's area ranges in square pixels, both ends included: an area of 1024 is small and medium."""
-
-MAX_DETECTIONS = 2**31 - 1
 _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 _TABLES = ("detections", "ground_truths", "images")
 
@@ -148,10 +142,12 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         self.box_format, self.average, self.tie_order = box_format, average, tie_order
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.angle_unit, self.angle_direction = angle_unit, angle_direction
-        self.iou_thresholds = _numbers("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
-        self.rec_thresholds = _numbers("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
+        self.iou_thresholds = check_levels("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
+        self.rec_thresholds = check_levels("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
         self._is_keypoints = self.iou_type == ("keypoints",)
-        self.max_detection_thresholds = _limits(max_detection_thresholds, [20] if self._is_keypoints else [1, 10, 100])
+        self.max_detection_thresholds = check_limits(
+            max_detection_thresholds, [20] if self._is_keypoints else [1, 10, 100]
+        )
         self._area_ranges = {n: r for n, r in AREA_RANGES.items() if n != "small" or not self._is_keypoints}
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
@@ -318,15 +314,15 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
     def _torchmetrics_dict(self, state: DetectionRecords) -> dict[str, Tensor]:
         found = self._accumulate(state, self.average == "micro", self.extended_summary)
         summary = self._summary(found)
-        values = {name: _peer(value) for name, value in summary.scalars().items()}
+        values = {name: peer_number(value) for name, value in summary.scalars().items()}
         for name in ("map_small", "mar_small"):
             values.setdefault(name, torch.tensor(-1.0))
         per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
         values["map_per_class"] = values[per_class] = torch.tensor([-1.0])
         if self.class_metrics and found.totals.images:
             classes = self._class_summary(state, summary)
-            values["map_per_class"] = _peer(classes.average_precision())
-            values[per_class] = _peer(classes.average_recall())
+            values["map_per_class"] = peer_number(classes.average_precision())
+            values[per_class] = peer_number(classes.average_recall())
         if self.extended_summary:
             values.update(found.curves._asdict())
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
@@ -367,34 +363,3 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}
         signature = Signature({name: value for name, value in choices.items() if name != "extended_summary"})
         return Result(values, signature, counts, absent_reasons(values), plot_precision_recall)
-
-
-def _numbers(name: str, values: Sequence[float] | None, default: NDArray[np.float64]) -> list[float]:
-    if values is None:
-        return [float(v) for v in default]
-    check_type(name, values, (list, tuple, np.ndarray))
-    if any(isinstance(v, str) for v in values):
-        raise InputError(f"{name} must hold numbers but got {list(values)}")
-    numbers = [float(v) for v in values]
-    if not numbers or not all(map(math.isfinite, numbers)):
-        raise InputError(f"{name} must hold at least one finite number but got {numbers}")
-    if not all(0 <= number <= 1 for number in numbers):
-        raise InputError(f"{name} must lie between 0 and 1 but got {numbers}")
-    return numbers
-
-
-def _limits(values: Sequence[int] | None, default: list[int]) -> list[int]:
-    if values is None:
-        return default
-    check_type("max_detection_thresholds", values, (list, tuple))
-    if not values or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
-        raise InputError(f"max_detection_thresholds must hold at least one positive int but got {list(values)}")
-    if len(set(values)) < len(values) or len(values) >= PADDING_BUCKET or max(values) > MAX_DETECTIONS:
-        raise InputError(f"max_detection_thresholds must hold 1 to {PADDING_BUCKET - 1} different numbers up to"
-                         f" {MAX_DETECTIONS} but got {len(values)}: {values[:4]} ...")  # fmt: skip
-    return sorted(values)
-
-
-def _peer(value: float | NDArray[np.float64]) -> Tensor:
-    """float32 as torchmetrics gives it, -1 for a number that does not exist."""
-    return torch.as_tensor(np.where(np.isnan(value), -1.0, value), dtype=torch.float32)
