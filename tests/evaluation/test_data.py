@@ -92,13 +92,13 @@ def test_bad_rows_have_errors_with_their_lines_and_cost_no_other_row(tmp_path: P
     name = str(tmp_path / "data.csv")
     assert [row.error.replace(name, "") for row in rows] == [
         "",
-        ", line 4 must have 2 cells, as the header has, but has 1",
-        ", line 5 must have 2 cells, as the header has, but has 3",
-        ", line 6 must be UTF-8 but has the byte 0xFF",
-        ", line 7 must close its quotes but in line 7 has 'x' behind a closing quote",
-        ", line 8 must close its quotes but in line 10 has 's' behind a closing quote",
+        ", line 4 must have 2 cells, as the header has, but has 1: column 2, 'b', is missing",
+        ", line 5 must have 2 cells, as the header has, but has 3: column 3 has no name",
+        ", line 6, column 'b' must be UTF-8 but has the byte 0xFF",
+        ", line 7 must close its quotes but column 1, in line 7, has 'x' behind a closing quote",
+        ", line 8 must close its quotes but column 1, in line 10, has 's' behind a closing quote",
         "",
-        ", line 10 must have 2 cells, as the header has, but has 1",
+        ", line 10 must have 2 cells, as the header has, but has 1: column 2, 'b', is missing",
         "",
     ]
     assert [row.line for row in rows] == [2, 4, 5, 6, 7, 8, 9, 10, 11]
@@ -112,7 +112,9 @@ def test_bad_rows_have_errors_with_their_lines_and_cost_no_other_row(tmp_path: P
 
 def test_a_quote_that_nobody_closes_costs_its_line(tmp_path: Path) -> None:
     rows = list(opened(tmp_path, 'a,b\n1,"2\n' + "3,4\n" * 50))
-    assert rows[0].error.endswith("line 2 must close its quotes but a quote is open at the end of the file")
+    assert rows[0].error.endswith(
+        "line 2 must close its quotes but the quote of column 2 is open at the end of the file"
+    )
     assert [row.values for row in rows[1:]] == [{"a": "3", "b": "4"}] * 50
 
 
@@ -167,15 +169,15 @@ def test_json_lines(tmp_path: Path) -> None:
     ("line", "error"),
     [
         (b"{bad", "must be JSON but has expecting property name enclosed in double quotes at column 2"),
-        (b'{"a": Infinity}', "must be JSON but has Infinity"),
-        (b'{"a": [-Infinity]}', "must be JSON but has -Infinity"),
-        (b'{"a": 1e999}', "must be JSON but has the number 1e999, which is beyond float64"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "must be JSON but has a number of 5000 digits"),
+        (b'{"a": Infinity}', "must be JSON but has Infinity at column 7"),
+        (b'{"a": [-Infinity]}', "must be JSON but has -Infinity at column 8"),
+        (b'{"a": 1e999}', "must be JSON but has the number 1e999, which is beyond float64, at column 7"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "must be JSON but has a number of 5000 digits at column 7"),
         (b'{"a": {"b": 1, "b": 2}}', "must be JSON but has the key 'b' more than once"),
         (b"[1]", "must be a JSON object but is a list"),
         (b"null", "must be a JSON object but is null"),
-        (b'{"a": "\xff"}', "must be UTF-8 but has the byte 0xFF"),
-        (b'{"a": "\xed\xa0\x80"}', "must be UTF-8 but has the byte 0xED"),
+        (b'{"a": "\xff"}', "must be UTF-8 but has the byte 0xFF at column 8"),
+        (b'{"a": "\xed\xa0\x80"}', "must be UTF-8 but has the byte 0xED at column 8"),
         (b'{"a": "\0"}', "must be JSON but has invalid control character at at column 8"),
         (b'{"a": ' + b"[" * 101 + b"]" * 101 + b"}", "must have at most 100 levels of lists and objects but has more"),
         (b'{"a": ' + b"[" * 100_000, "must have at most 100 levels of lists and objects but has more"),
@@ -216,8 +218,8 @@ def test_other_encodings_are_named(tmp_path: Path, encoding: str, name: str) -> 
         ("a.csv", b"a,b\n", "a.csv must have at least one row but has none"),
         ("a.csv", b"a,b,a\n1,2,3\n", "a.csv, line 1 must name every column once but has 'a' more than once"),
         ("a.csv", b"a,,Unnamed: 1\n1,2,3\n", "has 'Unnamed: 1' more than once"),
-        ("a.csv", b'"a,b\n1,2\n', "a.csv, line 1 must close its quotes but a quote is open at the end"),
-        ("a.csv", b"a,\xff\n1,2\n", "a.csv, line 1 must be UTF-8 but has the byte 0xFF"),
+        ("a.csv", b'"a,b\n1,2\n', "a.csv, line 1 must close its quotes but the quote of column 1 is open at the end"),
+        ("a.csv", b"a,\xff\n1,2\n", "a.csv, line 1, column 2 must be UTF-8 but has the byte 0xFF"),
         ("a.csv", b"a,b\n1\n2\n", "must have a row that can be read but has none: .*line 2 must have 2 cells"),
         ("a.csv", b"PK\x03\x04 and so on", "a.csv must be text but is a zip archive or an Excel workbook"),
         ("a.jsonl", b"PAR1 and so on", "a.jsonl must be text but is Parquet: give it the ending .parquet"),

@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_used_is_not_stored(
 def test_a_broken_line_is_named_and_the_others_are_used(browser: TestClient) -> None:
     page = text_of(upload(browser, begin(browser), CSV + b"only one cell\n"))
     assert "1 row cannot be read." in page
-    assert "rows.csv, line 4 must have 4 cells" in page
+    assert "rows.csv, line 4 must have 4 cells, as the header has, but has 1: column 2, &#39;passages&#39;, is" in page
 
 
 def test_a_file_that_is_too_large(browser: TestClient, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

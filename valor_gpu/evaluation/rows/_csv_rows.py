@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from valor_gpu.errors import InputError
@@ -84,7 +84,7 @@ def _header(name: str, lines: _Lines) -> tuple[str, tuple[str, ...]]:
     place = f"{name}, line {first[0]}"
     delimiter = said[1] if said else _delimiter(first[1])
     cells = _record(place, lines, first, delimiter)
-    check_text(place, "".join(cells))
+    _check_texts(place, [f"column {number}" for number in range(1, len(cells) + 1)], cells)
     return delimiter, _names(place, cells)
 
 
@@ -111,9 +111,18 @@ def _names(place: str, cells: list[str]) -> tuple[str, ...]:
 
 def _values(place: str, columns: tuple[str, ...], cells: list[str]) -> dict[str, str | None]:
     if len(cells) != len(columns):
-        raise InputError(f"{place} must have {len(columns)} cells, as the header has, but has {len(cells)}")
-    check_text(place, "".join(cells))
+        n = min(len(cells), len(columns))
+        first = f"column {n + 1}, {columns[n]!r:.80}, is missing" if n < len(columns) else f"column {n + 1} has no name"
+        raise InputError(f"{place} must have {len(columns)} cells, as the header has, but has {len(cells)}: {first}")
+    _check_texts(place, [f"column {name!r:.80}" for name in columns], cells)
     return {name: cell or None for name, cell in zip(columns, cells)}
+
+
+def _check_texts(place: str, columns: Sequence[str], cells: list[str]) -> None:
+    """Raises for the first cell that has bytes of another encoding, by what its column is called."""
+    if not "".join(cells).isascii():
+        for name, cell in zip(columns, cells):
+            check_text(f"{place}, {name}", cell)
 
 
 def _record(place: str, lines: _Lines, first: tuple[int, str], delimiter: str) -> list[str]:
@@ -144,10 +153,14 @@ def _quoted_record(place: str, lines: Iterator[tuple[int, str]], delimiter: str)
         try:
             open_cell = _split(line, delimiter, cells, open_cell)
         except _BadQuotes as error:
-            raise InputError(f"{place} must close its quotes but in line {number} {error}") from None
+            raise InputError(
+                f"{place} must close its quotes but column {len(cells)}, in line {number}, {error}"
+            ) from None
         if open_cell is None:
             return cells
-    raise InputError(f"{place} must close its quotes but a quote is open at the end of the file")
+    raise InputError(
+        f"{place} must close its quotes but the quote of column {len(cells) + 1} is open at the end of the file"
+    )
 
 
 def _split(line: str, delimiter: str, cells: list[str], open_cell: list[str] | None) -> list[str] | None:

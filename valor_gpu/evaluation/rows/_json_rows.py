@@ -19,6 +19,7 @@ from valor_gpu.evaluation.rows._text_lines import check_length, check_text, text
 from valor_gpu.inputs.files import InputFile
 
 _LIST = re.compile(r"\[\s*(?:\{|$)")
+_VALUES = re.compile(r'"(?:[^"\\]|\\.)*"|-?[A-Za-z]+|-?[0-9][-+.0-9eE]*')
 _BLANK = " \t\r\n"
 _LONGEST_NUMBER = 400  # digits; longer ones are no number that anybody means, and slow to convert
 
@@ -46,22 +47,24 @@ def json_rows(file: InputFile) -> Iterator[SourceRow]:
                 )
             place = f"{file.name}, line {line}"
             try:
-                yield SourceRow(number, _values(place, bare), line=line)
+                yield SourceRow(number, _values(place, bare, text.index(bare[0])), line=line)
             except InputError as error:
                 yield SourceRow(number, {}, str(error), line)
 
 
-def _values(place: str, text: str) -> dict[str, Any]:
+def _values(place: str, text: str, start: int) -> dict[str, Any]:
+    """The object of a line; ``start`` is where its text begins, from 0."""
     check_length(place, len(text))
-    check_text(place, text)
+    check_text(place, text, start)
     try:
         value = _DECODER.decode(text)
         if text.count("[") + text.count("{") > DEEPEST:
             _check_depth(value)
     except json.JSONDecodeError as error:
-        raise InputError(f"{place} must be JSON but has {error.msg.lower()} at column {error.colno}") from None
+        raise InputError(f"{place} must be JSON but has {error.msg.lower()} at column {start + error.colno}") from None
     except ValueError as error:
-        raise InputError(f"{place} must be JSON but {error}") from None
+        found = _place(text, error.args[1:])
+        raise InputError(f"{place} must be JSON but {error.args[0]}{found and f' at column {start + found}'}") from None
     except RecursionError:
         raise InputError(f"{place} must have at most {DEEPEST} levels of lists and objects but has more") from None
     if not isinstance(value, dict):
@@ -87,21 +90,26 @@ def _check_depth(value: Any) -> None:
         ]
 
 
+def _place(text: str, sought: tuple[str, ...]) -> int | str:
+    """The column, from 1, where a value stands outside texts; "" where none is sought."""
+    return next((each.start() + 1 for each in _VALUES.finditer(text) if sought and each[0] == sought[0]), "")
+
+
 def _constant(text: str) -> None:
     if text != "NaN":
-        raise ValueError(f"has {text}")
+        raise ValueError(f"has {text}", text)
 
 
 def _integer(text: str) -> int:
     if len(text) > _LONGEST_NUMBER:
-        raise ValueError(f"has a number of {len(text)} digits")
+        raise ValueError(f"has a number of {len(text)} digits", text)
     return int(text)
 
 
 def _real(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"has the number {text[:40]}, which is beyond float64")
+        raise ValueError(f"has the number {text[:40]}, which is beyond float64,", text)
     return value
 
 

@@ -69,15 +69,16 @@ def _numbered(text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
             line = text.readline(LONGEST_ROW + 1)
 
 
-def check_text(place: str, text: str) -> None:
-    """Raises unless all bytes of ``text`` were UTF-8."""
+def check_text(place: str, text: str, start: int | None = None) -> None:
+    """Raises unless all bytes of ``text`` were UTF-8; with its ``start`` in the line, the error has the column."""
     if text.isascii():
         return
     try:
         text.encode()
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) - 0xDC00
-        raise InputError(f"{place} must be UTF-8 but has the byte 0x{byte:02X}") from None
+        column = "" if start is None else f" at column {start + error.start + 1}"
+        raise InputError(f"{place} must be UTF-8 but has the byte 0x{byte:02X}{column}") from None
 
 
 def check_length(place: str, length: int) -> None:

@@ -117,7 +117,7 @@ def open_data(data: Any, format: str | None = None) -> DataSource:
         ...     for row in open_data(path):
         ...         print(row.number, row.values or row.error.replace(folder, ""))
         1 {'id': '007', 'answer': '4, or four'}
-        2 /rows.csv, line 3 must have 2 cells, as the header has, but has 1
+        2 /rows.csv, line 3 must have 2 cells, as the header has, but has 1: column 2, 'answer', is missing
     """
     check_choice("format", format, (None, "csv", "jsonl", "parquet"))
     if isinstance(data, (str, os.PathLike)):
