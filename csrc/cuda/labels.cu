@@ -1,7 +1,7 @@
-// Hard labels on CUDA: some lanes take a row of scores; rows are counted in shared memory where the table
-// fits, and weighed by the lanes that own the classes, in row order.
-#include "../core/labels.h"
+// Hard labels on CUDA: some lanes take a row of scores for several of its largest; rows are counted in shared
+// memory where the table fits, and weighed by the lanes that own the classes, in row order.
 #include "launch.h"
+#include "top.h"
 
 namespace valor {
 namespace {
@@ -12,10 +12,6 @@ constexpr int64_t kRowsPerThread = 8;       // labels that pay for a block's own
 constexpr int64_t kMostBlocks = 1024;
 constexpr int64_t kWideGrid = 1 << 20;  // blocks of a loop over rows without shared memory
 constexpr int32_t kNone = INT32_MAX;    // in place of a column
-
-__device__ void lower(int64_t* error, int64_t found) {
-  if (found != kNoError) atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(found));
-}
 
 unsigned blocks_of(int64_t count, int64_t a_block, int64_t most) {
   const int64_t blocks = (count + a_block - 1) / a_block;
@@ -56,9 +52,8 @@ struct Largest {
   }
 };
 
-struct TopTask {
+struct RoundTask {
   Scores scores;
-  Target target;  // of count_top alone
   int64_t k;
   int lanes;
   int32_t* out;
@@ -70,35 +65,9 @@ struct TopTask {
   __device__ int32_t lane() const { return static_cast<int32_t>(threadIdx.x) & (lanes - 1); }
 };
 
-template <class Bits>
-__global__ void __launch_bounds__(kThreads) predict_kernel(const __grid_constant__ TopTask task) {
-  const int64_t i = task.row();
-  const int32_t classes = static_cast<int32_t>(task.scores.classes);
-  const int64_t true_class = i < task.scores.rows ? task.target.row_class(i) : kIgnoredRow;
-  Largest<Bits> largest;
-  int32_t rank = 0;
-  if (true_class >= 0) {
-    const typename Bits::Word* row = task.scores.row<Bits>(i);
-    const typename Bits::Word own = Bits::key(row[true_class]);
-    for (int32_t c = task.lane(); c < classes; c += task.lanes) {
-      const typename Bits::Word bits = row[c], key = Bits::key(bits);
-      largest.see(bits, c);
-      rank += key > own || (key == own && c < true_class);
-    }
-  }
-  largest.join(task.lanes);
-  for (int offset = task.lanes / 2; offset; offset >>= 1) rank += __shfl_xor_sync(Warp::kAll, rank, offset);
-  if (i >= task.scores.rows || task.lane() != 0) return;
-  const bool counts = true_class >= 0 && largest.nan == kNone;
-  const int32_t found = rank < task.k ? static_cast<int32_t>(true_class) : largest.column;
-  task.out[i] = counts ? found : kLeftOut;
-  if (true_class == kBadRow) lower(task.error, value_error(i, 0, kTarget));
-  if (true_class >= 0 && !counts) lower(task.error, value_error(i, largest.nan, kNanScore));
-}
-
 // Each round finds the largest that comes after the one before.
 template <class Bits>
-__global__ void __launch_bounds__(kThreads) top_kernel(const __grid_constant__ TopTask task) {
+__global__ void __launch_bounds__(kThreads) top_kernel(const __grid_constant__ RoundTask task) {
   const int64_t i = task.row();
   const bool there = i < task.scores.rows;
   const int32_t classes = there ? static_cast<int32_t>(task.scores.classes) : 0;
@@ -297,34 +266,20 @@ __global__ void __launch_bounds__(kThreads) mark_absent_kernel(const __grid_cons
   if (at < task.num_cells * task.k && task.first[at] == INT64_MAX) task.first[at] = -1;
 }
 
-unsigned row_blocks(const TopTask& task) {
+unsigned row_blocks(const RoundTask& task) {
   return blocks_of(task.scores.rows * task.lanes, kThreads, INT32_MAX);
 }
 
 }  // namespace
 }  // namespace valor
 
-// Writes the class that each row predicts, kLeftOut for rows that do not count, and lowers `error`. On the
-// host: target_words, a Target.
-VALOR_API int32_t valor_predict_top_cuda(const void* scores, int64_t type, int64_t rows,
-                                         const void* target_words, int64_t k, int32_t* predicted,
-                                         int64_t* error, void* stream) {
-  using namespace valor;
-  if (rows == 0) return 0;
-  const Target& target = *static_cast<const Target*>(target_words);
-  const TopTask task{
-      {scores, type, rows, target.classes}, target, k, lanes_of(target.classes), predicted, error};
-  return with_bits(type, [&](auto bits) {
-    return VALOR_LAUNCH(predict_kernel<decltype(bits)>, row_blocks(task), kThreads, 0, stream, task);
-  });
-}
-
 // classes: [rows, k].
 VALOR_API int32_t valor_top_classes_cuda(const void* scores, int64_t type, int64_t rows, int64_t columns,
                                          int64_t k, int32_t* classes, int64_t* error, void* stream) {
   using namespace valor;
   if (rows == 0) return 0;
-  const TopTask task{{scores, type, rows, columns}, {}, k, lanes_of(columns), classes, error};
+  if (k == 1) return launch_largest({{scores, type, rows, columns}, {}, 1, classes, nullptr, error}, stream);
+  const RoundTask task{{scores, type, rows, columns}, k, lanes_of(columns), classes, error};
   return with_bits(type, [&](auto bits) {
     return VALOR_LAUNCH(top_kernel<decltype(bits)>, row_blocks(task), kThreads, 0, stream, task);
   });

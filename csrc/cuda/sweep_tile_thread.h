@@ -1,6 +1,7 @@
 // A thread's part of the histograms of csrc/cuda/sweep_tiles.cu: what it loads, which elements count, and
 // where.
 #pragma once
+#include "formats.h"
 #include "launch.h"
 #include "sweep_tiles.h"
 
@@ -12,19 +13,6 @@ constexpr uint32_t kLeftOutRow = 8;  // in place of a class below kFewClasses
 constexpr uint32_t kPositiveOne = 1u << 16;  // where positives and negatives share a word
 
 using Word = unsigned long long;
-
-struct F16 {
-  using Raw = uint16_t;
-  static __device__ __forceinline__ float value(Raw raw) { return half_to_float(raw); }
-};
-struct BF16 {
-  using Raw = uint16_t;
-  static __device__ __forceinline__ float value(Raw raw) { return bfloat16_to_float(raw); }
-};
-struct F32 {
-  using Raw = float;
-  static __device__ __forceinline__ float value(Raw raw) { return raw; }
-};
 
 // How blocks divide the wide rows.
 struct TilePlan {
@@ -55,16 +43,6 @@ __device__ __forceinline__ Count* place_of(const TileTask& task, const SweepCell
   Count* place = counts + cell.slot;
   return x >= cell.bound ? place + 1 : place;
 }
-
-// Elements of neighbouring columns, in as few loads as their bytes allow.
-template <class T, int N>
-struct Vector {
-  T values[N];
-  __device__ __forceinline__ void load(const T* from) {
-    constexpr int kBytes = sizeof(T) * N < 16 ? static_cast<int>(sizeof(T)) * N : 16;
-    memcpy(values, __builtin_assume_aligned(from, kBytes), sizeof values);
-  }
-};
 
 // ---------------------------------------------------------------------------------------- targets of
 // elements

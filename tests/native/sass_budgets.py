@@ -36,7 +36,20 @@ def _histogram(name: str, scores: str, target: str, most: float) -> Budget:
     return Budget(f"score histogram, {name}", "sweep_tiles", kernel, 16, most, 128)
 
 
+def _largest(name: str, scores: str, ranked: str, elements: int, most: float) -> Budget:
+    return Budget(
+        f"largest score, {name}", "top", f"{_VALOR}largest_kernel<valor::{scores}, {ranked}>", elements, most, 128
+    )
+
+
 BUDGETS = (
+    _largest("float32", "F32", "false", 16, 6.5),
+    _largest("float16", "F16", "false", 32, 6.5),
+    _largest("bfloat16", "BF16", "false", 32, 7),
+    _largest("float64", "F64", "false", 8, 9.5),
+    _largest("rank in float32", "F32", "true", 16, 10.5),
+    _largest("rank in float16", "F16", "true", 32, 10.5),
+    _largest("rank in bfloat16", "BF16", "true", 32, 10.5),
     _histogram("float32, class indices", "F32", "RowFlags", 15),
     _histogram("float16, class indices", "F16", "RowFlags", 14),
     _histogram("bfloat16, class indices", "BF16", "RowFlags", 14.5),

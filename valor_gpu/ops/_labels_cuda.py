@@ -43,9 +43,9 @@ def count_top(
     with launching(scores.device) as stream:
         predicted = scores.new_empty(rows, dtype=torch.int32)
         error = scores.new_full((), NO_ERROR, dtype=torch.int64)
-        native.function("valor_cuda", "valor_predict_top_cuda", "pqqpqppp")(
+        native.function("valor_cuda", "valor_predict_top_cuda", "pqqpqpppp")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
-            predicted.data_ptr(), error.data_ptr(), stream,
+            predicted.data_ptr(), 0, error.data_ptr(), stream,
         )  # fmt: skip
     count = native.function("valor_cuda", "valor_count_labels_cuda", "pqpppp")
     return _tabulate(count, predicted, target, ignore_index, weight, 3, classes, error)
