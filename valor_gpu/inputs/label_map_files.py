@@ -8,6 +8,7 @@ colours, with all bits. What could only be guessed (colours, several arrays, dam
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import stat
@@ -96,7 +97,21 @@ class LabelMapReader:
 
 def _read_png(path: str) -> NDArray[Any]:
     with open(path, "rb") as file:
-        png = parse_png(path, file.read())
+        return label_map_of_png(path, file.read())
+
+
+def label_map_of_png(path: str, data: bytes) -> NDArray[Any]:
+    """The class indices ``[H, W]`` of a PNG.
+
+    Args:
+        path: begins all messages.
+        data: all bytes of the file.
+
+    Raises:
+        InputError: it is no PNG, damaged, or a picture in colours.
+        MissingExtraError: Pillow is not installed.
+    """
+    png = parse_png(path, data)
     if png.color not in (GREY, PALETTE):
         raise InputError(
             f"{path} must have one class index per pixel, grey or palette, but has {COLORS[png.color]}: save the"
@@ -119,6 +134,33 @@ def _check_expansion(path: str, values: int, size: int, packed: int) -> None:
 # -------------------------------------------------------------------------------------------------------------- numpy
 
 
+def array_of_bytes(path: str, data: bytes, form: str) -> NDArray[Any]:
+    """The array of an npy file, or the only one of an npz file, from its bytes.
+
+    Args:
+        path: begins all messages.
+        data: all bytes of the file.
+        form: ``npy`` or ``npz``.
+
+    Raises:
+        InputError: it is damaged, or holds something else than numbers.
+    """
+    try:
+        if form == "npz":
+            return _array_of_npz(path, io.BytesIO(data), len(data), None, "key")
+        file = io.BytesIO(data)
+        shape, columns, dtype = _array_header(path, file)
+        count = math.prod(shape)
+        if len(data) - file.tell() != count * dtype.itemsize:
+            left = len(data) - file.tell()
+            raise InputError(f"{path} must have {count * dtype.itemsize} bytes of values but has {left}")
+        return np.frombuffer(data, dtype, count, file.tell()).reshape(shape, order="F" if columns else "C")
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # the parsers of numpy and zipfile raise many kinds
+        raise InputError(f"{path} must be {form} but is damaged: {error or type(error).__name__}") from None
+
+
 def _read_npy(path: str) -> NDArray[Any]:
     with open(path, "rb") as file:
         shape, columns, dtype = _array_header(path, file)
@@ -131,9 +173,13 @@ def _read_npy(path: str) -> NDArray[Any]:
 
 
 def _read_npz(path: str, key: str | None, key_option: str) -> NDArray[Any]:
+    return _array_of_npz(path, path, os.path.getsize(path), key, key_option)
+
+
+def _array_of_npz(path: str, source: str | IO[bytes], size: int, key: str | None, key_option: str) -> NDArray[Any]:
     import zipfile
 
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(source) as archive:
         keys = [name.removesuffix(".npy") for name in archive.namelist()]
         if key is None and len(keys) != 1:
             raise InputError(f"{key_option} must be given for {path}, which has {_listed(keys)}")
@@ -146,7 +192,7 @@ def _read_npz(path: str, key: str | None, key_option: str) -> NDArray[Any]:
             left = entry.file_size - file.tell()
             if left != count * dtype.itemsize:
                 raise InputError(f"{path} must have {count * dtype.itemsize} bytes of values but has {left}")
-            _check_expansion(path, count, left, min(entry.compress_size, os.path.getsize(path)))
+            _check_expansion(path, count, left, min(entry.compress_size, size))
             values = np.frombuffer(file.read(), dtype)
     return values.reshape(shape, order="F" if columns else "C")
 

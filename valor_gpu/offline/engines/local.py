@@ -1,0 +1,30 @@
+"""One shard after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.records import Record, StateFolder
+from valor_gpu.offline.shards import Shard
+from valor_gpu.offline.work import process_shard
+
+
+def run(
+    config: OfflineConfig,
+    folder: StateFolder,
+    shards: Sequence[Shard],
+    workers: int | None,
+    done: Callable[[Record], None],
+) -> bool:
+    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used."""
+    for shard in shards:
+        done(evaluate(config, folder, shard))
+    return True
+
+
+def evaluate(config: OfflineConfig, folder: StateFolder, shard: Shard) -> Record:
+    """Evaluates one shard and writes what came of it."""
+    record, states = process_shard(config, shard, folder.known)
+    folder.save(shard, record, states)
+    return record

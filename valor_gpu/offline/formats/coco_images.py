@@ -1,0 +1,89 @@
+"""Shards of COCO JSON: ground truths and detections of the same images; a row is an image. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import Annotations, Dataset, read_ground_truth, read_result_rows
+from valor_gpu.offline.chunks import Chunk
+from valor_gpu.offline.shards import Shard
+
+
+def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator[Chunk]:
+    """The images in the order of their ids, as pycocotools takes them. Both files are read whole.
+
+    Args:
+        shard: ``ground_truth`` and ``detections``.
+        columns: of :data:`valor_gpu.offline.config.TASKS`' detection; ``masks`` come as COCO writes them.
+        batch_size: images of a chunk.
+    """
+    truth = read_ground_truth(shard.files["ground_truth"])
+    found = read_result_rows(shard.files["detections"])
+    truth.annotations.require("image_id", "category_id", *(("bbox",) if "gt_boxes" in columns else ()))
+    found.require("image_id", "category_id", "score", *(("bbox",) if "boxes" in columns else ()))
+    ids = np.unique(truth.image_ids)
+    sides = (_Side(truth.annotations, ids), _Side(found, ids))
+    for begin in range(0, len(ids), batch_size):
+        chosen = ids[begin : begin + batch_size]
+        places = [f"{truth.where}, image {number}" for number in chosen.tolist()]
+        rows = range(begin, begin + len(chosen))
+        yield Chunk(places, {name: _column(name, rows, ids, sides, truth) for name in columns})
+
+
+class _Side:
+    """Annotations or detections by image.
+
+    Args:
+        rows: all of them.
+        ids: of the images, ascending.
+
+    Raises:
+        InputError: a row is of another image.
+    """
+
+    def __init__(self, rows: Annotations, ids: NDArray[np.int64]) -> None:
+        self.rows = rows
+        order = np.argsort(rows.image_id, kind="stable")
+        place = np.searchsorted(ids, rows.image_id)
+        known = np.zeros(len(rows), bool) if not len(ids) else ids[np.minimum(place, len(ids) - 1)] == rows.image_id
+        if not known.all():
+            row = int(known.argmin())
+            raise InputError(f"{rows.place(row)} must be of an image of its shard but is of {rows.image_id[row]}")
+        self.order = order
+        self.ends = np.searchsorted(rows.image_id[order], ids, side="right")
+
+    def of(self, image: int) -> NDArray[np.int64]:
+        """The rows of an image, in the order of the file."""
+        return self.order[self.ends[image - 1] if image else 0 : self.ends[image]]
+
+
+def _column(name: str, images: range, ids: NDArray[np.int64], sides: tuple[_Side, _Side], truth: Dataset) -> list[Any]:
+    if name == "image_id":
+        return [int(ids[image]) for image in images]
+    if name == "size":
+        sizes = truth.annotations.images
+        return [[0, 0]] * len(images) if sizes is None else sizes.of(ids[images.start : images.stop]).tolist()
+    is_truth = name in ("gt_boxes", "gt_labels", "gt_masks", "gt_keypoints", "iscrowd", "area")
+    side = sides[0 if is_truth else 1]
+    return [_value(name.removeprefix("gt_"), side.rows, side.of(image)) for image in images]
+
+
+_ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd", "area": "area"}
+_VALUES = {"masks": "segmentation", "keypoints": "keypoints"}
+
+
+def _value(name: str, rows: Annotations, chosen: NDArray[np.int64]) -> Any:
+    if name in _ARRAYS:
+        return getattr(rows, _ARRAYS[name])[chosen]
+    listed = [None if rows.values is None else rows.values.value(_VALUES[name], int(row)) for row in chosen]
+    for row, value in zip(chosen, listed):
+        if value is None:
+            raise InputError(f"{rows.place(int(row))} must have {_VALUES[name]} but has none")
+    if name == "keypoints":
+        return np.asarray(listed, np.float64).reshape(len(listed), -1, 3)
+    return listed

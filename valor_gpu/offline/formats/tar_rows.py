@@ -1,0 +1,107 @@
+"""Shards in the form of WebDataset: a tar file whose members ``key.field.ending`` of one key are a row. No torch.
+
+Members of a row lie next to one another. Their endings say what they hold: ``png`` a label map, ``npy`` an array,
+``npz`` the only array in it, ``json`` any value, ``txt`` a text, ``cls`` a whole number.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.label_map_files import array_of_bytes, label_map_of_png
+from valor_gpu.offline.chunks import Chunk, in_chunks
+from valor_gpu.offline.shards import Shard
+
+_BLOCK = 512  # bytes of a tar header
+
+
+def read_webdataset(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator[Chunk]:
+    """A tar file, read from its beginning to its end; also gzip.
+
+    Args:
+        shard: the file.
+        columns: what follows the first point in the names of members, such as ``gt.png``.
+        batch_size: rows of a chunk.
+    """
+    return in_chunks(_rows(shard.files["data"], columns), columns, batch_size, _lacking)
+
+
+def _rows(path: str, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any] | str]]:
+    key, values, error = "", {}, ""
+    seen: set[str] = set()
+    for name, content in _members(path):
+        folder, _, base = name.rpartition("/")
+        stem, _, column = base.partition(".")
+        here = f"{folder}/{stem}" if folder else stem
+        if here != key and key:
+            yield f"{path}, sample {key}", error or values
+        if here != key:
+            if here in seen:
+                raise InputError(f"{path} must have the members of a sample side by side but {here} comes again")
+            seen.add(here)
+            key, values, error = here, {}, ""
+        if column in columns and not error:
+            try:
+                values[column] = _decode(f"{path}, member {name}", column, content())
+            except InputError as problem:
+                error = str(problem)
+    if key:
+        yield f"{path}, sample {key}", error or values
+
+
+def _members(path: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Name of each regular file, and what reads it.
+
+    Raises:
+        InputError: the tar file is damaged or ends too early.
+    """
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            while (member := archive.next()) is not None:
+                if member.isfile():
+                    yield member.name, lambda member=member: _content(path, archive, member)  # type: ignore[misc]
+                archive.members = []  # type: ignore[attr-defined]  # or tarfile keeps the headers of all
+            _check_end(path, archive)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        if isinstance(error, (FileNotFoundError, PermissionError)):
+            raise
+        raise InputError(f"{path} must be a tar file but cannot be read: {error}") from error
+
+
+def _check_end(path: str, archive: tarfile.TarFile) -> None:
+    """Raises unless the archive ends as tar files do, with a block of zeros: tarfile takes a cut one for whole."""
+    stream: IO[bytes] = archive.fileobj  # type: ignore[assignment]
+    stream.seek(archive.offset)
+    if stream.read(_BLOCK) != bytes(_BLOCK):
+        raise InputError(f"{path} must be a whole tar file but ends without its last block")
+
+
+def _content(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    content = b"" if file is None else file.read()
+    if len(content) != member.size:
+        raise InputError(f"{path}, member {member.name} must be {member.size} bytes but is cut to {len(content)}")
+    return content
+
+
+def _decode(place: str, column: str, content: bytes) -> Any:
+    ending = column.rpartition(".")[2].lower()
+    if ending == "png":
+        return label_map_of_png(place, content)
+    if ending in ("npy", "npz"):
+        return array_of_bytes(place, content, ending)
+    try:
+        if ending == "json":
+            return json.loads(content)
+        text = content.decode()
+        return int(text) if ending == "cls" else text
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} must be {'a whole number' if ending == 'cls' else ending} but: {error}") from None
+
+
+def _lacking(place: str, column: str, row: Mapping[str, Any]) -> str:
+    return f"{place} must have a member {column} but has {', '.join(row) or 'none of those asked for'}"

@@ -1,0 +1,63 @@
+"""Metrics of a configuration, made by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu.checks import near_names
+from valor_gpu.errors import InputError
+from valor_gpu.metric import Metric
+
+_PACKAGES = ("classification", "detection", "segmentation", "text")
+
+
+def make_metrics(specs: Mapping[str, Mapping[str, Any]], device: str = "cpu") -> dict[str, Metric[Any]]:
+    """The metrics of a configuration, without data.
+
+    None of them synchronises with other processes: under torchrun, one rank computes.
+
+    Args:
+        specs: name to class and arguments, see :class:`valor_gpu.offline.OfflineConfig`.
+        device: where they keep their states.
+
+    Raises:
+        InputError: there is no such class, or an argument of it is wrong.
+
+    Example:
+        >>> make_metrics({"acc": {"class": "classification.Accuracy", "num_classes": 3}})["acc"].num_classes
+        3
+    """
+    return {name: _made(name, spec).to(device) for name, spec in specs.items()}
+
+
+def _made(name: str, spec: Mapping[str, Any]) -> Metric[Any]:
+    kind = _class_of(f"metrics.{name}.class", str(spec["class"]))
+    try:
+        return kind(**{"sync_on_compute": False, **{key: value for key, value in spec.items() if key != "class"}})
+    except (TypeError, ValueError) as error:
+        raise InputError(f"metrics.{name}: {error}") from error
+
+
+def _class_of(where: str, path: str) -> type[Metric[Any]]:
+    if ":" in path:
+        module, _, name = path.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"{where} must be a class that can be imported but is {path!r}: {error}") from None
+    else:
+        found = _own_class(where, path)
+    if not (isinstance(found, type) and issubclass(found, Metric)):
+        raise InputError(f"{where} must be a metric of valor_gpu.Metric but {path!r} is none")
+    return found
+
+
+def _own_class(where: str, path: str) -> Any:
+    package, _, name = path.removeprefix("valor_gpu.").rpartition(".")
+    known = [f"{p}.{n}" for p in _PACKAGES for n in importlib.import_module(f"valor_gpu.{p}").__all__]
+    if f"{package}.{name}" not in known:
+        raise InputError(f"{where} must be a metric, such as detection.MeanAveragePrecision, or module:Class but is"
+                         f" {path!r}{near_names(path, known)}")  # fmt: skip
+    return getattr(importlib.import_module(f"valor_gpu.{package}"), name)

@@ -1,0 +1,250 @@
+"""What is known of a shard: its record on disk, and the states that lie beside it. No torch.
+
+A folder of states belongs to one configuration. It holds, for each shard, a record (JSON, by the paths of its files)
+and, for each content, one state file (by its SHA-256), so that a shard that is evaluated twice is there once.
+
+State file: magic, length of the header, header (JSON: names and sizes of the states, what counted), the states of the
+metrics as their ``to_bytes`` gives them, CRC-32 of all before it; numbers are little endian.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from valor_gpu.errors import InputError, StoreError
+from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.files import remove_parts, write_whole
+from valor_gpu.offline.shards import Shard, Stamp
+
+DONE, FAILED = "done", "failed"
+
+_MAGIC = b"VALOROF1"
+_HEAD = struct.Struct("<8sI")
+_CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that could not be evaluated.
+
+    Attributes:
+        place: file and row.
+        message: why.
+    """
+
+    place: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Rows of a shard that counts.
+
+    Attributes:
+        rows: how many counted.
+        bad_rows: those that were left out.
+        files: the paths of the shard.
+    """
+
+    rows: int = 0
+    bad_rows: tuple[BadRow, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def at(self, shard: Shard) -> Counted:
+        """The same of a shard with the same content, whose files may have other names."""
+        names = tuple(shard.files.values())
+        bad = tuple(BadRow(*(_renamed(text, self.files, names) for text in (row.place, row.message)))
+                    for row in self.bad_rows)  # fmt: skip
+        return Counted(self.rows, bad, names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Counted:
+        """What :meth:`to_dict` gave."""
+        return cls(found["rows"], tuple(BadRow(**row) for row in found["bad_rows"]), tuple(found["files"]))
+
+
+def _renamed(text: str, old: Sequence[str], new: Sequence[str]) -> str:
+    for before, after in zip(old, new):
+        text = text.replace(before, after)
+    return text
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a shard went.
+
+    Attributes:
+        name: its files.
+        status: ``done`` or ``failed``.
+        stamp: of its files before they were read.
+        content: SHA-256; empty where it is not known.
+        rows: how many rows counted.
+        bad_rows: of a failed shard the row that failed it; of a shard that counts the rows that were left out.
+        error: why it failed.
+        seconds: that it took.
+        peak_bytes: largest resident memory of the process until then.
+    """
+
+    name: str
+    status: str
+    stamp: Stamp
+    content: str = ""
+    rows: int = 0
+    bad_rows: tuple[BadRow, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Record:
+        """What :meth:`to_dict` gave."""
+        kept = {each.name: found[each.name] for each in fields(cls)}
+        return cls(**{**kept, "bad_rows": tuple(BadRow(**row) for row in found["bad_rows"])})
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """States and records of one configuration.
+
+    Attributes:
+        path: the folder.
+    """
+
+    path: Path
+    _seen: dict[str, Counted] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, config: OfflineConfig) -> StateFolder:
+        """The folder of a configuration, which need not be there."""
+        return cls(Path(config.output) / f"states-{config.digest}")
+
+    def prepare(self) -> None:
+        """Makes the folder, and removes what killed processes left."""
+        for folder in (self.path, self.path / "shards"):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_parts(folder)
+
+    def state_path(self, content: str) -> Path:
+        """Where the states of a content lie."""
+        return self.path / f"{content}.state"
+
+    def save(self, shard: Shard, record: Record, states: Mapping[str, bytes] | None) -> None:
+        """Writes how a shard went, each file whole or not at all.
+
+        The states come first, so that a record that says done has them.
+        """
+        if states is not None:
+            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()))
+            write_whole(self.state_path(record.content), dump_states(counted, states))
+        text = json.dumps(record.to_dict())
+        write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))
+
+    def record(self, shard: Shard) -> Record | None:
+        """How a shard went, None where it is not known or its files have changed since."""
+        try:
+            found = Record.from_dict(json.loads(self._record_path(shard).read_bytes()))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None  # a damaged record costs its shard's work, no more
+        try:
+            same = found.stamp == shard.stamp()
+        except OSError:
+            same = False
+        return found if same else None
+
+    def finished(self, shard: Shard) -> Record | None:
+        """The record of a shard whose states are there and sound, else None."""
+        record = self.record(shard)
+        return record if record and record.status == DONE and self.known(record.content) is not None else None
+
+    def known(self, content: str) -> Counted | None:
+        """What counted of a content whose states are there and sound; a damaged file is as none."""
+        if content not in self._seen:
+            try:
+                self._seen[content], _ = self.load(content)
+            except (OSError, StoreError):
+                return None
+        return self._seen[content]
+
+    def load(self, content: str) -> tuple[Counted, dict[str, memoryview]]:
+        """What counted of a content, and its states by the name of the metric.
+
+        Raises:
+            StoreError: the file is damaged.
+            OSError: it cannot be read.
+        """
+        path = self.state_path(content)
+        try:
+            return parse_states(path.read_bytes())
+        except InputError as error:
+            raise StoreError(f"{path} is damaged: {error}; run again, which makes it anew") from error
+
+    def others(self) -> list[Path]:
+        """Folders of states of other configurations with the same output."""
+        return sorted(path for path in self.path.parent.glob("states-*") if path != self.path)
+
+    def _record_path(self, shard: Shard) -> Path:
+        return self.path / "shards" / f"{shard.key}.json"
+
+
+def dump_states(counted: Counted, states: Mapping[str, bytes]) -> bytes:
+    """A state file."""
+    about = {"counted": counted.to_dict(), "states": {name: len(state) for name, state in states.items()}}
+    header = json.dumps(about).encode("utf-8", "surrogateescape")
+    whole = b"".join((_HEAD.pack(_MAGIC, len(header)), header, *states.values()))
+    return whole + _CRC.pack(zlib.crc32(whole))
+
+
+def parse_states(data: bytes) -> tuple[Counted, dict[str, memoryview]]:
+    """What :func:`dump_states` was given, the states as views of ``data``.
+
+    Raises:
+        InputError: ``data`` is no state file, or damaged.
+    """
+    whole = memoryview(data)
+    if len(whole) < _HEAD.size + _CRC.size or bytes(whole[:8]) != _MAGIC:
+        raise InputError(f"it must be a file of offline states but begins with {bytes(whole[:8])!r}")
+    end = len(whole) - _CRC.size
+    if _CRC.unpack_from(whole, end)[0] != zlib.crc32(whole[:end]):
+        raise InputError("its checksum must match its content but does not")
+    start = _HEAD.size + _HEAD.unpack_from(whole)[1]
+    about = json.loads(bytes(whole[_HEAD.size : start]))
+    states = {}
+    for name, size in about["states"].items():
+        states[name] = whole[start : start + size]
+        start += size
+    return Counted.from_dict(about["counted"]), states
+
+
+def duplicates_of(contents: Sequence[str | None]) -> dict[int, int]:
+    """Number of a shard to that of the first shard with the same content; None has no content.
+
+    Example:
+        >>> duplicates_of(["a", "b", None, "a"])
+        {3: 0}
+    """
+    first: dict[str, int] = {}
+    found = {}
+    for number, content in enumerate(contents):
+        if content is not None and first.setdefault(content, number) != number:
+            found[number] = first[content]
+    return found
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of the states of a folder."""
+    return sum(os.path.getsize(path) for path in folder.glob("*.state"))

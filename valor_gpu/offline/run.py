@@ -1,0 +1,166 @@
+"""Runs an offline evaluation: shards that are not done yet to an engine, then states on disk to one result."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from valor_gpu.checks import check_choice, check_device, check_int, check_type
+from valor_gpu.errors import StoreError
+from valor_gpu.offline.config import OfflineConfig, load_offline_config
+from valor_gpu.offline.engines import ENGINES, engine_named
+from valor_gpu.offline.files import write_whole
+from valor_gpu.offline.merging import merge_tree
+from valor_gpu.offline.metrics import make_metrics
+from valor_gpu.offline.outcome import OfflineResult, OfflineStatus
+from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of, folder_bytes
+from valor_gpu.offline.shards import Shard, find_shards
+
+RESULT = "result.json"
+Tell = Callable[[int, int, Record], None]
+
+
+def run_offline(
+    config: OfflineConfig | Mapping[str, Any] | str | os.PathLike[str],
+    engine: str = "local",
+    workers: int | None = None,
+    progress: Tell | None = None,
+) -> OfflineResult | None:
+    """Evaluates all shards of a configuration, and writes ``result.json`` into its output.
+
+    A shard whose states are on disk is not evaluated again, so that a run that was killed goes on where it stopped, and
+    a run that failed in part tries the shards that failed. A shard fails alone: the numbers are those of the others,
+    and the result says what is missing and why.
+
+    Args:
+        config: the configuration, its keys, or its file.
+        engine: ``local``, this process; ``pool``, processes of this machine; ``torchrun``, the ranks that called this;
+            ``ray``, actors of Ray Data.
+        workers: processes or actors; default: one for each CPU. ``local`` has one, ``torchrun`` its ranks.
+        progress: called after each shard with how many are done, how many there are, and the record of the shard.
+
+    Returns:
+        The result; under torchrun of rank 0 alone, None of the others.
+
+    Raises:
+        InputError: the configuration is wrong, or a pattern matches no file.
+        StoreError: states on disk were damaged while this ran, or are not in the folder that rank 0 sees.
+        MissingExtraError: a package is missing, such as ray.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for part, label in enumerate("01"):
+        ...         line = f'{{"preds": 1, "target": {label}}}'
+        ...         _ = pathlib.Path(folder, f"part-{part}.jsonl").write_text(line)
+        ...     result = run_offline({
+        ...         "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 2, "average": "micro"}},
+        ...         "data": {"files": f"{folder}/part-*.jsonl", "task": "classification"},
+        ...         "output": f"{folder}/out",
+        ...     })
+        >>> result.results["accuracy"].values["Accuracy"], result.counts["rows"]
+        (0.5, 2)
+    """
+    check_choice("engine", engine, ENGINES)
+    if workers is not None:
+        check_int("workers", workers, 1)
+    config = _config(config)
+    check_device(config.device)
+    make_metrics(config.metrics)  # its errors are no shard's
+    shards = find_shards(config.data)
+    folder = StateFolder.of(config)
+    folder.prepare()
+    done = [shard for shard in shards if folder.finished(shard) is not None]
+    told = _Told(progress, len(done), len(shards))
+    there = {shard.number for shard in done}
+    pending = [shard for shard in shards if shard.number not in there]
+    if not engine_named(engine)(config, folder, pending, workers, told):
+        return None
+    result = collect(config, folder, shards)
+    text = json.dumps(result.to_dict(), indent=1, allow_nan=False)
+    write_whole(Path(config.output) / RESULT, text.encode("utf-8", "surrogateescape"), b"\n")
+    return result
+
+
+def offline_status(config: OfflineConfig | Mapping[str, Any] | str | os.PathLike[str]) -> OfflineStatus:
+    """How far an evaluation is, from what is on disk; another process may be at work on it.
+
+    Args:
+        config: as for :func:`run_offline`.
+
+    Raises:
+        InputError: the configuration is wrong, or a pattern matches no file.
+    """
+    config = _config(config)
+    folder = StateFolder.of(config)
+    records = [folder.record(shard) for shard in find_shards(config.data)]
+    done = [each for each in records if each and each.status == DONE and folder.state_path(each.content).exists()]
+    failures = tuple(each for each in records if each and each.status == FAILED)
+    rows, others = sum(each.rows for each in done), tuple(map(str, folder.others()))
+    return OfflineStatus(len(records), len(done), failures, rows, folder_bytes(folder.path), others)
+
+
+def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard]) -> OfflineResult:
+    """The result of what is on disk.
+
+    Raises:
+        StoreError: a shard has neither states nor a failure there, or its states are damaged.
+    """
+    records = [_recorded(folder, shard) for shard in shards]
+    contents = [each.content if each.status == DONE else None for each in records]
+    duplicates = duplicates_of(contents) if config.duplicates == "once" else {}
+    counted = [None if number in duplicates else content for number, content in enumerate(contents)]
+    results = {}
+    for name in config.metrics:
+        whole = merge_tree(_states(folder, name, counted), lambda name=name: _empty(config, name))  # type: ignore[misc]
+        results[name] = whole.result()
+    failures = tuple(record for record in records if record.status == FAILED)
+    kept = [record for record, content in zip(records, counted) if content is not None]
+    counts = {
+        "shards": len(shards), "counted": len(kept), "failed": len(failures), "duplicates": len(duplicates),
+        "rows": sum(record.rows for record in kept), "bad_rows": sum(len(record.bad_rows) for record in kept),
+    }  # fmt: skip
+    bad = tuple(row for record in kept for row in record.bad_rows)
+    names = {shards[number].name: shards[first].name for number, first in duplicates.items()}
+    return OfflineResult(results, counts, failures, bad, names)
+
+
+def _empty(config: OfflineConfig, name: str) -> Any:
+    return make_metrics({name: config.metrics[name]})[name]
+
+
+def _states(folder: StateFolder, name: str, contents: Sequence[str | None]) -> Iterator[memoryview | None]:
+    for content in contents:
+        yield None if content is None else folder.load(content)[1][name]
+
+
+def _recorded(folder: StateFolder, shard: Shard) -> Record:
+    record = folder.record(shard)
+    if record is None:
+        raise StoreError(
+            f"{folder.path} must have a record of {shard.name} but has none: its files changed meanwhile, or another"
+            " process wrote to a folder of another machine"
+        )
+    return record
+
+
+def _config(config: OfflineConfig | Mapping[str, Any] | str | os.PathLike[str]) -> OfflineConfig:
+    check_type("config", config, (OfflineConfig, Mapping, str, os.PathLike))
+    if isinstance(config, OfflineConfig):
+        return config
+    return OfflineConfig.from_dict(config) if isinstance(config, Mapping) else load_offline_config(config)
+
+
+class _Told:
+    """Counts shards as they are done, for ``progress``."""
+
+    def __init__(self, tell: Tell | None, done: int, total: int) -> None:
+        self._tell, self._done, self._total = tell, done, total
+
+    def __call__(self, record: Record) -> None:
+        self._done += 1
+        if self._tell is not None:
+            self._tell(self._done, self._total, record)

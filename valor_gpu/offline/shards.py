@@ -1,0 +1,116 @@
+"""Shards: files in their order, and what tells whether one is still the same. No torch."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.files import sha256_of
+from valor_gpu.offline.config import DataConfig
+
+Stamp = list[list[int]]
+"""Of each file: size in bytes, times of change of content and of the file in nanoseconds, inode."""
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One unit of work.
+
+    Attributes:
+        number: its place in the order of merging, from 0.
+        files: what each file is (``data``, or ``ground_truth`` and ``detections``) to its path.
+    """
+
+    number: int
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return " + ".join(self.files.values())
+
+    @property
+    def key(self) -> str:
+        """Name of its record on disk: a hash of the paths."""
+        return hashlib.sha256("\0".join(self.files.values()).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+    def stamp(self) -> Stamp:
+        """Changes whenever a file is written or replaced.
+
+        The time of change of the file itself (ctime) cannot be set back by ``touch`` or by unpacking an archive.
+
+        Raises:
+            OSError: a file is not there.
+        """
+        found = [os.stat(path) for path in self.files.values()]
+        return [[each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino] for each in found]
+
+    def content(self) -> str:
+        """SHA-256 over the SHA-256 of every file, in hexadecimal; reads them whole.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        parts = [sha256_of(path)[1] for path in self.files.values()]
+        return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"number": self.number, "files": dict(self.files)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Shard:
+        """What :meth:`to_dict` gave."""
+        return cls(found["number"], found["files"])
+
+
+def find_shards(data: DataConfig) -> list[Shard]:
+    """The shards of a configuration in the order of merging: patterns as given, files of a pattern by natural order.
+
+    Natural order has ``part-2`` before ``part-10``. A file that two patterns match is one shard.
+
+    Raises:
+        InputError: a pattern matches no file, or there are not as many detections as ground truths.
+    """
+    if data.format != "coco":
+        paths = _matching("data.files", data.files)
+        return [Shard(number, {"data": path}) for number, path in enumerate(paths)]
+    truths = _matching("data.ground_truth", data.ground_truth)
+    detections = _matching("data.detections", data.detections)
+    if len(truths) != len(detections):
+        raise InputError(
+            f"data.detections must be as many files as data.ground_truth, {len(truths)}, but are {len(detections)}"
+        )
+    pairs = enumerate(zip(truths, detections))
+    return [Shard(number, {"ground_truth": truth, "detections": found}) for number, (truth, found) in pairs]
+
+
+def _matching(name: str, patterns: Sequence[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        paths = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)
+        files = sorted((path for path in paths if os.path.isfile(path)), key=natural)
+        if not files:
+            raise InputError(f"{name} must match at least one file but {pattern!r} matches none")
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
+def natural(path: str) -> list[tuple[bool, int, str]]:
+    """Sorts runs of digits by their numbers.
+
+    Example:
+        >>> sorted(["part-10", "part-9", "part"], key=natural)
+        ['part', 'part-9', 'part-10']
+    """
+    parts = _DIGITS.split(path)
+    key = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
+    return key

@@ -1,0 +1,214 @@
+"""Columns of rows as the arguments of ``update``, by task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from valor_gpu.errors import InputError
+from valor_gpu.metric import Metric
+from valor_gpu.offline.chunks import Chunk
+from valor_gpu.offline.config import DataConfig
+
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What turns rows into updates.
+
+    Attributes:
+        data: fields, names of classes and the like.
+        fields: argument to column or columns.
+        device: where tensors are put.
+    """
+
+    data: DataConfig
+    fields: Mapping[str, str | tuple[str, ...]]
+    device: str
+
+    @classmethod
+    def of(cls, data: DataConfig, metrics: Mapping[str, Metric[Any]], device: str) -> Task:
+        """The task of a configuration; which fields of COCO files are read, its metrics tell."""
+        fields = data.fields or {name: name for name in _coco_fields(metrics.values())}
+        return cls(data, fields, device)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to be read."""
+        listed = ([column] if isinstance(column, str) else column for column in self.fields.values())
+        return tuple(dict.fromkeys(name for columns in listed for name in columns))
+
+    def updates(self, chunk: Chunk) -> Iterator[Arguments]:
+        """The arguments of each ``update`` for the rows of a chunk.
+
+        Raises:
+            InputError: a value cannot be an argument; the message has its place if one row is to blame.
+        """
+        return _UPDATES[self.data.task](self, chunk)
+
+    def tensor(self, values: Any) -> torch.Tensor:
+        """A tensor of its own on the device; arrays of other byte orders and read-only ones are copied."""
+        array = np.asarray(values)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return torch.from_numpy(np.array(array)).to(self.device)
+
+
+def _coco_fields(metrics: Any) -> Iterator[str]:
+    """What metrics of detection read, by their ``iou_type``."""
+    kinds: set[str] = set()
+    for metric in metrics:
+        kind = getattr(metric, "iou_type", "bbox")
+        kinds |= {kind} if isinstance(kind, str) else set(kind)
+    yield from ("scores", "labels", "gt_labels", "image_id", "iscrowd", "area")
+    if kinds & {"bbox", "rotated"} or not kinds & {"segm", "boundary", "keypoints"}:
+        yield from ("boxes", "gt_boxes")
+    if kinds & {"segm", "boundary"}:
+        yield from ("masks", "gt_masks", "size")
+    if "keypoints" in kinds:
+        yield from ("keypoints", "gt_keypoints")
+
+
+# ----------------------------------------------------------------------------------------------------- classification
+
+
+def _classification(task: Task, chunk: Chunk) -> Iterator[Arguments]:
+    arguments = [_numbers(task, chunk, name) for name in ("preds", "target")]
+    if "weight" in task.fields:
+        arguments.append(_numbers(task, chunk, "weight"))
+    yield tuple(task.tensor(values) for values in arguments)
+
+
+def _numbers(task: Task, chunk: Chunk, name: str) -> NDArray[Any]:
+    """``[N]`` or ``[N, C]`` of numbers; names of classes as their indices."""
+    columns = task.fields[name]
+    if isinstance(columns, str):
+        return _column(task, chunk, columns)
+    parts = [_column(task, chunk, column) for column in columns]
+    if any(part.ndim != 1 for part in parts):
+        raise InputError(f"data.fields.{name} must be one column of lists or several of numbers but is both")
+    return np.stack(parts, axis=1)
+
+
+def _column(task: Task, chunk: Chunk, column: str) -> NDArray[Any]:
+    values = chunk.columns[column]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
+        return values
+    index = {name: place for place, name in enumerate(task.data.labels or ())}
+    numbers = [_number(f"{place}, column {column!r}", value, index) for place, value in zip(chunk.places, values)]
+    sizes = {np.shape(number) for number in numbers}
+    if len(sizes) > 1:
+        raise InputError(f"{chunk.places[0]} and the rows after it, column {column!r}, must hold lists of one length")
+    array = np.array(numbers)
+    if array.dtype.kind not in "iufb":  # integers beyond 64 bits
+        raise InputError(f"{chunk.places[0]} and the rows after it, column {column!r}, must hold numbers of 64 bits")
+    return array
+
+
+def _number(place: str, value: Any, index: Mapping[str, int]) -> Any:
+    """A number, or a list of them; names of classes and texts of numbers as what they stand for."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, list):
+        return [_number(place, item, index) for item in value]
+    if index and str(value) in index:
+        return index[str(value)]
+    if isinstance(value, str) and not index:
+        try:
+            return int(value) if value.lstrip("+-").isdecimal() else float(value)
+        except ValueError:
+            pass
+    if isinstance(value, (bool, int, float)):
+        return value
+    need = f"a number or one of {', '.join(list(index)[:8])}" if index else "a number"
+    raise InputError(f"{place} must hold {need} but got {value!r}"[:300])
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+def _text(task: Task, chunk: Chunk) -> Iterator[Arguments]:
+    preds, target = (str(task.fields[name]) for name in ("preds", "target"))
+    columns = []
+    for column in (preds, target):
+        values = [value.tolist() if isinstance(value, np.ndarray) else value for value in chunk.columns[column]]
+        for place, value in zip(chunk.places, values):
+            listed = value if isinstance(value, list) and column == target else [value]
+            if not listed or not all(isinstance(text, str) for text in listed):
+                raise InputError(f"{place}, column {column!r} must hold text but got {value!r}"[:300])
+        columns.append(values)
+    yield tuple(columns)
+
+
+# ------------------------------------------------------------------------------------------------------- segmentation
+
+
+def _segmentation(task: Task, chunk: Chunk) -> Iterator[Arguments]:
+    """An ``update`` for each image, whose sizes may differ."""
+    preds, target = (str(task.fields[name]) for name in ("preds", "target"))
+    for pred, truth in zip(chunk.columns[preds], chunk.columns[target]):
+        yield task.tensor(pred)[None], task.tensor(truth)[None]
+
+
+# ---------------------------------------------------------------------------------------------------------- detection
+
+_SHAPES = {"boxes": (-1, 4), "keypoints": (0, -1, 3)}
+_FLOATS = ("boxes", "scores", "area", "keypoints")
+
+
+def _detection(task: Task, chunk: Chunk) -> Iterator[Arguments]:
+    preds: list[dict[str, Any]] = [{} for _ in chunk.places]
+    target: list[dict[str, Any]] = [{} for _ in chunk.places]
+    for name, column in task.fields.items():
+        side = target if name.startswith("gt_") or name in ("iscrowd", "area", "image_id", "size") else preds
+        key = name.removeprefix("gt_")
+        for row, (place, value) in enumerate(zip(chunk.places, chunk.columns[str(column)])):
+            found = _detection_value(task, f"{place}, {column!r}", key, value)
+            side[row][key] = found
+            if key == "size":
+                preds[row][key] = found
+    yield preds, target
+
+
+def _detection_value(task: Task, place: str, key: str, value: Any) -> Any:
+    if value is None:
+        raise InputError(f"{place} must hold a value but is null")
+    if key in ("masks", "size") and not (isinstance(value, np.ndarray) and value.ndim == 3):
+        return value if isinstance(value, list) else np.asarray(value).tolist()
+    if key == "image_id":
+        return _image_id(place, value)
+    try:
+        array = np.asarray(value)
+        if not array.size and key in _SHAPES:  # an empty list says nothing of its width
+            width = array.shape[-1] if array.ndim > 1 and array.shape[-1] else _SHAPES[key][-1]
+            array = np.zeros((0, *_SHAPES[key][1:-1], width) if key == "boxes" else (0, 0, 3), np.float64)
+        elif not array.size:
+            array = array.reshape(-1).astype(np.float64 if key in _FLOATS else np.int64)
+    except ValueError as error:
+        raise InputError(f"{place} must hold lists of one length but: {error}") from None
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{place} must hold numbers but got {value!r}"[:300])
+    if key in _FLOATS and array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    return task.tensor(array)
+
+
+def _image_id(place: str, value: Any) -> int:
+    number = value.item() if isinstance(value, (np.ndarray, np.generic)) and np.size(value) == 1 else value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InputError(f"{place} must hold a whole number but got {value!r}"[:300])
+    return number
+
+
+_UPDATES: Mapping[str, Callable[[Task, Chunk], Iterator[Arguments]]] = {
+    "classification": _classification,
+    "text": _text,
+    "segmentation": _segmentation,
+    "detection": _detection,
+}
