@@ -29,6 +29,7 @@ _COMMANDS = {
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
     "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",
+    "offline": "evaluate data in many files: a pool, torchrun or Ray; stops and goes on, the same bits",
     "studio": "evaluations in a browser, served on this machine",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from valor_gpu.offline.records import BadRow
 from valor_gpu.offline.shards import Shard
+
+Column = Sequence[Any] | np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Chunk:
     """
 
     places: Sequence[str]
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Column]
     bad: tuple[BadRow, ...] = ()
 
     def __len__(self) -> int:
@@ -29,7 +33,10 @@ class Chunk:
 
     def take(self, rows: Sequence[int]) -> Chunk:
         """These rows, without those that could not be read."""
-        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
+        columns = {
+            name: values[list(rows)] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+            for name, values in self.columns.items()
+        }
         return Chunk([self.places[row] for row in rows], columns)
 
 

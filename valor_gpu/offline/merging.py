@@ -1,4 +1,4 @@
-"""States of shards to one metric, by a tree whose form the number of shards alone decides."""
+"""States of shards to one metric, by a tree whose form their number alone decides."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from valor_gpu.metric import Metric
 M = TypeVar("M", bound=Metric[Any])
 
 
-def merge_tree(states: Iterable[bytes | memoryview | None], empty: Callable[[], M]) -> M:
+def merge_tree(states: Iterable[bytes | memoryview], empty: Callable[[], M]) -> M:
     """Merges states as a balanced binary tree would, in their order.
 
-    The shards 2i and 2i + 1 are merged, then those pairs, and so on; a shard without a state leaves its place empty. So
-    sums of floats are added in one order whatever had computed the states, and rows are in the order of the shards. No
-    more than log2 of the number of shards are in memory beside the states that were merged.
+    The states 2i and 2i + 1 are merged, then those pairs, and so on. So sums of floats are added in one order whatever
+    had computed the states, and rows are in the order of the states. No more than log2 of their number are in memory
+    beside the states that were merged.
 
     Args:
-        states: of the shards in order, as ``to_bytes`` gives them; None of those that do not count.
+        states: in order, as ``to_bytes`` gives them.
         empty: makes the metric without data.
 
     Raises:
@@ -33,21 +33,20 @@ def merge_tree(states: Iterable[bytes | memoryview | None], empty: Callable[[], 
         ...     metric = Accuracy(num_classes=2)
         ...     metric.update(torch.tensor(preds), torch.tensor([0, 1]))
         ...     shards.append(metric.to_bytes())
-        >>> merge_tree(shards, lambda: Accuracy(num_classes=2, average="micro")).compute()
+        >>> merge_tree(shards, lambda: Accuracy(num_classes=2)).compute()
         tensor(0.6667)
     """
-    parts: list[tuple[int, M | None]] = []  # height of a part of the tree, and what it holds
+    parts: list[tuple[int, M]] = []  # height of a part of the tree, and what it holds
     for state in states:
-        parts.append((0, None if state is None else empty().from_bytes(state)))
+        parts.append((0, empty().from_bytes(state)))
         while len(parts) > 1 and parts[-1][0] == parts[-2][0]:
             _join_last(parts)
     while len(parts) > 1:
         _join_last(parts)
-    return parts[0][1] or empty() if parts else empty()
+    return parts[0][1] if parts else empty()
 
 
-def _join_last(parts: list[tuple[int, M | None]]) -> None:
+def _join_last(parts: list[tuple[int, M]]) -> None:
     (_, right), (height, left) = parts.pop(), parts.pop()
-    if left is not None and right is not None:
-        left.merge_state(right)
-    parts.append((height + 1, right if left is None else left))
+    left.merge_state(right)
+    parts.append((height + 1, left))

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -34,10 +36,21 @@ def make_metrics(specs: Mapping[str, Mapping[str, Any]], device: str = "cpu") ->
 
 def _made(name: str, spec: Mapping[str, Any]) -> Metric[Any]:
     kind = _class_of(f"metrics.{name}.class", str(spec["class"]))
+    choices = {key: _choice(f"metrics.{name}.{key}", key, value) for key, value in spec.items() if key != "class"}
     try:
-        return kind(**{"sync_on_compute": False, **{key: value for key, value in spec.items() if key != "class"}})
+        return kind(**{"sync_on_compute": False, **choices})
     except (TypeError, ValueError) as error:
         raise InputError(f"metrics.{name}: {error}") from error
+
+
+def _choice(where: str, key: str, value: Any) -> Any:
+    """An argument as Python has it: dtypes are named in files, ``float64``."""
+    if not key.endswith("dtype") or not isinstance(value, str):
+        return value
+    found = getattr(torch, value.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise InputError(f"{where} must be the name of a torch dtype, such as float64, but is {value!r}")
+    return found
 
 
 def _class_of(where: str, path: str) -> type[Metric[Any]]:

@@ -47,7 +47,7 @@ class OfflineResult:
     def __str__(self) -> str:
         parts = [f"{name}\n{result}" for name, result in self.results.items()]
         lines = [", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in self.counts.items())]
-        lines += _listed("failed", [_cause(record) for record in self.failures])
+        lines += _listed("failed", _causes(self.failures))
         lines += _listed("left out", [row.message for row in self.bad_rows])
         lines += _listed("duplicate", [f"{name}: the same as {first}" for name, first in self.duplicates.items()])
         return "\n\n".join([*parts, "\n".join(lines)])
@@ -90,7 +90,7 @@ class OfflineStatus:
         head = (f"shards {self.shards:,}, done {self.done:,}, pending {self.pending:,}, failed {len(self.failures):,},"
                 f" rows {self.rows:,}, states {self.state_bytes:,} bytes")  # fmt: skip
         others = _listed("states of another configuration or release", list(self.other_folders))
-        return "\n".join([head, *_listed("failed", [_cause(record) for record in self.failures]), *others])
+        return "\n".join([head, *_listed("failed", _causes(self.failures)), *others])
 
 
 def _failure(record: Record) -> dict[str, Any]:

@@ -154,12 +154,18 @@ class StateFolder:
         text = json.dumps(record.to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))
 
-    def record(self, shard: Shard) -> Record | None:
-        """How a shard went, None where it is not known or its files have changed since."""
+    def last_record(self, shard: Shard) -> Record | None:
+        """How a shard went when it was last evaluated, None where that is not known."""
         try:
-            found = Record.from_dict(json.loads(self._record_path(shard).read_bytes()))
+            return Record.from_dict(json.loads(self._record_path(shard).read_bytes()))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None  # a damaged record costs its shard's work, no more
+
+    def record(self, shard: Shard) -> Record | None:
+        """How a shard went, None where it is not known or its files have changed since."""
+        found = self.last_record(shard)
+        if found is None:
+            return None
         try:
             same = found.stamp == shard.stamp()
         except OSError:

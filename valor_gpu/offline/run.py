@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,18 +108,18 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
     """The result of what is on disk.
 
     Raises:
-        StoreError: a shard has neither states nor a failure there, or its states are damaged.
+        StoreError: a shard has no record there, or its states are damaged.
     """
     records = [_recorded(folder, shard) for shard in shards]
     contents = [each.content if each.status == DONE else None for each in records]
     duplicates = duplicates_of(contents) if config.duplicates == "once" else {}
-    counted = [None if number in duplicates else content for number, content in enumerate(contents)]
+    counted = {number: content for number, content in enumerate(contents) if content and number not in duplicates}
     results = {}
     for name in config.metrics:
-        whole = merge_tree(_states(folder, name, counted), lambda name=name: _empty(config, name))  # type: ignore[misc]
+        whole = merge_tree(_states(folder, name, counted.values()), lambda name=name: _empty(config, name))  # type: ignore[misc]
         results[name] = whole.result()
     failures = tuple(record for record in records if record.status == FAILED)
-    kept = [record for record, content in zip(records, counted) if content is not None]
+    kept = [records[number] for number in counted]
     counts = {
         "shards": len(shards), "counted": len(kept), "failed": len(failures), "duplicates": len(duplicates),
         "rows": sum(record.rows for record in kept), "bad_rows": sum(len(record.bad_rows) for record in kept),
@@ -132,19 +133,23 @@ def _empty(config: OfflineConfig, name: str) -> Any:
     return make_metrics({name: config.metrics[name]})[name]
 
 
-def _states(folder: StateFolder, name: str, contents: Sequence[str | None]) -> Iterator[memoryview | None]:
+def _states(folder: StateFolder, name: str, contents: Iterable[str]) -> Iterator[memoryview]:
     for content in contents:
-        yield None if content is None else folder.load(content)[1][name]
+        yield folder.load(content)[1][name]
 
 
 def _recorded(folder: StateFolder, shard: Shard) -> Record:
-    record = folder.record(shard)
+    """How a shard went in this run or one before; a shard that has changed since does not count."""
+    record = folder.last_record(shard)
     if record is None:
         raise StoreError(
-            f"{folder.path} must have a record of {shard.name} but has none: its files changed meanwhile, or another"
-            " process wrote to a folder of another machine"
+            f"{folder.path} must have a record of {shard.name} but has none: the process that evaluated it wrote to a"
+            " folder that is not this one, as on another machine"
         )
-    return record
+    if record.status == FAILED or folder.record(shard) is not None:
+        return record
+    return replace(record, status=FAILED, rows=0, bad_rows=(),
+                   error=f"{shard.name} has changed since it was evaluated: run again")  # fmt: skip
 
 
 def _config(config: OfflineConfig | Mapping[str, Any] | str | os.PathLike[str]) -> OfflineConfig:

@@ -113,7 +113,7 @@ def _column(task: Task, chunk: Chunk, column: str) -> NDArray[Any]:
 
 def _number(place: str, value: Any, index: Mapping[str, int]) -> Any:
     """A number, or a list of them; names of classes and texts of numbers as what they stand for."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return value
     if isinstance(value, list):
         return [_number(place, item, index) for item in value]

@@ -148,11 +148,12 @@ class _Careful:
             problems = {row: self._problem(task, chunk.take([row])) for row in range(len(chunk))}
             bad = [BadRow(chunk.places[row], _at(chunk.places[row], found)) for row, found in problems.items() if found]
             chunk = chunk.take([row for row, found in problems.items() if not found])
-            if len(chunk) and (together := self._problem(task, chunk)):
-                place = f"{chunk.places[0]} to {chunk.places[-1]}"
-                raise _RowError(BadRow(place, _at(place, together)))
-        if len(chunk):
-            _update_all(task, chunk, metrics)
+        try:
+            if len(chunk):
+                _update_all(task, chunk, metrics)
+        except _UpdateError as error:  # each row alone is sound
+            place = f"{chunk.places[0]} and the rows after it"
+            raise _RowError(BadRow(place, _at(place, error.problem))) from error
         return bad
 
     def _problem(self, task: Task, chunk: Chunk) -> Exception | None:

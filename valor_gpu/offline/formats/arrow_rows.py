@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.offline.chunks import Chunk
+from valor_gpu.offline.chunks import Chunk, Column
 from valor_gpu.offline.shards import Shard
 
 
@@ -77,7 +77,7 @@ def _chunks(path: str, columns: Sequence[str], batches: Iterator[Any]) -> Iterat
             yield Chunk(places, {name: _values(batch.column(name)) for name in columns})
 
 
-def _values(column: Any) -> Sequence[Any]:
+def _values(column: Any) -> Column:
     """A column of numbers as an array, of lists as a list of arrays, of anything else as Python objects."""
     from pyarrow import types
 

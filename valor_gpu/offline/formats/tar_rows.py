@@ -6,9 +6,12 @@ Members of a row lie next to one another. Their endings say what they hold: ``pn
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import IO, Any
 
 from valor_gpu.errors import InputError
@@ -59,14 +62,20 @@ def _members(path: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
     Raises:
         InputError: the tar file is damaged or ends too early.
     """
+    with _reading(path), tarfile.open(path, "r:*") as archive:
+        while (member := archive.next()) is not None:
+            if member.isfile():
+                yield member.name, partial(_content, path, archive, member)
+            archive.members = []  # type: ignore[attr-defined]  # or tarfile keeps the headers of all
+        _check_end(path, archive)
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turns what tarfile and its decompressors raise for damaged bytes into InputError."""
     try:
-        with tarfile.open(path, "r:*") as archive:
-            while (member := archive.next()) is not None:
-                if member.isfile():
-                    yield member.name, lambda member=member: _content(path, archive, member)  # type: ignore[misc]
-                archive.members = []  # type: ignore[attr-defined]  # or tarfile keeps the headers of all
-            _check_end(path, archive)
-    except (tarfile.TarError, EOFError, OSError) as error:
+        yield
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         if isinstance(error, (FileNotFoundError, PermissionError)):
             raise
         raise InputError(f"{path} must be a tar file but cannot be read: {error}") from error
@@ -81,8 +90,9 @@ def _check_end(path: str, archive: tarfile.TarFile) -> None:
 
 
 def _content(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
-    content = b"" if file is None else file.read()
+    with _reading(path):
+        file = archive.extractfile(member)
+        content = b"" if file is None else file.read()
     if len(content) != member.size:
         raise InputError(f"{path}, member {member.name} must be {member.size} bytes but is cut to {len(content)}")
     return content

@@ -1,0 +1,268 @@
+"""A shard fails alone, with its file and row; the others count as if it were not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.offline.shard_data import (
+    add_member,
+    classification,
+    classification_rows,
+    coco,
+    npy,
+    webdataset,
+    write_jsonl,
+)
+from valor_gpu.errors import InputError
+from valor_gpu.metric import Metric
+from valor_gpu.offline import OfflineResult, run_offline
+from valor_gpu.offline.formats import text_rows
+
+
+def run(config: dict[str, Any]) -> OfflineResult:
+    result = run_offline(config)
+    assert result is not None
+    return result
+
+
+def check_alone(config: dict[str, Any], broken: Path, match: str, files: str = "files") -> None:
+    """The broken shard is named with ``match``, and the numbers are those of the other shards."""
+    result = run(config)
+    (failure,) = result.failures
+    assert str(broken) in failure.error
+    assert match in failure.error
+    rest = sorted(str(path) for path in broken.parent.glob(Path(config["data"][files]).name) if path != broken)
+    without = {**config, "data": {**config["data"], files: rest}, "output": config["output"] + "-without"}
+    assert result.to_dict()["results"] == run(without).to_dict()["results"]
+    assert result.counts["failed"] == 1
+    assert result.counts["counted"] == len(rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ('{"scores": [0.5, 0.5, 0, 0], "truth": 9, "weight": 1}', "line 18: target[0] must"),
+        ('{"scores": [0.5, 0.5, 0, 0], "truth": 1', "line 18"),
+        ('{"scores": [0.5, 0.5, 0, "x"], "truth": 1, "weight": 1}', "line 18, column 'scores' must hold a number"),
+        ('{"scores": [0.5, 0.5, 0, 0], "weight": 1}', "line 18 must have 'truth'"),
+        ('{"scores": [0.5, 0.5, 0], "truth": 1, "weight": 1}', "line 18: preds must be scores"),
+        ("\x00\xff", "line 18"),
+    ],
+)
+def test_row_of_json_lines(tmp_path: Path, text: str, match: str) -> None:
+    config = classification(tmp_path)
+    broken = tmp_path / "part-2.jsonl"
+    lines = broken.read_text().splitlines()
+    lines[17] = text
+    broken.write_text("\n".join(lines))
+    check_alone(config, broken, match)
+
+
+def test_row_alone_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    config = classification(tmp_path, on_bad_row="row")
+    rows = classification_rows()
+    rows[1][20]["truth"] = 7
+    rows[3][2] |= {"weight": -1.0}
+    for part in (1, 3):
+        write_jsonl(tmp_path / f"part-{part}.jsonl", rows[part])
+    with open(tmp_path / "part-3.jsonl", "a") as file:
+        file.write("no JSON\n")
+    result = run(config)
+    places = ["part-1.jsonl, line 21", "part-3.jsonl, line 3", "part-3.jsonl, line 64"]
+    assert [row.place for row in result.bad_rows] == [str(tmp_path / place) for place in places]
+    assert all(row.message.startswith(row.place) for row in result.bad_rows)
+    assert result.counts["bad_rows"] == 3
+    clean = tmp_path / "clean"
+    clean.mkdir()
+    other = classification(clean)
+    del rows[1][20], rows[3][2]
+    for part in (1, 3):
+        write_jsonl(clean / f"part-{part}.jsonl", rows[part])
+    wanted = run(other)
+    assert result.counts["rows"] == wanted.counts["rows"]
+    for name in ("accuracy", "auc"):  # rows per update differ, and so does the order of the sums of calibration
+        assert result.results[name].to_dict() == wanted.results[name].to_dict()
+    again = run(config)
+    assert again.to_dict() == result.to_dict()
+
+
+def test_rows_that_only_fail_together_fail_their_shard(tmp_path: Path) -> None:
+    for part, classes in enumerate(((3, 3), (3, 4), (3, 3, 3))):
+        with tarfile.open(tmp_path / f"{part}.tar", "w") as archive:
+            for sample, count in enumerate(classes):
+                for side in ("gt", "pred"):
+                    add_member(archive, f"{sample}.{side}.npy", npy(np.eye(count, dtype=np.uint8)[:, None]))
+    config = {
+        "metrics": {"iou": {"class": "segmentation.MeanIoU", "input_format": "one-hot"}},
+        "data": {"files": str(tmp_path / "*.tar"), "fields": {"preds": "pred.npy", "target": "gt.npy"}},
+        "output": str(tmp_path / "out"),
+        "on_bad_row": "row",
+    }
+    check_alone(config, tmp_path / "1.tar", "sample 0 and the rows after it: batches must have one number of channels")
+
+
+def test_broken_parquet(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    for part, rows in enumerate(classification_rows()):
+        parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"part-{part}.parquet")
+    config["data"]["files"] = str(tmp_path / "part-*.parquet")
+    broken = tmp_path / "part-3.parquet"
+    broken.write_bytes(broken.read_bytes()[:-40])
+    check_alone(config, broken, "must be a Parquet file but cannot be read")
+
+
+def test_row_of_parquet(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    rows = classification_rows()
+    rows[0][33]["truth"] = -5
+    for part, listed in enumerate(rows):
+        parquet.write_table(pa.Table.from_pylist(listed), tmp_path / f"part-{part}.parquet")
+    config["data"]["files"] = str(tmp_path / "part-*.parquet")
+    check_alone(config, tmp_path / "part-0.parquet", "row 33 (counted from 0): target[0] must")
+
+
+def test_missing_column_of_parquet(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    for part, rows in enumerate(classification_rows()):
+        table = pa.Table.from_pylist(rows)
+        parquet.write_table(table.drop_columns(["weight"]) if part == 2 else table, tmp_path / f"part-{part}.parquet")
+    config["data"]["files"] = str(tmp_path / "part-*.parquet")
+    check_alone(config, tmp_path / "part-2.parquet", "must have one column 'weight'")
+
+
+@pytest.mark.parametrize("cut", ["in a header", "in a member", "between members", "before its last block"])
+def test_cut_tar(tmp_path: Path, cut: str) -> None:
+    config = webdataset(tmp_path)
+    broken = tmp_path / "masks-1.tar"
+    with tarfile.open(broken) as archive:
+        fourth, last = archive.getmembers()[3], archive.getmembers()[-1]
+    ends = {
+        "in a header": fourth.offset + 100,
+        "in a member": fourth.offset_data + 10,
+        "between members": fourth.offset,
+        "before its last block": last.offset_data + -(-last.size // 512) * 512,
+    }
+    broken.write_bytes(broken.read_bytes()[: ends[cut]])
+    check_alone(config, broken, "must be a")
+
+
+def test_sample_of_a_tar(tmp_path: Path) -> None:
+    config = webdataset(tmp_path)
+    broken = tmp_path / "masks-0.tar"
+    with tarfile.open(broken, "a") as archive:
+        add_member(archive, "odd.gt.png", b"no picture")
+        add_member(archive, "odd.pred.png", b"no picture")
+    check_alone(config, broken, "member odd.gt.png must be a PNG")
+
+
+def test_sample_without_a_member(tmp_path: Path) -> None:
+    config = webdataset(tmp_path)
+    with tarfile.open(tmp_path / "masks-2.tar", "a") as archive:
+        add_member(archive, "odd.gt.npy", npy([[1]]))
+    check_alone(config, tmp_path / "masks-2.tar", "sample odd must have a member pred.png")
+
+
+def test_damaged_coco_file_and_foreign_image(tmp_path: Path) -> None:
+    config = coco(tmp_path)
+    (tmp_path / "gt-1.json").write_text('{"images": [')
+    found = json.loads((tmp_path / "dt-3.json").read_text())
+    found[5]["image_id"] = 10**9
+    (tmp_path / "dt-3.json").write_text(json.dumps(found))
+    result = run(config)
+    assert [failure.name.split("/")[-1] for failure in result.failures] == ["dt-1.json", "dt-3.json"]
+    assert "gt-1.json" in result.failures[0].error
+    assert "dt-3.json: [5] must be of an image of its shard but is of 1000000000" in result.failures[1].error
+    assert result.counts["counted"] == 2
+
+
+def test_bad_value_of_coco_names_file_and_row(tmp_path: Path) -> None:
+    config = coco(tmp_path)
+    found = json.loads((tmp_path / "dt-2.json").read_text())
+    found[3]["score"] = "high"
+    (tmp_path / "dt-2.json").write_text(json.dumps(found))
+    (failure,) = run(config).failures
+    assert "dt-2.json: [3].score must be a number" in failure.error
+
+
+def test_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = classification(tmp_path, shards=2)
+    rows = text_rows.json_rows
+
+    def appended(file: Any) -> Any:
+        yield from rows(file)
+        if file.path.endswith("part-1.jsonl"):
+            with open(file.path, "a") as more:
+                more.write("\n")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(text_rows, "json_rows", appended)
+        patched.setattr(text_rows, "read_jsonl", lambda *args: text_rows._read(*args, appended))
+        (failure,) = run(config).failures
+    assert "must stay as it is while it is read" in failure.error
+    assert not run(config).failures
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = classification(tmp_path)
+    broken = tmp_path / "part-4.jsonl"
+
+    def refuse(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(path) == str(broken):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **kwargs)
+
+    opened = open
+    monkeypatch.setattr("builtins.open", refuse)
+    result = run(config)
+    assert [failure.name for failure in result.failures] == [str(broken)]
+    assert "Permission denied" in result.failures[0].error
+
+
+class Clumsy(Metric[Any]):
+    """A class of a user with a mistake."""
+
+    def __new__(cls, **kwargs: Any) -> Any:
+        from valor_gpu.classification import Accuracy
+
+        class Mistaken(Accuracy):
+            def update(self, *args: Any) -> None:
+                if len(args[0]) == 4:
+                    raise ZeroDivisionError("a mistake")
+                super().update(*args)
+
+        return Mistaken(num_classes=4, sync_on_compute=False)
+
+
+def test_metric_with_a_mistake_fails_the_shard_that_meets_it(tmp_path: Path) -> None:
+    config = classification(tmp_path, rows=32)  # 32, 33, 34, 35, 36 rows in updates of 16
+    config["metrics"] = {"own": {"class": f"{__name__}:Clumsy"}}
+    (failure,) = run(config).failures
+    assert failure.name == str(tmp_path / "part-4.jsonl")
+    assert "a mistake" in failure.error
+
+
+def test_failed_shard_is_tried_again(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    broken = tmp_path / "part-1.jsonl"
+    good = broken.read_bytes()
+    broken.write_text("{")
+    assert run(config).counts["failed"] == 1
+    broken.write_bytes(good)
+    assert run(config).counts == {"shards": 5, "counted": 5, "failed": 0, "duplicates": 0, "rows": 310, "bad_rows": 0}
+
+
+def test_wrong_metrics_are_no_failure_of_shards(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    config["metrics"]["accuracy"]["num_classes"] = 0
+    with pytest.raises(InputError, match=r"metrics\.accuracy: num_classes must be"):
+        run_offline(config)
+    assert not os.path.exists(config["output"])

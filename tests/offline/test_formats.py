@@ -1,0 +1,202 @@
+"""Every format gives the numbers of one process that has the data in memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import parquet
+
+from tests.offline.shard_data import DT, GT, MASKS, classification, classification_rows, coco, webdataset, write_jsonl
+from valor_gpu.classification import ROCAUC, Accuracy
+from valor_gpu.coco import COCO, COCOeval
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.inputs.label_map_files import LabelMapReader
+from valor_gpu.offline import OfflineResult, run_offline
+from valor_gpu.segmentation import mIOU
+from valor_gpu.text import TokenF1
+
+
+def finished(config: dict[str, Any]) -> OfflineResult:
+    result = run_offline(config)
+    assert result is not None
+    assert not result.failures, result.failures
+    return result
+
+
+def columns(rows: list[list[dict[str, Any]]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    flat = [row for part in rows for row in part]
+    scores, weight = (torch.tensor([row[name] for row in flat], dtype=torch.float64) for name in ("scores", "weight"))
+    return scores, torch.tensor([row["truth"] for row in flat]), weight
+
+
+def test_json_lines_of_scores(tmp_path: Path) -> None:
+    result = finished(classification(tmp_path))
+    auc = ROCAUC(num_classes=4, score_dtype=torch.float64)
+    auc.update(*columns(classification_rows()))
+    assert result.results["auc"].values["ROCAUC"] == auc.result().values["ROCAUC"]
+    assert result.counts["rows"] == sum(map(len, classification_rows()))
+
+
+def test_csv_parquet_and_arrow_equal_json_lines(tmp_path: Path) -> None:
+    rows = classification_rows()
+    wanted = finished(classification(tmp_path)).to_dict()["results"]
+    for form in ("csv", "parquet", "arrow", "stream"):
+        folder = tmp_path / form
+        folder.mkdir()
+        config = classification(folder)
+        ending = "arrow" if form == "stream" else form
+        for part, listed in enumerate(rows):
+            path = folder / f"part-{part}.{ending}"
+            if form == "csv":
+                lines = ["s0,s1,s2,s3,truth,weight"]
+                lines += [",".join(map(repr, (*row["scores"], row["truth"], row["weight"]))) for row in listed]
+                path.write_text("\n".join(lines))
+                continue
+            table = pa.Table.from_pylist(listed)
+            if form == "parquet":
+                parquet.write_table(table, path, row_group_size=25)
+                continue
+            new = pa.ipc.new_file if form == "arrow" else pa.ipc.new_stream
+            with new(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=32)
+        config["data"]["files"] = str(folder / f"part-*.{ending}")
+        if form == "csv":
+            config["data"]["fields"]["preds"] = ["s0", "s1", "s2", "s3"]
+        assert finished(config).to_dict()["results"] == wanted, form
+
+
+def test_labels_by_name_and_an_empty_part(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"preds": "cat", "target": "dog"}, {"preds": "dog", "target": "dog"}])
+    (tmp_path / "b.jsonl").touch()
+    config = {
+        "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 2, "average": "micro"}},
+        "data": {"files": str(tmp_path / "*.jsonl"), "task": "classification", "labels": ["cat", "dog"]},
+        "output": str(tmp_path / "out"),
+    }
+    result = finished(config)
+    assert result.results["accuracy"].values["Accuracy"] == 0.5
+    assert result.counts["counted"] == 2
+
+
+def test_texts_with_several_references_gzipped(tmp_path: Path) -> None:
+    rows = [{"answer": "a cat", "truth": ["the cat", "dog"]}, {"answer": "bird", "truth": ["fish"]}]
+    for part, row in enumerate(rows):
+        (tmp_path / f"{part}.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode()))
+    config = {
+        "metrics": {"f1": "text.TokenF1", "bleu": "text.BLEU"},
+        "data": {
+            "files": str(tmp_path / "*.gz"), "task": "text", "format": "jsonl",
+            "fields": {"preds": "answer", "target": "truth"},
+        },
+        "output": str(tmp_path / "out"),
+    }  # fmt: skip
+    metric = TokenF1()
+    metric.update(["a cat", "bird"], [["the cat", "dog"], ["fish"]])
+    assert finished(config).results["f1"].values["f1"] == metric.result().values["f1"]
+
+
+def test_coco_parts_equal_cocoeval_bit_for_bit(tmp_path: Path) -> None:
+    truth = COCO(str(GT))
+    oracle = COCOeval(truth, truth.loadRes(str(DT)), "bbox")
+    oracle.evaluate()
+    oracle.accumulate()
+    oracle.summarize()
+    values = finished(coco(tmp_path)).results["map"].values
+    names = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large",
+             "mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large")  # fmt: skip
+    assert [values[name] for name in names] == oracle.stats.tolist()
+
+
+def test_coco_masks(tmp_path: Path) -> None:
+    data = Path(GT).parent
+    truth, found = data / "instances_val2014_100_masks.json.gz", data / "instances_val2014_fakesegm100_results.json.gz"
+    config = {
+        "metrics": {"map": {"class": "detection.MeanAveragePrecision", "iou_type": "segm"}},
+        "data": {"ground_truth": str(truth), "detections": str(found)},
+        "output": str(tmp_path),
+    }
+    whole = COCO(str(truth))
+    oracle = COCOeval(whole, whole.loadRes(str(found)), "segm")
+    oracle.evaluate()
+    oracle.accumulate()
+    oracle.summarize()
+    values = finished(config).results["map"].values
+    assert [values["map"], values["mar_100"]] == [oracle.stats[0], oracle.stats[8]]
+
+
+def test_webdataset_of_label_maps(tmp_path: Path) -> None:
+    config = webdataset(tmp_path)
+    metric = mIOU(**{name: value for name, value in config["metrics"]["miou"].items() if name != "class"})
+    for path in sorted((MASKS / "gt").glob("*.png")):
+        maps = (LabelMapReader().read(str(MASKS / side / path.name)) for side in ("pred", "gt"))
+        metric.update(*(torch.from_numpy(np.array(values))[None] for values in maps))
+    assert finished(config).to_dict()["results"]["miou"] == metric.result().to_dict()
+
+
+def detection_rows(images: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    rows = []
+    for number in range(images):
+        truths, found = int(rng.integers(4)), int(rng.integers(5))
+        corners = rng.uniform(0, 50, (truths + found, 2))
+        boxes = np.concatenate((corners, corners + rng.uniform(5, 40, corners.shape)), 1)
+        boxes[truths : truths + min(truths, found)] = boxes[: min(truths, found)] + 1
+        rows.append({
+            "boxes": boxes[truths:].tolist(), "scores": rng.random(found).tolist(),
+            "labels": rng.integers(3, size=found).tolist(), "gt_boxes": boxes[:truths].tolist(),
+            "gt_labels": rng.integers(3, size=truths).tolist(), "image_id": number,
+        })  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_detections_in_rows(tmp_path: Path, form: str) -> None:
+    rows = detection_rows(40)
+    assert any(not row["boxes"] for row in rows)
+    for part in range(3):
+        path = tmp_path / f"{part}.{form}"
+        if form == "jsonl":
+            write_jsonl(path, rows[part::3])
+        else:
+            parquet.write_table(pa.Table.from_pylist(rows[part::3]), path)
+    config = {
+        "metrics": {"map": "detection.MeanAveragePrecision"},
+        "data": {"files": str(tmp_path / f"*.{form}"), "task": "detection",
+                 "fields": {name: name for name in rows[0]}, "batch_size": 4},
+        "output": str(tmp_path / "out"),
+    }  # fmt: skip
+    metric = MeanAveragePrecision()
+    for row in (row for part in range(3) for row in rows[part::3]):
+        boxes = {side: torch.tensor(row[side], dtype=torch.float64).reshape(-1, 4) for side in ("boxes", "gt_boxes")}
+        labels = {side: torch.tensor(row[side], dtype=torch.int64) for side in ("labels", "gt_labels")}
+        scores = torch.tensor(row["scores"], dtype=torch.float64)
+        metric.update(
+            [{"boxes": boxes["boxes"], "scores": scores, "labels": labels["labels"]}],
+            [{"boxes": boxes["gt_boxes"], "labels": labels["gt_labels"], "image_id": row["image_id"]}],
+        )
+    result = finished(config).results["map"]
+    assert result.to_dict() == metric.result().to_dict()
+    assert not math.isnan(result.values["map"])
+
+
+def test_every_update_has_batch_size_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    update = Accuracy.update
+    monkeypatch.setattr(
+        Accuracy, "update", lambda self, preds, *rest: sizes.append(len(preds)) or update(self, preds, *rest)
+    )
+    finished(
+        {
+            **classification(tmp_path, shards=1, rows=40),
+            "metrics": {"a": {"class": "classification.Accuracy", "num_classes": 4}},
+        }
+    )
+    assert sizes == [16, 16, 8]
