@@ -21,6 +21,7 @@ PARTS = (
     "detection",
     "inputs",
     "judge",
+    "offline",
     "ops",
     "segmentation",
     "stats",

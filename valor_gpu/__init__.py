@@ -3,8 +3,8 @@
 ``valor_gpu.detection``, ``valor_gpu.classification``, ``valor_gpu.segmentation`` and ``valor_gpu.text`` have the
 metrics of their tasks, ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
 ``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
-``valor_gpu.stats`` has intervals and paired tests. ``valor_gpu.evaluate`` scores data sets. ``valor-gpu doctor`` says
-which kernels serve here.
+``valor_gpu.stats`` has intervals and paired tests. ``valor_gpu.evaluate`` scores data sets, ``valor_gpu.offline`` data
+in many files. ``valor-gpu doctor`` says which kernels serve here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, inputs, judge, ops, segmentation, stats, text, valor
+    from valor_gpu import classification, coco, detection, inputs, judge, offline, ops, segmentation, stats, text, valor
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.evaluation.result import EvaluationResult
     from valor_gpu.evaluation.run import evaluate
@@ -44,6 +44,7 @@ __all__ = [
     "evaluate",
     "inputs",
     "judge",
+    "offline",
     "ops",
     "segmentation",
     "stats",
@@ -51,7 +52,19 @@ __all__ = [
     "valor",
 ]
 
-_PACKAGES = ("classification", "coco", "detection", "inputs", "judge", "ops", "segmentation", "stats", "text", "valor")
+_PACKAGES = (
+    "classification",
+    "coco",
+    "detection",
+    "inputs",
+    "judge",
+    "offline",
+    "ops",
+    "segmentation",
+    "stats",
+    "text",
+    "valor",
+)
 _HOMES = {
     **dict.fromkeys(
         ("InputError", "InputTypeError", "MissingExtraError", "NativeError", "SyncError", "ValorError"),

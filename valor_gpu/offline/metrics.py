@@ -28,8 +28,8 @@ def make_metrics(specs: Mapping[str, Mapping[str, Any]], device: str = "cpu") ->
         InputError: there is no such class, or an argument of it is wrong.
 
     Example:
-        >>> make_metrics({"acc": {"class": "classification.Accuracy", "num_classes": 3}})["acc"].num_classes
-        3
+        >>> make_metrics({"acc": {"class": "classification.Accuracy", "num_classes": 3}})["acc"]
+        Accuracy()
     """
     return {name: _made(name, spec).to(device) for name, spec in specs.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,12 @@ def _failure(record: Record) -> dict[str, Any]:
     return {"shard": record.name, "place": place, "message": record.error}
 
 
-def _cause(record: Record) -> str:
+def _causes(records: Sequence[Record]) -> list[str]:
+    return [cause(record) for record in records]
+
+
+def cause(record: Record) -> str:
+    """Why a shard failed, with its name or the place in it."""
     known = record.name in record.error or (record.bad_rows and record.bad_rows[0].place in record.error)
     return record.error if known else f"{record.name}: {record.error}"
 
