@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
@@ -24,6 +24,25 @@ if TYPE_CHECKING:
     from valor_gpu.store.saved import Savable
 
 _RUN = "id, uid, name, config, tags, dataset, created"
+
+_INSERT = """INSERT INTO runs (uid, name, config, tags, dataset, created, state) VALUES (?, ?, ?, ?, ?, ?, 'draft')"""
+
+
+class NewRun(NamedTuple):
+    """A run that is to be made; see :meth:`Store.create_run`."""
+
+    name: str
+    config: Mapping[str, Any]
+    tags: Mapping[str, Any]
+    dataset: str = ""
+
+    def bound(self) -> tuple[Any, ...]:
+        """Returns the run as it is bound to a statement, with an id of its own, checked."""
+        for argument, value in (("name", self.name), ("dataset", self.dataset)):
+            check_type(argument, value, str)
+        check_type("config", self.config, Mapping)
+        texts = packed_json("config", self.config), packed_json("tags", self.tags), packed(self.dataset)
+        return (secrets.token_hex(6), packed(self.name), *texts, time.time())
 
 
 class Store:
@@ -70,18 +89,26 @@ class Store:
             tags: JSON, for people.
             dataset: hash of the data set.
         """
-        for argument, value in (("name", name), ("dataset", dataset)):
-            check_type(argument, value, str)
-        check_type("config", config, Mapping)
-        uid = secrets.token_hex(6)
-        texts = (packed(name), packed_json("config", config), packed_json("tags", tags or {}), packed(dataset))
+        return self.create_runs([NewRun(name, config, tags or {}, dataset)])[0]
+
+    def create_runs(self, runs: Sequence[NewRun], instead_of: tuple[str, str] | None = None) -> list[Run]:
+        """Makes several runs in the state "draft", all or none.
+
+        Args:
+            runs: as for :meth:`create_run`.
+            instead_of: kind and name of settings of :attr:`views` that go as the runs come.
+
+        Returns:
+            The runs; none of them are made where those settings have gone already.
+        """
+        bound = [run.bound() for run in runs]
         with self._database.write() as connection:
-            connection.execute(
-                """INSERT INTO runs (uid, name, state, config, tags, dataset, created)
-                VALUES (?, ?, 'draft', ?, ?, ?, ?)""",
-                (uid, *texts, time.time()),
-            )
-        return self.run(uid)
+            if instead_of is not None:
+                sql = "DELETE FROM views WHERE kind = ? AND name = ?"
+                if not connection.execute(sql, tuple(map(packed, instead_of))).rowcount:
+                    return []
+            connection.executemany(_INSERT, bound)
+        return [self.run(uid) for uid, *_ in bound]
 
     def save(
         self,

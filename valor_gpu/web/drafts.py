@@ -17,6 +17,7 @@ SCENARIOS = {
     "qa": "Question and answer without context",
     "chat": "Conversation",
 }
+_GONE = "There is no such draft. It may have been submitted: its run is in the list of evaluations."
 FIELDS = {
     "context": ("question", "answer", "context", "ground_truth"),
     "qa": ("question", "answer", "ground_truth"),
@@ -76,9 +77,23 @@ class Draft:
 
 
 def save(store: Store, draft: Draft, **changes: Any) -> Draft:
-    """Keeps a draft with changes; a new one gets its id."""
-    found = replace(draft, **{"saved": time.time(), "id": draft.id or secrets.token_hex(6), **changes})
-    store.views.save(KIND, found.id, asdict(found))
+    """Keeps a draft with changes; a new one gets its id.
+
+    Only what changes is written: another page of the same draft may be sent at the same time. One that has been
+    submitted or discarded meanwhile does not come back.
+    """
+    changed = {"saved": time.time(), "id": draft.id or secrets.token_hex(6), **changes}
+    found = replace(draft, **changed)
+    if not draft.id:
+        store.views.save(KIND, found.id, asdict(found))
+        return found
+
+    def make(kept: dict[str, Any] | None) -> dict[str, Any]:
+        if kept is None:
+            raise missing(_GONE)
+        return {**kept, **{name: getattr(found, name) for name in changed}}
+
+    store.views.change(KIND, draft.id, make)
     return found
 
 
@@ -86,7 +101,7 @@ def find_draft(ask: Ask) -> Draft:
     """The draft of the address; a page says so where there is none."""
     kept = ask.studio.store.views.get(KIND, ask.path["draft"])
     if kept is None:
-        raise missing("There is no such draft. It may have been submitted: its run is in the list of evaluations.")
+        raise missing(_GONE)
     return _read(kept)
 
 

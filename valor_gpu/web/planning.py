@@ -21,8 +21,9 @@ from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
+from valor_gpu.store.stores import NewRun
 from valor_gpu.web.counting import opened_data
-from valor_gpu.web.drafts import Draft
+from valor_gpu.web.drafts import KIND, Draft
 from valor_gpu.web.form_settings import read_settings
 from valor_gpu.web.registry import Registry
 
@@ -193,13 +194,14 @@ def _attempt(found: Outlook, part: str, do: Any) -> None:
         found.problems.setdefault(told, text)
 
 
-def submit(said: Mapping[str, Any], store: Store, names: tuple[str, ...]) -> list[str]:
-    """Makes the runs of arguments in the store, as evaluate() does, and returns their ids.
+def submit(said: Mapping[str, Any], store: Store, names: tuple[str, ...], draft: str) -> list[str]:
+    """Makes the runs of arguments in the store, as evaluate() does, in place of their draft, and returns their ids.
 
     Args:
         said: the arguments.
         store: gets the runs.
         names: of the variants; each is a tag of its run.
+        draft: id of the draft, which goes as the runs come; a second click finds none, and makes no runs.
 
     Raises:
         InputError: what evaluate() would reject; nothing is made.
@@ -207,9 +209,9 @@ def submit(said: Mapping[str, Any], store: Store, names: tuple[str, ...]) -> lis
     plans = plans_of(said, store)
     if names and len(names) != len(plans):
         raise InputError(f"variants must be one a run but there are {len(names)} of {len(plans)}")
-    found = []
+    new = []
     for place, (_, plan) in enumerate(plans):
         tags = {"variant": names[place]} if names else {}
         config = plan.config
-        found.append(store.create_run(config.evaluation_name, config.to_dict(), tags, config.data["hash"]).id)
-    return found
+        new.append(NewRun(config.evaluation_name, config.to_dict(), tags, config.data["hash"]))
+    return [run.id for run in store.create_runs(new, (KIND, draft))]

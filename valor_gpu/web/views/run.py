@@ -80,6 +80,7 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "id": found.id,
         "name": short(found.name) or "Evaluation",
         "state": state,
+        "can_start": state == "draft" and "task_type" in found.config,  # made, and then something kept it from starting
         "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }

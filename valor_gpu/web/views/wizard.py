@@ -284,10 +284,9 @@ def take_submission(ask: Ask) -> Response:
     outlook = _look(ask, draft)
     if outlook.problems:
         return review(ask, "Nothing was started.")
-    ids = submit(outlook.arguments, store, draft.variants)
+    ids = submit(outlook.arguments, store, draft.variants, draft.id)
     for uid in ids:
         jobs.start(store, uid)
-    store.views.delete(KIND, draft.id)
     return see(f"/runs/{ids[0]}" if len(ids) == 1 else "/runs")
 
 
