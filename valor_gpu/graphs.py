@@ -1,12 +1,15 @@
-"""Keeps torch.compile and torch.jit out of what they cannot take: native calls by address, properties of metrics."""
+"""``update`` as it stands, which restores the metric after an error, and as torch.compile and torch.jit see it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
+
+from valor_gpu.state import merge_tensors
 
 
 @torch._disable_dynamo  # type: ignore[attr-defined,untyped-decorator]
@@ -14,23 +17,38 @@ def _apart(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def outside_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+def outside_graphs(function: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """``function``, run as it stands where a compiled program calls it; torch.compile makes a graph before and after.
 
-    Elsewhere it costs one look, and torch's compiler is not imported.
+    With ``traced``, that is run in its place and becomes part of the graph. Elsewhere it costs one look, and torch's
+    compiler is not imported.
     """
 
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
-            return _apart(function, *args, **kwargs)
+            return _apart(function, *args, **kwargs) if traced is None else traced(*args, **kwargs)
         return function(*args, **kwargs)
 
     return either
 
 
-class Scriptable:
-    """A module that torch.jit.script takes as part of a model, whose program reads none of its attributes."""
+class Graphable:
+    """What torch.compile and torch.jit need of a metric.
+
+    torch.jit.script takes it as part of a model: its program reads neither properties nor annotated names. An
+    ``update`` that is traced counts itself in a tensor: torch.compile would compile again for every value of an int.
+    """
+
+    traceable: ClassVar[bool] = False
+    """Whether torch.compile traces ``update``: it calls ops alone, and no value decides what it does."""
+
+    _traced_updates: Tensor | None = None
+    _update_count: int
+    _merge: Mapping[str, str]
+    __jit_unused_properties__: ClassVar[list[str]]
+    __jit_ignored_attributes__: ClassVar[list[str]]
+    forward: Callable[..., Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -40,6 +58,64 @@ class Scriptable:
         cls.__jit_unused_properties__, cls.__jit_ignored_attributes__ = sorted(properties), sorted(annotated)
         torch.jit.unused(cls.forward)
 
-    __jit_unused_properties__: ClassVar[list[str]]
-    __jit_ignored_attributes__: ClassVar[list[str]]
-    forward: Callable[..., Any]
+    @property
+    def update_count(self) -> int:
+        """How often ``update`` or ``forward`` was called since the last reset."""
+        self._count_traced_updates()
+        return self._update_count
+
+    @property
+    def update_called(self) -> bool:
+        """Whether ``update`` or ``forward`` was called since the last reset."""
+        return self.update_count > 0
+
+    def _count_traced_updates(self) -> None:
+        if self._traced_updates is not None and not torch.compiler.is_compiling():
+            self._update_count += int(self._traced_updates)
+            self._traced_updates = None
+
+    def _add_in_graph(self, tensors: Mapping[str, Tensor]) -> None:
+        """Rows become one tensor, since torch.compile would compile again for every length of a list."""
+        for name, tensor in tensors.items():
+            now = getattr(self, name)
+            if not isinstance(now, list):
+                setattr(self, name, merge_tensors(self._merge[name], (now, tensor)))
+            elif len(tensor):
+                setattr(self, name, [torch.cat((*now, tensor))])
+
+
+def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
+    """``update`` of a metric that leaves the metric as it was when it raises."""
+
+    @functools.wraps(update)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        metric._check_not_synced("update")
+        saved = {name: getattr(metric, name) for name in (*metric._merge, "_update_count", "_computed")}
+        rows = {name: len(saved[name]) for name, merge in metric._merge.items() if merge == "cat"}
+        try:
+            update(*args, **kwargs)
+        except BaseException:
+            for name, length in rows.items():
+                del saved[name][length:]
+            for name, attribute in saved.items():
+                setattr(metric, name, attribute)
+            raise
+        metric.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
+
+    return guarded
+
+
+def traced_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
+    """``update`` of a metric as part of a compiled program. A bad value raises in ``compute``, as on CUDA."""
+
+    @functools.wraps(update)
+    def traced(*args: Any, **kwargs: Any) -> None:
+        metric._check_not_synced("update")
+        metric._computed = metric._merged = None
+        with torch.no_grad():
+            update(*args, **kwargs)
+            one = torch.ones_like(metric.error)
+            before = metric._traced_updates
+            metric._traced_updates = one if before is None else one + before.to(one.device)
+
+    return traced

@@ -15,7 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from valor_gpu.checks import check_type
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
-from valor_gpu.graphs import Scriptable, outside_graphs
+from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Signature, require_matplotlib
@@ -30,7 +30,7 @@ _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", tor
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
+class Metric(Graphable, Planned, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -143,6 +143,8 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
                 need = f"the inputs must be on {self.error.device} like the metric"
                 raise InputError(f"{need} but are on {device}: move one of them with .to(device)")
         tensors |= {} if error is None else {"error": error}
+        if torch.compiler.is_compiling():
+            return self._add_in_graph(tensors)
         for name, tensor in tensors.items():
             now = getattr(self, name)
             if isinstance(now, list):
@@ -160,6 +162,7 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
 
         With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
+        self._count_traced_updates()
         names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
         saved = {name: getattr(self, name) for name in names}
         try:
@@ -231,7 +234,7 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
         for name in (spec.name for spec in self._schema if spec.joined):
             setattr(self, name, [])
         super().reset()
-        self._merged = None
+        self._merged = self._traced_updates = None
 
     @contextmanager
     def sync_context(
@@ -259,23 +262,8 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
 
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         """An update that raises leaves the metric as it was."""
-        wrapped = super()._wrap_update(update)
-
-        @functools.wraps(update)
-        def guarded(*args: Any, **kwargs: Any) -> None:
-            self._check_not_synced("update")
-            saved = {name: getattr(self, name) for name in (*self._merge, "_update_count", "_computed")}
-            lengths = [(saved[name], len(saved[name])) for name, merge in self._merge.items() if merge == "cat"]
-            try:
-                wrapped(*args, **kwargs)
-            except BaseException:
-                for rows, length in lengths:
-                    del rows[length:]
-                self.__dict__.update(saved)
-                raise
-            self.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
-
-        return self._with_plans(outside_graphs(guarded))
+        traced = traced_update(self, update) if self.traceable else None
+        return self._with_plans(outside_graphs(guarded_update(self, super()._wrap_update(update)), traced))
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """The sticky error raises inside the synchronised context, so on every rank."""
@@ -340,7 +328,7 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
         """As in torchmetrics (states are left out until ``persistent(True)``), with the count of updates."""
         states = super().state_dict(destination, prefix, keep_vars)
         if any(self._persistent.values()):
-            states[prefix + _UPDATES] = torch.tensor(self._update_count)
+            states[prefix + _UPDATES] = torch.tensor(self.update_count)
         return states
 
     def _load_from_state_dict(
@@ -393,6 +381,7 @@ class Metric(Scriptable, Planned, torchmetrics.Metric, Generic[S]):
         self._update_count, self._computed, self._merged = updates, None, None
 
     def _check_not_synced(self, action: str) -> None:
+        self._count_traced_updates()
         if self._is_synced:
             raise SyncError(f"{action} needs the state of this rank but the metric holds that of all: call unsync()")
 

@@ -130,7 +130,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in the order of declaration."""
-        return {name: getattr(self, name) for name in _names(type(self))}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in _names(type(self))}
 
     def schema(self) -> tuple[Spec, ...]:
         """What each field is; equal for every state of one metric configuration.
@@ -176,10 +176,14 @@ class State:
         return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
 
-@functools.lru_cache
+_FIELD_NAMES: dict[type[State], tuple[str, ...]] = {}
+
+
 def _names(kind: type[State]) -> tuple[str, ...]:
-    """The fields of a state: looking them up takes longer than reading them."""
-    return tuple(f.name for f in fields(kind))
+    """The fields of a state: looking them up takes longer than reading them. torch.compile cannot trace lru_cache."""
+    if kind not in _FIELD_NAMES:
+        _FIELD_NAMES[kind] = tuple(f.name for f in fields(kind))
+    return _FIELD_NAMES[kind]
 
 
 def check_elements(name: str, values: Tensor, good: Tensor, need: str) -> None:

@@ -116,7 +116,7 @@ class PairMetric(TaskMetric[PairCounts]):
             cells = self._cells_of(predicted, batch.target)
             picked = example_rows(cells, self._cells, self.max_examples, target.shape[0], sample_ids)
             self._add(PairExamples(matrix, counts.seen, pending, picked), deferred)
-            if len(self.picked) % _THIN_EVERY == 0:
+            if torch.compiler.is_compiling() or len(self.picked) % _THIN_EVERY == 0:
                 self._thin_examples()
         if len(pending) and len(self.pending) % _THIN_EVERY == 0:
             self._count_pending()
@@ -127,7 +127,8 @@ class PairMetric(TaskMetric[PairCounts]):
         predicted = batch.preds if top is None else top.classes[:, 0]
         task = self.task
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
-        if max(_SMALL * len(predicted), _FEW_CELLS) < self._cells:
+        later = max(_SMALL * len(predicted), _FEW_CELLS) < self._cells
+        if later and not torch.compiler.is_compiling():  # a compiled program has one state for all updates
             error = count_labels(predicted, batch.target, task.classes, **choices).error
             matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
         else:

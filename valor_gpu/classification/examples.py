@@ -63,13 +63,13 @@ def _positions(rows: Tensor) -> Tensor:
 
 
 def _first(rows: Tensor, num_cells: int, max_examples: int) -> Tensor:
-    """The first rows of each cell, in order within it; on CUDA others may remain, with the cell ``NOTHING``."""
+    """The first rows of each cell, in order within it; on CUDA and in graphs others may stay, as ``NOTHING``."""
     good = (rows[:, 0] >= 0) & (rows[:, 0] < num_cells)
     if len(rows) > num_cells * max_examples:
         positions = first_in_cells(rows[:, 0].contiguous(), num_cells, max_examples).reshape(-1)
         rows, good = rows[positions.clamp(min=0)], positions >= 0
     marked = torch.cat((torch.where(good, rows[:, 0], NOTHING)[:, None], rows[:, 1:]), 1)
-    return marked if rows.is_cuda else marked[good]
+    return marked if rows.is_cuda or torch.compiler.is_compiling() else marked[good]
 
 
 def _end(rows: Tensor, samples: int) -> Tensor:

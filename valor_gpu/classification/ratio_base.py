@@ -17,7 +17,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
-from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
@@ -85,6 +85,9 @@ def next_above(threshold: float, dtype: torch.dtype) -> float:
     return float((bits + 1).view(dtype))
 
 
+next_above._dynamo_marked_constant = True  # type: ignore[attr-defined]  # its helper would import torch's compiler
+
+
 def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
     """Scores ``[N, L]`` and the number from which on they are positive; a hard label that is not 0 or 1 is NaN."""
     if not batch.hard:
@@ -97,7 +100,7 @@ def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
 def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
     scores, least = decided(batch, threshold)
     limits = torch.tensor([least], dtype=torch.float64)
-    histogram, error = score_histogram(
+    histogram, error = histogram_of(
         scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
     )
     if batch.hard:

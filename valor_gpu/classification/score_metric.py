@@ -26,7 +26,7 @@ from valor_gpu.ops.error_codes import (
     value_kind,
 )
 from valor_gpu.ops.labels import top_classes
-from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
@@ -58,7 +58,7 @@ class ScoreRecords(State):
         if len(self.weight):
             check_rows("weight", self.weight, len(self.scores), "scores")
         weight = self.weight if len(self.weight) else None
-        found = score_histogram(self.scores, self.target, _NOTHING, ignore_index=rule.ignore_index, weight=weight)
+        found = histogram_of(self.scores, self.target, _NOTHING, ignore_index=rule.ignore_index, weight=weight)
         names = Names(
             rule.classes, rule.kind != "multiclass", "state field scores", "state field target", "state field weight"
         )
@@ -178,7 +178,8 @@ class ScoreMetric(TaskMetric[Any]):
             error = torch.where(error == NO_ERROR, changed, error)
         deferred = self._raise_or_defer(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
-        if scores and len(scores[-1]) and (len(weights[-1]) > 0) != (batch.weight is not None):
+        weighted = bool(weights) and len(weights[-1]) > 0  # a compiled update adds no empty part
+        if scores and len(scores[-1]) and weighted != (batch.weight is not None):
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
         weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
@@ -188,7 +189,7 @@ class ScoreMetric(TaskMetric[Any]):
         scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
         if torch.promote_types(scores.dtype, self.score_dtype) != self.score_dtype:
             scores = scores.to(self.score_dtype)
-        counts, error = score_histogram(
+        counts, error = histogram_of(
             scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
         )
         deferred = self._raise_or_defer(error)
@@ -298,7 +299,7 @@ def _first_bad_value(batch: ScoreBatch, scores: Tensor) -> Tensor:
     is used, not its counts.
     """
     ignore_index = batch.task.ignore_index
-    return score_histogram(scores, batch.target, _NOTHING, ignore_index=ignore_index, weight=batch.weight).error
+    return histogram_of(scores, batch.target, _NOTHING, ignore_index=ignore_index, weight=batch.weight).error
 
 
 def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:

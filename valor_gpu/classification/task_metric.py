@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
@@ -13,7 +14,7 @@ from valor_gpu.ops.error_codes import Names, describe_value, raise_or_defer
 
 
 class TaskMetric(Metric[S]):
-    """A metric of one :class:`~valor_gpu.inputs.scores.Task`.
+    """A metric of one :class:`~valor_gpu.inputs.scores.Task`. ``torch.compile(fullgraph=True)`` takes its ``update``.
 
     Args:
         task: what is predicted.
@@ -25,6 +26,8 @@ class TaskMetric(Metric[S]):
         InputError: ``task`` is given by name, as torchmetrics takes it.
     """
 
+    traceable = True
+
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
         if "task" in kwargs:
             raise InputError(
@@ -35,12 +38,12 @@ class TaskMetric(Metric[S]):
         super().__init__(empty, config, **kwargs)
 
     def _raise_or_defer(self, error: Tensor) -> Tensor | None:
-        """Raises the error of a CPU tensor at once; returns a code on CUDA for ``_add``, without synchronising.
+        """Raises the error of a CPU tensor at once; on CUDA, and in a compiled program, returns it for ``_add``.
 
         Raises:
             InputError: the word, on the CPU, names a bad value.
         """
-        return raise_or_defer(error, self._describe)
+        return error if torch.compiler.is_compiling() else raise_or_defer(error, self._describe)
 
     def _draw(self, val: None, ax: Any, what: str | None = None) -> Any:
         """Draws :meth:`result`; returns figure and axes, as ``plot`` of torchmetrics does. Collective.

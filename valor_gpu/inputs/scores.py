@@ -126,7 +126,7 @@ class ScoreBatch:
         if how != "auto":
             return _activated(scores, how)
         how, outside = "softmax" if self.task.kind == "multiclass" else "sigmoid", self._outside()
-        if scores.is_cuda:
+        if scores.is_cuda or torch.compiler.is_compiling():
             return torch.where(outside, _activated(scores, how), scores)
         return _activated(scores, how) if outside else scores
 

@@ -86,10 +86,22 @@ def score_histogram(
         >>> result.histogram[POSITIVES], result.histogram[ALL]
         (tensor([[0, 1, 0, 1]]), tensor([[1, 1, 1, 1]]))
     """
+    check_thresholds(thresholds)
+    return histogram_of(scores, target, thresholds, ignore_index=ignore_index, weight=weight)
+
+
+def histogram_of(
+    scores: Tensor,
+    target: Tensor,
+    thresholds: Tensor,
+    *,
+    ignore_index: int | None = None,
+    weight: Tensor | None = None,
+) -> ScoreHistogram:
+    """:func:`score_histogram` of thresholds that :func:`check_thresholds` saw before: reading them takes time."""
     check_scores(scores)
     check_target(target, scores)
     check_weight(weight, ("scores", scores))
-    _check_thresholds(thresholds)
     return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
 
 
@@ -98,7 +110,8 @@ def _block(rows: int, thresholds: int) -> int:
     return block_rows(rows, _ROWS_PER_BUCKET * (thresholds + 1))
 
 
-def _check_thresholds(thresholds: Tensor) -> None:
+def check_thresholds(thresholds: Tensor) -> None:
+    """Raises :class:`InputError` unless thresholds are float64 ``[T]`` on the CPU, ascending and no NaN."""
     check_shape("thresholds", thresholds, (None,))
     if len(thresholds) > MAX_THRESHOLDS:
         raise InputError(f"thresholds must be at most {MAX_THRESHOLDS} but are {len(thresholds)}")
