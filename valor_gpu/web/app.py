@@ -22,6 +22,7 @@ from valor_gpu.errors import InputError, LeaseError, ValorError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
 from valor_gpu.web.book import Book
+from valor_gpu.web.errands import Errands
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, see
 from valor_gpu.web.security import Guard, Session
@@ -39,6 +40,7 @@ VIEWS = (
     "library",
     "evaluator",
     "edits",
+    "trials",
     "datasets",
     "targets",
     "vision",
@@ -65,6 +67,11 @@ class Studio:
     uploads: Path
     registry: Any = None
     memory: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def errands(self) -> Errands:
+        """Trials of evaluators under way."""
+        return Errands()
 
     @cached_property
     def book(self) -> Book:

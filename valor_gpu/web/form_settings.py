@@ -206,20 +206,30 @@ class Field:
     about: str = ""
 
 
-def metric_fields(name: str, draft: Draft, registry: Registry) -> list[Field]:
-    """The settings of a metric; none for one that has neither parameters nor a threshold of its own."""
+def can_set(name: str) -> list[str]:
+    """Parameters of a built-in evaluator that forms can set."""
+    return [each for each in EVALUATORS[name].parameters if each in _KINDS] if name in EVALUATORS else []
+
+
+def parameter_fields(name: str, typed: Mapping[str, str], registry: Registry) -> list[Field]:
+    """The parameters of a built-in evaluator, with what was typed."""
     info = EVALUATORS.get(name)
-    typed = draft.settings.get(name, {})
-    found = [
+    return [
         _field(f"set-{name}-{parameter}", parameter, typed.get(parameter, ""), about, registry)
         for parameter, about in (info.parameters if info else {}).items()
         if parameter in _KINDS and (_KINDS[parameter] != "folder" or registry.folders)
     ]
+
+
+def metric_fields(name: str, draft: Draft, registry: Registry) -> list[Field]:
+    """The settings of a metric; none for one that has neither parameters nor a threshold of its own."""
+    info = EVALUATORS.get(name)
+    found = parameter_fields(name, draft.settings.get(name, {}), registry)
     if info is None or (info.kind != "safety" and info.higher_is_better is not None):
         lower = info is not None and info.higher_is_better is False
         about = "rows at or below it pass" if lower else "rows at or above it pass"
-        found.append(Field(f"pass-{name}", "passes " + ("up to" if lower else "from"), "number",
-                           draft.passes.get(name, ""), (), about))  # fmt: skip
+        text = draft.passes.get(name, "")
+        found.append(Field(f"pass-{name}", "passes " + ("up to" if lower else "from"), "number", text, (), about))
     return found
 
 

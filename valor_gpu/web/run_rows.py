@@ -24,7 +24,11 @@ Facts = Mapping[str, Mapping[str, Any]]
 
 def find_run(ask: Ask) -> Run:
     """The run of the address; a page says so where there is none."""
-    name = ask.path["run"]
+    return run_of_id(ask, ask.path["run"])
+
+
+def run_of_id(ask: Ask, name: str) -> Run:
+    """The run of an id; a page says so where there is none."""
     try:
         found: Run | None = ask.studio.store.run(name)
     except InputError:

@@ -10,10 +10,11 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.evaluators.saved import FUNCTION, PROMPT, evaluator_entry
+from valor_gpu.evaluation.evaluators.saved import BUILTIN, FUNCTION, PROMPT, evaluator_entry
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.prompts.prompt_copy import can_copy
 from valor_gpu.store.evaluators import EvaluatorVersion
+from valor_gpu.web.form_settings import can_set
 from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.routes import Ask, missing
 from valor_gpu.web.trials import NO_CODE, trial_parts
@@ -72,6 +73,17 @@ class Shelved:
     def is_prompt(self) -> bool:
         """Whether it is a prompt of the library, which can be edited."""
         return self.version is not None and self.version.content.get("kind") == PROMPT
+
+    @property
+    def tuned(self) -> str:
+        """The built-in evaluator that a version of the library has with parameters of its own; else empty."""
+        content = {} if self.version is None else self.version.content
+        return str(content.get("evaluator")) if content.get("kind") == BUILTIN else ""
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether forms make new versions of it."""
+        return self.is_prompt or bool(can_set(self.tuned))
 
     @property
     def can_clone(self) -> bool:
@@ -183,7 +195,7 @@ def shelf_parts(ask: Ask, found: Shelved) -> dict[str, Any]:
         "files": found.files,
         "parameters": found.parameters,
         "is_builtin": found.info is not None,
-        "is_prompt": found.is_prompt,
+        "can_edit": found.can_edit,
         "is_deleted": found.is_deleted,
         "can_clone": found.can_clone,
         "needs": sorted(found.info.needs) if found.info is not None else [],

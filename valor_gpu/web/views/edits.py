@@ -1,19 +1,18 @@
-"""New evaluators out of old ones: clone a prompt, edit it as a new version, try it on one row. Code is never edited."""
+"""New evaluators out of old ones: clone a prompt, edit it as a new version, or its parameters. Code is never edited."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.evaluation.prompts.prompt_copy import prompt_copy
+from valor_gpu.web.form_settings import parameter_fields, parameter_of, text_of
+from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.shelf import Shelved, find_shelved, shelf_parts
-from valor_gpu.web.trials import make_evaluator, problem_of, try_on
+from valor_gpu.web.shelf import Shelved, find_shelved
 
 _NOTE = 500
 
@@ -76,12 +75,73 @@ def _as_text(prompt: str) -> str:
 def edit(ask: Ask) -> Response:
     """The form that makes a new version."""
     found = _editable(ask, ask.query.get("version", ""))
+    if found.tuned:
+        registry = _registry(ask)
+        typed = {key: text_of(key, value, registry) for key, value in found.parameters.items()}
+        return _parameter_form(ask, found, typed, "", "")
     return _edit_form(ask, found, found.files[0].text, "", "")
+
+
+def _registry(ask: Ask) -> Registry:
+    found = ask.studio.registry
+    return found if isinstance(found, Registry) else Registry()
+
+
+def _parameter_form(
+    ask: Ask, found: Shelved, typed: dict[str, str], note: str, problem: str, problems: dict[str, str] | None = None
+) -> Response:
+    fields = parameter_fields(found.tuned, typed, _registry(ask))
+    shown = {each.name.removeprefix(f"set-{found.tuned}-") for each in fields}
+    return page(
+        ask,
+        "evaluator_parameters.html",
+        400 if problem else 200,
+        section="evaluators",
+        name=found.name,
+        base=found.tuned,
+        newest=found.versions[0].number,
+        fields=fields,
+        others={key: value for key, value in found.parameters.items() if key not in shown},
+        note=note,
+        problem=problem,
+        problems=problems or {},
+    )
+
+
+def _save_parameters(ask: Ask, found: Shelved, note: str) -> Response:
+    """Keeps a new version of a built-in evaluator with parameters."""
+    registry, newest = _registry(ask), found.versions[0]
+    fields = parameter_fields(found.tuned, {}, registry)
+    names = [each.name.removeprefix(f"set-{found.tuned}-") for each in fields]
+    typed = {name: text for name in names for text in ask.fields(f"set-{found.tuned}-{name}") if text.strip()}
+    parameters, problems = {key: each for key, each in found.parameters.items() if key not in names}, {}
+    for name, text in typed.items():
+        if looks_like_key(text):
+            raise InputError("a parameter holds what looks like a key of a service, so nothing was kept")
+        try:
+            parameters[name] = parameter_of(name, text, registry)
+        except (ValueError, RecursionError) as error:
+            problems[f"set-{found.tuned}-{name}"] = str(error)
+    if problems:
+        return _parameter_form(ask, found, typed, note, "A parameter cannot be read.", problems)
+    if ask.field("base") != str(newest.number):
+        return _parameter_form(
+            ask, found, typed, note, f"Version {newest.number} was made meanwhile. Look at it first."
+        )
+    try:
+        made = save_evaluator(ask.studio.store, found.name, found.tuned, note, parameters=parameters)
+    except (ValueError, TypeError, ImportError) as error:
+        return _parameter_form(ask, found, typed, note, str(error))
+    if made.number == newest.number:
+        return _parameter_form(
+            ask, found, typed, note, f"The parameters are those of version {newest.number}; nothing to keep."
+        )
+    return see(f"/evaluators/{found.name}")
 
 
 def _editable(ask: Ask, which: str = "") -> Shelved:
     found = find_shelved(ask, which)
-    if not found.is_prompt:
+    if not found.can_edit:
         words = "is built in: clone it" if found.info is not None else "is no prompt: it is changed by code alone"
         raise missing(f"{found.name} {words}.")
     return found
@@ -108,6 +168,8 @@ def save(ask: Ask) -> Response:
     text, note = _lines(ask), ask.field("note")[:_NOTE]
     if looks_like_key(text) or looks_like_key(note):
         raise InputError("the prompt or its note holds what looks like a key of a service, so nothing was kept")
+    if found.tuned:
+        return _save_parameters(ask, found, note)
     newest = found.versions[0]
     if ask.field("base") != str(newest.number):
         return _edit_form(
@@ -127,35 +189,9 @@ def _lines(ask: Ask) -> str:
     return _as_text(ask.field("prompt").replace("\r\n", "\n").replace("\r", "\n") + "\n")
 
 
-def attempt(ask: Ask) -> Response:
-    """The page with what the evaluator says of one row; nothing is kept."""
-    found = find_shelved(ask, ask.field("version"))
-    parts = shelf_parts(ask, found)
-    if parts["try_not"]:
-        raise InputError(f"{found.name} cannot be tried here: {parts['try_not']}")
-    texts = {field: ask.field(f"f_{field}") for field, _ in parts["try_fields"]}
-    if any(looks_like_key(text) for text in texts.values()):
-        raise InputError("a field holds what looks like a key of a service, so it was sent to nobody")
-    trial: Any
-    try:
-        made = make_evaluator(ask.studio.store, found.name, found.info, parts["number"])
-        trial, problem = try_on(made, texts, ask.studio.registry, ask.field("judge")), ""
-    except Exception as error:  # whatever a judge or a template raises belongs on the page
-        trial, problem = None, problem_of(error)
-    return page(
-        ask,
-        "evaluator.html",
-        400 if problem else 200,
-        section="evaluators",
-        trial={"found": trial, "problem": problem, "row": texts, "judge": ask.field("judge")},
-        **parts,
-    )
-
-
 ROUTES = [
     get("/evaluators/{name}/clone", clone),
     post("/evaluators/{name}/clone", make_clone),
     get("/evaluators/{name}/edit", edit),
     post("/evaluators/{name}/edit", save),
-    post("/evaluators/{name}/try", attempt),
 ]

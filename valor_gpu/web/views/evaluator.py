@@ -12,6 +12,7 @@ from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.shelf import Shelved, find_shelved, shelf_parts, version_line
 from valor_gpu.web.trials import stored_texts
+from valor_gpu.web.version_trials import ROWS
 
 
 def evaluator(ask: Ask) -> Response:
@@ -43,6 +44,7 @@ def versions(ask: Ask) -> Response:
     old = ask.query.get("from", "") or str(max(int(new) - 1 if new.isdecimal() else 1, 1))
     first, second = find_shelved(ask, old), find_shelved(ask, new)
     assert first.version is not None and second.version is not None
+    parts = shelf_parts(ask, second)
     text = ask.studio.store.evaluators.diff(found.name, first.version.number, second.version.number)
     return page(
         ask,
@@ -54,6 +56,11 @@ def versions(ask: Ask) -> Response:
         old=version_line(first.version),
         new=version_line(second.version),
         difference=line_diff(text) if text else None,
+        rows_of=parts["rows_of"],
+        try_not=parts["try_not"],
+        try_judged=parts["try_judged"],
+        judges=parts["judges"],
+        most=ROWS,
     )
 
 
