@@ -10,6 +10,7 @@ from typing import Any
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
 from valor_gpu.web.jobs import GONE, changed_states
+from valor_gpu.web.plain import plain_config, plain_summary
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,11 @@ class Book:
         found = {}
         names = {each.hash: each.name for each in self._store.datasets.list()} if by_id else {}
         for uid, (config, tags, summary) in self._store.contents(by_id).items():
-            head = by_id[uid]
+            head, config = by_id[uid], plain_config(config)
             done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
             name = names.get(str((config.get("data") or {}).get("hash")), "")
             ended = summary if head.finished is not None else None  # else it is of an end before it was resumed
-            found[uid] = (_mark(head), Entry(head, config, tags, _bare(ended or {}), done, name))
+            found[uid] = (_mark(head), Entry(head, config, tags, _bare(plain_summary(ended or {})), done, name))
         return found
 
 

@@ -14,6 +14,7 @@ from valor_gpu.pages.numbers import count
 from valor_gpu.store import Feedback, Run
 from valor_gpu.store.records import OK
 from valor_gpu.web.found_rows import Wanted, find_rows
+from valor_gpu.web.plain import plain_config
 from valor_gpu.web.routes import Ask, missing
 
 _COLUMNS = 6
@@ -35,6 +36,7 @@ def run_of_id(ask: Ask, name: str) -> Run:
         found = None
     if found is None or found.id != name:  # the store takes names, too
         raise missing(f"There is no run {name} in this store. It may have been deleted and purged.")
+    found.config = plain_config(found.config)
     return found
 
 

@@ -20,6 +20,7 @@ from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.diff import word_diff
 from valor_gpu.store import Run, StoredRow
 from valor_gpu.web.book import Entry
+from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 from valor_gpu.web.vision_compare import vision_numbers
@@ -64,6 +65,8 @@ def _choice(ask: Ask, entries: dict[str, Entry], wanted: Sequence[str]) -> Respo
 
 def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     runs = [ask.studio.store.run(each.head.id) for each in entries]
+    for run in runs:
+        run.config = plain_config(run.config)
     letters = dict(zip([run.id for run in runs], _LETTERS))
     shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
     whole = vision_numbers(runs)

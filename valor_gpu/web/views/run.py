@@ -21,6 +21,7 @@ from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.found_rows import TESTS, Wanted
 from valor_gpu.web.jobs import GONE, state_of
+from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run, row_parts
@@ -29,6 +30,8 @@ FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
 _EVALUATORS, _CAUSES = 100, 12
 _KEPT = 32
+_SHOWN = {"metrics", "evaluators", "rows", "stopped", "passed"}
+"""What the page reads of a summary; one that lacks any was given by other code, and is counted anew."""
 
 
 def run(ask: Ask) -> Response:
@@ -115,7 +118,7 @@ def summary_of(ask: Ask, found: Run, state: str, thresholds: Mapping[str, float 
     """
     ended = ask.studio.store.finished_at(found)
     kept = found.finished_summary if thresholds is None and ended is not None else None
-    if kept is not None and "rows" in kept:
+    if kept is not None and plain_summary(kept).keys() >= _SHOWN:
         return kept
     memory: dict[Any, tuple[float, dict[str, Any]]] = ask.studio.memory.setdefault("summaries", {})
     key = (found.id, state, ended, tuple(sorted((thresholds or {}).items())))

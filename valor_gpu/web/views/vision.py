@@ -15,6 +15,7 @@ from valor_gpu.pages.charts import Estimate
 from valor_gpu.store import Run, StoredRow, StoredScore
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.pictures import picture_file, scene
+from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, see
 from valor_gpu.web.run_rows import find_run
@@ -32,7 +33,7 @@ def vision(ask: Ask) -> Response:
     run = find_run(ask)
     if run.config.get("kind") not in VISION:
         return see(f"/runs/{run.id}")
-    summary = run.finished_summary or {}
+    summary = plain_summary(run.finished_summary or {})
     scores = _scores(ask, run)
     first = next(iter(scores), "")
     found, after = _worst(ask, run, first)

@@ -1,0 +1,61 @@
+"""Runs of other code: a store takes any JSON as configuration and summary, and one odd run costs no list its others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.pages import client, text_of
+from valor_gpu.store import Store, StoredRow, StoredScore
+
+ODD: tuple[Any, ...] = (1, True, "x", [], ["x"], [None], [{"name": 1}], {"a": 1}, {"x": {"y": [1]}}, {"n": "1"})
+CONFIG = ("kind", "evaluators", "data", "target", "judge", "thresholds", "data_mapping", "notes", "epochs", "prices")
+SUMMARY = ("metrics", "evaluators", "rows", "cost", "stopped")
+LISTS = ("/runs", "/runs?sort=-headline&q=n", "/runs?sort=cost", "/datasets", "/evaluators", "/targets", "/compare")
+
+
+def add(path: Path, name: str, config: dict[str, Any], summary: dict[str, Any]) -> str:
+    with Store(path) as store:
+        run = store.create_run(name, config)
+        run.add_rows([StoredRow(1, "k", {"question": "q"}, {"answer": "a"})])
+        run.add_scores([StoredScore(1, "f1_score", 0, 0.5)])
+        with run.lease():
+            run.finish("finished", summary)
+        return run.id
+
+
+@pytest.mark.parametrize("part", CONFIG)
+def test_odd_configurations(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "s.sqlite"
+    odd = [add(path, f"odd {value}", {part: value}, {}) for value in ODD]
+    fine = add(path, "the fine one", {"evaluators": [{"name": "f1_score"}]}, {"metrics": {"mean_f1_score": 0.5}})
+    browser = client(path)
+    for address in LISTS:
+        assert browser.get(address).status_code == 200
+    assert "the fine one" in text_of(browser.get("/runs"))
+    for uid in odd:
+        for address in (
+            f"/runs/{uid}",
+            f"/runs/{uid}/rows/1",
+            f"/runs/{uid}/export.csv",
+            f"/compare?runs={uid},{fine}",
+        ):
+            assert browser.get(address).status_code in (200, 400), address  # 400 names a threshold of no evaluator
+
+
+@pytest.mark.parametrize("part", SUMMARY)
+def test_odd_summaries(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "s.sqlite"
+    odd = [add(path, f"odd {value}", {}, {part: value}) for value in ODD]
+    browser = client(path)
+    for address in (*LISTS, *(f"/runs/{uid}" for uid in odd)):
+        assert browser.get(address).status_code == 200, address
+    assert "0.500" in text_of(browser.get(f"/runs/{odd[0]}")), "counted from the scores"
+
+
+def test_the_page_names_what_it_does_not_show(tmp_path: Path) -> None:
+    uid = add(tmp_path / "s.sqlite", "odd", {"data": "rows.csv", "epochs": 0, "notes": ["mine"]}, {})
+    page = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
+    assert "Not as evaluate() writes it, and not shown: data, epochs of the configuration." in page and "mine" in page
