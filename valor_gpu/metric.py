@@ -16,6 +16,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update
+from valor_gpu.memory import Measured
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Signature, require_matplotlib
@@ -30,12 +31,12 @@ _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", tor
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, torchmetrics.Metric, Generic[S]):
+class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
-    its ``compute`` reduces :meth:`state` to a Tensor or a dict of Tensors, and its :meth:`result` to a
-    :class:`~valor_gpu.result.Result`. It works in ``MetricCollection``, Lightning and the wrappers of torchmetrics.
+    its ``compute`` reduces :meth:`state` to a Tensor or a dict of Tensors, its :meth:`result` to a
+    :class:`~valor_gpu.result.Result`. It works in ``MetricCollection``, Lightning, the wrappers of torchmetrics.
 
     ``compute`` and ``result`` are collective: in a distributed run every rank calls them. They reuse what the last
     synchronisation gathered until the state of this rank changes, so that one rank may print or plot afterwards. Where
@@ -108,9 +109,8 @@ class Metric(Graphable, Planned, torchmetrics.Metric, Generic[S]):
 
         A metric with more to report (supports, failures, curves) overrides this and reads :meth:`synced_state`.
         """
-        value = self.compute()
-        choices = self._identity.config if isinstance(self._identity.config, dict) else {}
-        name = type(self).__name__
+        value, name, config = self.compute(), type(self).__name__, self._identity.config
+        choices = config if isinstance(config, dict) else {}
         return Result(value if isinstance(value, dict) else {name: value}, Signature({"metric": name, **choices}))
 
     @contextmanager
