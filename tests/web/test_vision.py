@@ -84,7 +84,7 @@ def test_classes_sort_by_every_column(site: tuple[TestClient, str]) -> None:
 
     def order(sort: str) -> list[str]:
         found = browser.get(f"/runs/{uid}/vision?sort={sort}").text.split('id="classes"')[1].split("</table>")[0]
-        return re.findall(r'<th scope="row" class="pin">(\w+)', found)
+        return re.findall(r'<th scope="row" class="pin"><a [^>]+>(\w+)', found)
 
     assert order("name") == ["cat", "dog"] and order("-name") == ["dog", "cat"]
     assert order("-detections") == ["cat", "dog"] or order("-detections") == ["dog", "cat"]
@@ -262,3 +262,56 @@ def test_the_page_of_an_image(site: tuple[TestClient, str]) -> None:
         f"/runs/{uid}/image/2" in found.text and f"/runs/{uid}/image/5" not in browser.get(f"/runs/{uid}/image/4").text
     )
     assert browser.get(f"/runs/{uid}/image/99").status_code == 404
+
+
+def test_a_class_leads_to_its_worst_images(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    page = browser.get(f"/runs/{uid}/vision")
+    links = dict(re.findall(r'<a href="([^"]+class=[^"]+)" title="Worst images of ([^"]+)"', page.text))
+    assert links
+    for link, name in links.items():
+        shown = text_of(browser.get(link.replace("&amp;", "&").split("#")[0]))
+        assert f"Worst images of {name}" in shown
+        counts = re.findall(r"(\d+) found, (\d+) wrong, (\d+) missed of this class", shown)
+        f1 = [2 * int(f) / (2 * int(f) + int(w) + int(m)) for f, w, m in counts]
+        assert f1 == sorted(f1)
+    assert any("missed of this class" in text_of(browser.get(link.replace("&amp;", "&"))) for link in links)
+    nothing = browser.get(f"/runs/{uid}/vision?class=%3Cb%3Enothing")
+    assert "No images with &lt;b&gt;nothing were kept." in text_of(nothing) and "<b>nothing" not in nothing.text
+    assert browser.get(f"/runs/{uid}/vision?class=cat&after=-1").status_code == 200
+
+
+def test_images_of_a_class_come_in_pages(tmp_path: Path) -> None:
+    def shape(of: str, right: bool) -> dict[str, object]:
+        return {"of": of, "name": "cat", "right": right, "box": [0, 0, 1, 1]}
+
+    images = tuple(
+        SavedImage(f"i{n}", {"image": f"i{n}", "width": 9, "height": 9}, {}, {"image_f1": 1.0},
+                   [shape("truth", False)] * n + [shape("truth", True), shape("prediction", True)])
+        for n in range(30)
+    )  # fmt: skip
+    uid = saved(tmp_path, SavedRun("detection", {}, {}, classes={"map": {"cat": 0.5, "dog": None}}, images=images))
+    browser = client(tmp_path / "s.sqlite")
+    first = text_of(browser.get(f"/runs/{uid}/vision?class=cat"))
+    assert first.count("of this class") == 24 and "0.065 1 found, 0 wrong, 29 missed" in first
+    rest = browser.get(f"/runs/{uid}/vision?class=cat&after=24")
+    assert text_of(rest).count("of this class") == 6 and "1.000 1 found, 0 wrong, 0 missed" in text_of(rest)
+    assert "No images with dog were kept." in text_of(browser.get(f"/runs/{uid}/vision?class=dog"))
+
+
+def test_samples_of_a_class(tmp_path: Path) -> None:
+    pairs = [("a", "a"), ("a", "b"), ("b", "b")]
+    images = tuple(
+        SavedImage(str(n), {"sample": n, "ground_truth": t}, {"answer": g}, {"correct": float(t == g)})
+        for n, (t, g) in enumerate(pairs, 1)
+    )
+    uid = saved(tmp_path, SavedRun("classification", {}, {}, classes={"f1": {"a": 0.5, "b": 0.5}}, images=images))
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision?class=b"))
+    assert "Worst samples of b" in shown and "0 found, 1 wrong, 0 missed" in shown and "1.000 1 found" in shown
+
+
+def test_what_has_no_images_says_why(tmp_path: Path) -> None:
+    for metric, words in (("Valor", "valor_gpu.valor keeps numbers"), ("LVISEval", "where it was checked"),
+                          ("AP", "saving the COCOeval itself")):  # fmt: skip
+        uid = saved(tmp_path, SavedRun("detection", {"metric": metric}, {"map": 0.5}))
+        assert words in text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision"))

@@ -153,7 +153,7 @@ def _class_line(
     if bar is not None and (drawn := table[bar].get(name)) is not None:
         label = f"{title(bar)[0]} of {visible(name)}: {drawn:.3f}"
         chart = charts.rate_bar(Estimate(drawn), label, width=_WIDTH)
-    return {"name": short(name), "cells": cells, "chart": chart}
+    return {"name": short(name), "id": name, "cells": cells, "chart": chart}
 
 
 def confusions(summary: Mapping[str, Any], everything: bool) -> dict[str, Any] | None:

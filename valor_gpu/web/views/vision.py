@@ -14,6 +14,7 @@ from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.store import Run, StoredRow, StoredScore
 from valor_gpu.store.saved import VISION
+from valor_gpu.web.class_images import class_images
 from valor_gpu.web.pictures import picture_file, scene
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
@@ -36,7 +37,8 @@ def vision(ask: Ask) -> Response:
     summary = plain_summary(run.finished_summary or {})
     scores = _scores(ask, run)
     first = next(iter(scores), "")
-    found, after = _worst(ask, run, first)
+    wanted = ask.query.get("class", "") if first else ""
+    found, after = _worst_of_class(ask, run, wanted) if wanted else _worst(ask, run, first)
     return page(
         ask,
         "vision.html",
@@ -47,6 +49,9 @@ def vision(ask: Ask) -> Response:
         figures=headline(summary),
         scores=[_score_figure(name, each) for name, each in scores.items()],
         classes=class_table(summary, ask.query),
+        class_links=bool(first) and run.config["kind"] in ("detection", "classification"),
+        wanted=short(wanted, 200),
+        why_none=_why_no_images(run),
         curves=_curves(summary, "curves" in ask.query),
         confusion=confusions(summary, "matrix" in ask.query),
         images=found,
@@ -137,6 +142,40 @@ def _worst(ask: Ask, run: Run, score: str) -> tuple[list[dict[str, Any]], str | 
     images = [_image(run, rows[each.row], each, has_folder) for each in shown if each.row in rows]
     following = f"{shown[-1].value!r}:{shown[-1].row}" if len(found) > IMAGES and shown[-1].value is not None else None
     return images, following
+
+
+def _worst_of_class(ask: Ask, run: Run, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Images with a class in them, the worst of it first, and behind how many the next page begins."""
+    everything = class_images(ask, run).get(name, ())
+    text = ask.query.get("after", "")
+    start = int(text) if text.isdecimal() and len(text) < 9 else 0
+    shown = everything[start : start + IMAGES]
+    rows = {row.number: row for row in run.rows(numbers=[each.row for each in shown])}
+    has_folder = bool((run.config.get("images") or {}).get("folder"))
+    images = []
+    for each in shown:
+        scores = list(run.scores(first=each.row, last=each.row))
+        if each.row not in rows or not scores:
+            continue
+        best = next((score for score in scores if score.details), scores[0])
+        why = f"{each.found:,} found, {each.wrong:,} wrong, {each.missed:,} missed of this class"
+        drawn = _image(run, rows[each.row], best, has_folder)
+        images.append({**drawn, "value": numbers.number(each.f1, 3), "why": why})
+    following = start + IMAGES if start + IMAGES < len(everything) else None
+    return images, None if following is None else str(following)
+
+
+_NO_IMAGES = {
+    "Valor": "An evaluation of valor_gpu.valor keeps numbers and labels, and not what was in each datum.",
+    "LVISEval": "An evaluation of LVIS counts a class only in the images where it was checked, so that its images have"
+    " no F1 of their own.",
+}
+
+
+def _why_no_images(run: Run) -> str:
+    metric = str((run.config.get("signature") or {}).get("metric", ""))
+    bare = "A result has numbers and no images: saving the COCOeval itself, or by a command with --store, keeps them."
+    return _NO_IMAGES.get(metric, bare)
 
 
 def _after(text: str, score: str) -> StoredScore | None:
