@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,5 +101,13 @@ def test_words_that_differ() -> None:
     assert word_diff("a b c", "a c") == "a <del>b </del>c"
     assert word_diff("", "<b>") == "<ins>&lt;b&gt;</ins>"
     assert word_diff("same\u202e", "same\u202e") == "same[U+202E]"
-    long = "word " * MOST_WORDS
+    long = "".join(f"word{n} " for n in range(MOST_WORDS))
     assert word_diff(long, long + "x") == long + "x"
+    assert word_diff(long[:900], long[:900] + "x").endswith("<del>wo</del><ins>wox</ins>")
+
+
+@pytest.mark.parametrize(("old", "new"), [("a b " * 370, "b a c " * 240), ("a " * 749, "b a " * 370)])
+def test_difference_of_texts_of_few_words_takes_no_time(old: str, new: str) -> None:
+    begin = time.process_time()
+    assert word_diff(old, new) == new
+    assert time.process_time() - begin < 1  # 4 and 9 s where all pairs are looked at
