@@ -68,7 +68,7 @@ def _parity(checks: Checks, setup: Setup, rows: Rows) -> None:
         gpu_parity.check_served(checks)
     gpu_parity.check_ops(checks, setup.device, setup.quick)
     gpu_parity.check_metric(checks, setup.device, 2 if setup.quick else 8)
-    gpu_parity.check_contract(checks, setup.device)
+    gpu_parity.check_tests(checks, setup.device, setup.quick)
 
 
 def _waiting(checks: Checks, setup: Setup, rows: Rows) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 from benchmarks.checks import Checks, Disagreement, Unavailable, wait
-from benchmarks.gpu_parity import as_lists, on, run_metric
+from benchmarks.gpu_parity import Form, as_lists, as_packed, on, run_metric
 from testing.parity import differences
 from testing.scenes import random_scene
+from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.ops._accumulate_run import Enqueued, Guess, Records, Words, enqueue
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
+from valor_gpu.replays import add_replay
 
 _SHAPE = RecordShape(10, 4, 3)  # of the metric with its defaults
 CHOICES = AccumulateChoices(
@@ -27,8 +33,11 @@ BUSY_CYCLES = 50_000_000
 
 
 def check_streams(checks: Checks, device: torch.device) -> None:
-    """Accumulation from a captured graph, and a metric on a stream of its own."""
+    """Accumulation and updates from captured graphs, and a metric on a stream of its own."""
     checks.run("accumulation captured in a CUDA graph", partial(_check_capture, device))
+    for name, form in (("lists", as_lists), ("padded", as_packed)):
+        checks.run(f"updates captured in a CUDA graph, {name}", partial(check_replays, device, form))
+    checks.run("updates of Accuracy captured in a CUDA graph", partial(_check_counts, device))
     checks.run("update and compute on a side stream", partial(_check_side_stream, device))
 
 
@@ -64,6 +73,57 @@ def _check_capture(device: torch.device) -> None:
         wait(device)
         if text := differences(_numbers(captured), _numbers(enqueue(records, CHOICES, guess, True))):
             raise Disagreement(f"{content} tables: {text}")
+
+
+def check_replays(device: torch.device, form: Form, images: int = 20) -> None:
+    """Three batches of equal shapes, through one graph and by updates, leave the same state and give the same numbers.
+
+    Args:
+        device: a CUDA device.
+        form: of the batches; the graph reads counts and ids where they lie.
+        images: of each batch.
+    """
+    scene = random_scene(np.random.default_rng(1), images=images, most=9)
+    batches = []
+    for number in range(3):
+        changed = replace(scene, scores=[(scores * (7 + number)) % 1 for scores in scene.scores])
+        batches.append(on(device, form(changed, number)))
+    total, eager = _replayed(device, partial(MeanAveragePrecision, box_format="xywh"), batches)
+    for name in ("detections", "ground_truths", "images"):
+        if text := differences(torch.cat(getattr(total, name)), torch.cat(getattr(eager, name))):
+            raise Disagreement(f"{name}: {text}")
+    if text := differences(*(dict(sorted(metric.compute().items())) for metric in (total, eager))):
+        raise Disagreement(text)
+
+
+def _check_counts(device: torch.device) -> None:
+    labels = torch.arange(300, device=device).reshape(3, 100)
+    batches = [(row * 7 % 11 % 5, row % 5) for row in labels]
+    total, eager = _replayed(device, partial(Accuracy, num_classes=5), batches)
+    if text := differences(total.compute(), eager.compute()):
+        raise Disagreement(text)
+
+
+def _replayed(device: torch.device, make: Callable[[], Any], batches: Sequence[Any]) -> tuple[Any, Any]:
+    """The metric to which a graph's replays were added, and the one that was updated."""
+    if device.type != "cuda":
+        raise Unavailable("graphs are captured on a CUDA device only")
+    step, total, eager = (make().to(device) for _ in range(3))
+    static = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, batches[0])
+    step.update(*static)  # loads kernels and copies constant tables
+    step.reset()
+    wait(device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step.update(*static)
+    for batch in batches:
+        for to, new in zip(pytree.tree_leaves(static), pytree.tree_leaves(batch), strict=True):
+            to.copy_(new)
+        graph.replay()
+        add_replay(total, step)
+        eager.update(*batch)
+    wait(device)
+    return total, eager
 
 
 def _check_side_stream(device: torch.device) -> None:

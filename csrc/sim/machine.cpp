@@ -38,11 +38,18 @@ Machine& Machine::instance() {
   return machine;
 }
 
+// Names of the kernels that were launched, a line each, until somebody asks for them.
+static std::string& launched() {
+  static std::string names;
+  return names;
+}
+
 int32_t Machine::launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
                         Body body) {
   std::lock_guard<std::mutex> lock(mutex_);
   error_.clear();
   name_ = name;
+  launched().append(name_).push_back('\n');
   if (!fits(grid, block))
     return reject(kInvalidConfiguration, "grid or block is outside the device's limits");
   if (shared_bytes > kSharedBytes) return reject(kInvalidValue, "more than 48 KiB of dynamic shared memory");
@@ -253,4 +260,12 @@ std::string Machine::stuck_text() const {
 // Why the last launch failed; empty when it did not.
 extern "C" __attribute__((visibility("default"))) const char* valor_sim_error() {
   return valor_sim::Machine::instance().error();
+}
+
+// Names of the kernels launched since the last call, a line each.
+extern "C" __attribute__((visibility("default"))) const char* valor_sim_launches() {
+  static std::string taken;
+  taken.clear();
+  taken.swap(valor_sim::launched());
+  return taken.c_str();
 }

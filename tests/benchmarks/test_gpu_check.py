@@ -78,8 +78,20 @@ def test_parity_waiting_and_graphs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -
     found = sections("graphs", "waiting", "parity")
     assert list(found) == ["parity", "waiting", "graphs"]
     assert [name for section in found.values() for name in outcomes(section, "fail")] == []
-    assert len([c for c in found["parity"]["checks"] if c["name"].startswith("metric ")]) > 40
+    assert outcomes(found["parity"], "unavailable") == ["tests/test_contract.py on the device"]
     assert set(outcomes(found["graphs"], "unavailable")) == {c["name"] for c in found["graphs"]["checks"]}
+
+
+def test_the_tests_of_the_device_are_run_apart(tmp_path: Path) -> None:
+    tests, options = tmp_path / "test_here.py", ("-o", "addopts=")
+    tests.write_text("import pytest, warnings\n@pytest.mark.gpu\ndef test_warns():\n    warnings.warn('new torch')\n")
+    gpu_parity.run_tests(str(tests), "gpu", options)
+    tests.write_text("import pytest\n@pytest.mark.gpu\ndef test_wrong():\n    assert 1 == 2\n")
+    with pytest.raises(Disagreement, match="test_wrong"):
+        gpu_parity.run_tests(str(tests), "gpu", options)
+    tests.write_text("def test_of_the_cpu():\n    pass\n")
+    with pytest.raises(Disagreement, match="1 deselected"):
+        gpu_parity.run_tests(str(tests), "gpu", options)
 
 
 def test_detection_is_timed(scene: datasets.BoxDataset) -> None:

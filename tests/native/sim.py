@@ -127,7 +127,7 @@ def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> c
     machine = compiled([COMPILER, *COMMON, *flags, "-O2", "-c"], CSRC / "sim" / "machine.cpp", f"machine{ending}")
     path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], [machine])
     library = ctypes.CDLL(str(path))
-    library.valor_sim_error.restype = ctypes.c_char_p
+    library.valor_sim_error.restype = library.valor_sim_launches.restype = ctypes.c_char_p
     return library
 
 
@@ -175,6 +175,12 @@ def simulated_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:
                 raise AssertionError(f"{error}: {library.valor_sim_error().decode()}") from error
 
     return run
+
+
+def launches() -> list[str]:
+    """Names of the kernels that the simulator has launched since the last call."""
+    names: bytes = simulated().valor_sim_launches()
+    return names.decode().splitlines()
 
 
 def find_nvcc() -> str | None:

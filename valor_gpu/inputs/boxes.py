@@ -25,6 +25,7 @@ from valor_gpu.inputs.box_columns import (
     read_column,
 )
 from valor_gpu.inputs.padded_boxes import from_padded
+from valor_gpu.ops._launch import check_not_capturing
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
 
@@ -113,6 +114,8 @@ def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     kinds = set(map(type, ids))
     if kinds == {type(None)}:
         return []
+    if on_gpu and not all(isinstance(value, Tensor) and value.is_cuda for value in ids):
+        check_not_capturing("image_id must not come from the host, which every replay would repeat,")
     if kinds == {int} and all(_INT64.min <= value <= _INT64.max for value in ids):
         return [torch.tensor(ids)]
     missing = [i for i, value in enumerate(ids) if value is None]

@@ -19,7 +19,9 @@ from valor_gpu.inputs.box_columns import (
     match_batch,
     read_column,
 )
-from valor_gpu.ops.dtypes import INT_TYPES, to_device
+from valor_gpu.ops import _device_tables
+from valor_gpu.ops._launch import check_not_capturing
+from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
 
 
@@ -46,7 +48,7 @@ def from_padded(preds: Item, target: Item, layout: BoxLayout, flag: str) -> Matc
     if on_gpu:
         lengths = torch.tensor([[room] * images for room in rooms])
         device = columns["preds", "labels"][0].device
-        counts = [None if count is None else count if count.is_cuda else to_device(count, device) for count in counts]
+        counts = [_on_device(side, count, device) for side, count in zip(REQUIRED, counts)]
         return match_batch(flat, lengths, layout, flag, image_ids=ids, counts=counts[0], gt_counts=counts[1])
     used = np.stack([_lengths(*of_side, images) for of_side in zip(REQUIRED, counts, rooms)])
     return match_batch(flat, torch.from_numpy(used), layout, flag, image_ids=ids, room=rooms[0], gt_room=rooms[1])
@@ -85,6 +87,14 @@ def _counts(item: Item, side: str, images: int) -> Tensor | None:
     return counts.long()  # type: ignore[no-any-return]
 
 
+def _on_device(side: str, counts: Tensor | None, device: torch.device) -> Tensor | None:
+    """Counts where kernels read them; those of the host go there without a wait, and not into a graph."""
+    if counts is None or counts.is_cuda:
+        return counts
+    check_not_capturing(f"{side}['counts'] must not come from the host, which every replay would repeat,")
+    return _device_tables.upload(counts.contiguous().numpy(), device)
+
+
 def _image_ids(target: Item, images: int, on_gpu: bool) -> list[Tensor]:
     ids = target.get("image_id")
     if ids is None:
@@ -93,4 +103,8 @@ def _image_ids(target: Item, images: int, on_gpu: bool) -> list[Tensor]:
     if ids.dtype not in INT_TYPES or tuple(ids.shape) != (images,):
         raise InputError(f"target['image_id'] must be integers of shape [{images}] but got {ids.dtype}"
                          f" {list(ids.shape)}")  # fmt: skip
-    return [ids.long() if on_gpu else ids.long().cpu()]
+    if not on_gpu:
+        return [ids.long().cpu()]
+    if not ids.is_cuda:
+        check_not_capturing("target['image_id'] must not come from the host, which every replay would repeat,")
+    return [ids.long()]

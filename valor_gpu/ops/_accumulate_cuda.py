@@ -18,7 +18,7 @@ from valor_gpu import native
 from valor_gpu.checks import check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_run import Enqueued, Guess, Records, Rows, Words, classes_seen, enqueue
-from valor_gpu.ops._launch import launching
+from valor_gpu.ops._launch import check_not_capturing, launching
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, Curves, Ordered, Totals
 from valor_gpu.ops.dtypes import to_device
 
@@ -51,6 +51,7 @@ def accumulate(
         InputError: tensors on several devices, 2**31 rows or more, images with other rows than the tables have.
     """
     choices.shape.check_tables(detections, ground_truths, images)
+    check_not_capturing("compute reads numbers back and must not run")
     records = Records(*(tensor.contiguous() for tensor in (detections, ground_truths, images)))
     check_same_device(Records._fields, records)
     _check_sizes(records)

@@ -15,10 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import launching
 
 ROOM = 64
 """So many constant tables are kept; the one that was not used for longest goes first."""
+
+MOST_IN_GRAPH = 1 << 20
+"""Bytes of a table that a CUDA graph may hold: some 260 kernels."""
 
 _tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
 _lock = threading.Lock()
@@ -42,7 +46,7 @@ def constant(values: NDArray[Any], device: torch.device) -> Tensor:
             _tables.move_to_end(key)
             return found
     if torch.cuda.is_current_stream_capturing():
-        return upload(values.reshape(-1).view(np.int64), device).view(_dtype(values)).reshape(values.shape)
+        return in_graph(torch.from_numpy(values), device)
     table = torch.from_numpy(values).to(device)
     with _lock:
         _tables[key] = table
@@ -68,5 +72,20 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
     return table
 
 
-def _dtype(values: NDArray[Any]) -> torch.dtype:
-    return torch.from_numpy(np.empty(0, values.dtype)).dtype
+def in_graph(table: Tensor, device: torch.device) -> Tensor:
+    """Returns a copy of a CPU tensor on the device whose values are part of the CUDA graph under capture.
+
+    Raises:
+        InputError: it takes more than ``MOST_IN_GRAPH`` bytes: so many kernels would have to write it.
+    """
+    if table.numel() == 0:
+        return torch.empty(table.shape, dtype=table.dtype, device=device)
+    bytes_ = table.contiguous().reshape(-1).view(torch.uint8).numpy()
+    if len(bytes_) > MOST_IN_GRAPH:
+        raise InputError(
+            f"tables of the host must take at most {MOST_IN_GRAPH} bytes inside the capture of a CUDA graph but one"
+            f" takes {len(bytes_)}: put what it comes from on the device"
+        )
+    words = np.zeros(-(-len(bytes_) // 8), np.int64)
+    words.view(np.uint8)[: len(bytes_)] = bytes_
+    return upload(words, device).view(torch.uint8)[: len(bytes_)].view(table.dtype).reshape(table.shape)

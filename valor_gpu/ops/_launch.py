@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from valor_gpu import native
+from valor_gpu.errors import InputError
 from valor_gpu.ops._library import Implementation, Kernel, by_reference
 
 
@@ -50,3 +51,13 @@ def launching(device: torch.device) -> Iterator[int]:
         return
     with torch.cuda.device(device):
         yield torch.cuda.current_stream(device).cuda_stream
+
+
+def check_not_capturing(action: str) -> None:
+    """Raises :class:`InputError` where a CUDA graph is captured: CUDA would abandon the graph, with no word on why.
+
+    Args:
+        action: what cannot be done then, as the beginning of a sentence.
+    """
+    if torch.cuda.is_current_stream_capturing():
+        raise InputError(f"{action} inside the capture of a CUDA graph: do it before, or after a replay")

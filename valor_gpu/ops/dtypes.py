@@ -13,7 +13,14 @@ INT_TYPES = {torch.int8: 0, torch.uint8: 1, torch.int16: 2, torch.int32: 3, torc
 
 
 def to_device(table: Tensor, device: torch.device) -> Tensor:
-    """Copies a CPU tensor to a CUDA device through pinned memory, so that the host does not wait."""
+    """Copies a CPU tensor to a CUDA device through pinned memory, so that the host does not wait.
+
+    During the capture of a CUDA graph the values become part of the graph: pinned memory would be used again by others.
+    """
     if device.type == "cpu":  # a kernel under csrc/sim
         return table
+    if torch.cuda.is_current_stream_capturing():
+        from valor_gpu.ops._device_tables import in_graph
+
+        return in_graph(table, device)
     return table.pin_memory().to(device, non_blocking=True)

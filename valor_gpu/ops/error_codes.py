@@ -183,6 +183,10 @@ def raise_error(code: Any, describe: Callable[[int], str]) -> None:
         code: an error code: a number, or an int64 ``[]`` array or tensor; a tensor on CUDA is waited for.
         describe: gives the message of a code.
     """
+    if getattr(code, "is_cuda", False):
+        from valor_gpu.ops._launch import check_not_capturing
+
+        check_not_capturing("compute reads numbers back and must not run")
     if (number := int(code)) != NO_ERROR:
         raise InputError(describe(number))
 
