@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.results.summary import run_summary
@@ -20,6 +20,7 @@ from valor_gpu.judge.protocol import describe
 from valor_gpu.store import Run, Store
 from valor_gpu.store.runs import ENDED
 from valor_gpu.web.jobs import CANCEL, forget_process, note_process
+from valor_gpu.web.masking import masked_output
 from valor_gpu.web.registry import named_texts
 
 PAUSE = 0.25
@@ -35,15 +36,18 @@ def main(store_path: str, run_id: str) -> int:
         run = store.run(run_id)
         is_ours = note_process(store, run.id, os.getpid())
         secrets = secrets_of(run.config)
-        sys.stdout = sys.stderr = Masked(sys.stderr, secrets)  # type: ignore[assignment]
-        if not is_ours:
-            _say(f"process {os.getpid()} ends, since another one is to work on run {run.id}")
-            return 1
-        _say(f"process {os.getpid()} goes on with run {run.id}")
-        try:
-            return _work(store, run, secrets)
-        finally:
-            forget_process(store, run.id, os.getpid())
+    try:
+        # The store is opened behind the fork of the log's process, which must not have its connection.
+        with masked_output(secrets), Store(store_path) as store:
+            if not is_ours:
+                _say(f"process {os.getpid()} ends, since another one is to work on run {run_id}")
+                return 1
+            _say(f"process {os.getpid()} goes on with run {run_id}")
+            return _work(store, store.run(run_id), secrets)
+    finally:
+        if is_ours:  # when the log is complete
+            with Store(store_path) as store:
+                forget_process(store, run_id, os.getpid())
 
 
 def _work(store: Store, run: Run, secrets: Secrets) -> int:
@@ -96,32 +100,6 @@ def _end(run: Run, state: str, reason: str) -> None:
 
 def _say(text: str) -> None:
     print(time.strftime("%Y-%m-%d %H:%M:%S"), text, file=sys.stderr, flush=True)
-
-
-class Masked:
-    """A stream whose lines have no secrets.
-
-    Args:
-        stream: where they go.
-        secrets: of the run.
-    """
-
-    def __init__(self, stream: TextIO, secrets: Secrets) -> None:
-        self._stream, self._secrets, self._line = stream, secrets, ""
-
-    def write(self, text: str) -> int:
-        """Writes the lines that are complete."""
-        *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._stream.write(self._secrets.mask(line) + "\n")
-        return len(text)
-
-    def flush(self) -> None:
-        """Flushes what was written; the beginning of a line waits for its end."""
-        self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def secrets_of(config: Mapping[str, Any]) -> Secrets:
