@@ -18,9 +18,10 @@ from tests.contract_checks import CHECKS, check_single_sample
 from tests.contract_ranks import RANK_CHECKS
 from tests.ddp import run_ranks
 from tools.make_docs import metrics_of
-from valor_gpu import classification, detection, segmentation, text
+from valor_gpu import classification, detection, plans, segmentation, text
 
 Failures = dict[tuple[str, str], str]
+PLANNED = [case for case in METRICS if type(case.make())._planner is not plans.Planned._planner]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
@@ -30,6 +31,13 @@ def test_contract(case: Case, check: Callable[[Case, torch.device], None], devic
         check(case, device)
     except AssertionError as error:
         raise AssertionError(f"{case.name} breaks a rule: {rule(check)}\n{error}") from error
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("case", PLANNED, ids=lambda case: case.name)
+def test_contract_without_plans(case: Case, check: Callable[[Case, torch.device], None]) -> None:
+    with plans.checked_only():
+        test_contract(case, check, torch.device("cpu"))
 
 
 def rule(check: Callable[..., None]) -> str:

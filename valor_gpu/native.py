@@ -21,6 +21,8 @@ _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": 
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
 _OUT_OF_MEMORY = -1  # Status in csrc/cpu/guard.h
+ACTIVATE = 2
+"""Status of :func:`update_function`: the scores have to go through their activation first."""
 
 Function = Callable[..., int]
 

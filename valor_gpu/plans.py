@@ -224,6 +224,7 @@ def _plain(tensor: Tensor) -> bool:
 
 _address = Tensor.data_ptr
 _new = torch.empty_like
+_ACTIVATION = 24  # byte of a SmallBatch where its activation stands
 
 
 class Field(NamedTuple):
@@ -234,31 +235,46 @@ class Field(NamedTuple):
     shape: tuple[int, ...]
 
 
-def native_plan(call: native.Function, words: bytes, fields: Sequence[Field]) -> Plan:
+def native_plan(
+    call: Callable[[bytes, bytes], int],
+    words: bytes,
+    fields: Sequence[Field],
+    rows: Mapping[str, Tensor] | None = None,
+    activate: Callable[[Tensor], Tensor] | None = None,
+) -> Plan:
     """A plan that is one call of a function of csrc/cpu: from the old state and a batch to new memory.
 
     Args:
-        call: takes the words, and the addresses of predictions, target, old fields and new fields; see
-            :func:`valor_gpu.native.update_function`.
-        words: what the function has to know of the form and of the choices of the metric.
-        fields: of the state, at least two.
+        call: see :func:`valor_gpu.native.update_function`; takes the words, and the addresses of predictions, target,
+            old fields, new fields and rows.
+        words: a SmallBatch of csrc/cpu/small_batch.h, and what else the function has to know.
+        fields: of the state, read and written anew.
+        rows: tensors of the dtype and shape of the rows that are appended to joined fields.
+        activate: what scores go through where the function asks for it.
     """
-    names = tuple(field.name for field in fields)
-    fetch, pack = itemgetter(*names), struct.Struct(f"{2 + 2 * len(fields)}Q").pack
+    names, templates = tuple(field.name for field in fields), tuple((rows or {}).values())
+    pack = struct.Struct(f"{2 + 2 * len(fields) + len(templates)}Q").pack
+    activated = words[:_ACTIVATION] + bytes(8) + words[_ACTIVATION + 8 :]
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
-        old = fetch(base)
+        old = [base[name] for name in names]
         for tensor, field in zip(old, fields):
             if not _fits(tensor, field):
                 return None
-        new = [*map(_new, old)]
+        new, made = [*map(_new, old)], [*map(_new, templates)]
         try:
-            addresses = [*map(_address, (preds, target, *old, *new))]
+            addresses = [*map(_address, (preds, target, *old, *new, *made))]
         except RuntimeError:  # a tensor of torch.func without memory of its own
             return None
-        if not all(addresses) or call(words, pack(*addresses)):
+        if not all(addresses):
             return None
-        return Step(dict(zip(names, new)))
+        status = call(words, pack(*addresses))
+        if status == native.ACTIVATE and activate is not None:
+            probabilities = activate(preds.detach())  # held while its memory is read
+            status = call(activated, pack(_address(probabilities), *addresses[1:]))
+        if status:
+            return None
+        return Step(dict(zip(names, new)), tuple(zip(rows, made)) if rows else ())
 
     return plan
 

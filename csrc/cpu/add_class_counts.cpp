@@ -1,55 +1,45 @@
-// Small updates of the counts of classes, from scores or hard labels of the multiclass task.
+// Small updates of the counts of classes, and of pairs of them, in the multiclass task.
 #include <numeric>
-#include <vector>
 
-#include "../core/labels.h"
-#include "label_calls.h"
-#include "small_batch.h"
+#include "class_rows.h"
 
 namespace valor {
 namespace {
 
-constexpr int64_t kTables = 3;  // of ClassCells
-
-struct ClassCountsPlan {  // 64-bit words: Python packs them
-  int64_t type;           // a FloatType, of hard labels an IntType
-  int64_t hard;
-  int64_t rows;
+struct ClassCountsPlan {
+  SmallBatch batch;
   int64_t top_k;
-  Target target;  // without its address
 };
 
 struct ClassCountsCall {  // addresses
   const void *preds, *target;
-  const double* counts;  // [4, classes]: true positives, predicted, true and total
+  const double* counts;  // [4, classes]: true positives, predicted, true and total; or [classes, classes]
   const int64_t* seen;   // [2]
   double* new_counts;
   int64_t* new_seen;
 };
 
-void add(const ClassCountsPlan& plan, const ClassCountsCall& call) {
-  const Target target = at_address(plan.target, call.target);
+void add_counts(const ClassCountsPlan& plan, const ClassCountsCall& call) {
+  const Target target = plan.batch.target_at(call.target);
   const int64_t classes = target.classes;
-  std::vector<int32_t> predicted(plan.hard ? 0 : plan.rows);
-  std::vector<int64_t> counts(kTables * classes);
-  int64_t error = kNoError;
-  if (!plan.hard)
-    require(valor_predict_top_cpu(call.preds, plan.type, plan.rows, &target, plan.top_k, predicted.data(),
-                                  &error, 1));
-  const PairRows rows{plan.hard ? call.preds : predicted.data(),
-                      plan.hard ? plan.type : static_cast<int64_t>(kInt32),
-                      !plan.hard,
-                      nullptr,
-                      plan.rows,
-                      target};
-  require(valor_count_labels_cpu(&rows, plan.rows, counts.data(), &error, 1));
-  refuse(error);
+  std::vector<int64_t> counts(3 * classes);
+  count_class_rows(plan.batch, call.preds, target, plan.top_k, [&](const PairRows& rows, int64_t* error) {
+    return valor_count_labels_cpu(&rows, rows.rows, counts.data(), error, 1);
+  });
   const int64_t total = std::accumulate(counts.begin() + 2 * classes, counts.end(), int64_t{0});
-  for (int64_t i = 0; i < kTables * classes; ++i)
-    call.new_counts[i] = call.counts[i] + static_cast<double>(counts[i]);
-  for (int64_t i = kTables * classes; i < (kTables + 1) * classes; ++i)
-    call.new_counts[i] = call.counts[i] + static_cast<double>(total);
-  add_seen(target, plan.rows, call.seen, call.new_seen);
+  counts.resize(4 * classes, total);
+  add_to(call.counts, counts, call.new_counts);
+  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
+}
+
+void add_pairs(const ClassCountsPlan& plan, const ClassCountsCall& call) {
+  const Target target = plan.batch.target_at(call.target);
+  std::vector<int64_t> matrix(target.classes * target.classes);
+  count_class_rows(plan.batch, call.preds, target, plan.top_k, [&](const PairRows& rows, int64_t* error) {
+    return valor_count_pairs_cpu(&rows, rows.rows, matrix.data(), error, 1);
+  });
+  add_to(call.counts, matrix, call.new_counts);
+  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
 }
 
 }  // namespace
@@ -57,9 +47,14 @@ void add(const ClassCountsPlan& plan, const ClassCountsCall& call) {
 
 VALOR_API int32_t valor_add_class_counts_cpu(const void* plan_words, const void* call_words) {
   return valor::guarded([&] {
-    using namespace valor;
-    const ClassCountsPlan& plan = *static_cast<const ClassCountsPlan*>(plan_words);
-    const ClassCountsCall& call = *static_cast<const ClassCountsCall*>(call_words);
-    add(plan, call);
+    valor::add_counts(*static_cast<const valor::ClassCountsPlan*>(plan_words),
+                      *static_cast<const valor::ClassCountsCall*>(call_words));
+  });
+}
+
+VALOR_API int32_t valor_add_class_pairs_cpu(const void* plan_words, const void* call_words) {
+  return valor::guarded([&] {
+    valor::add_pairs(*static_cast<const valor::ClassCountsPlan*>(plan_words),
+                     *static_cast<const valor::ClassCountsCall*>(call_words));
   });
 }

@@ -9,10 +9,12 @@
 namespace valor {
 
 // What a function of the C interface returns; valor_gpu/native.py raises by it.
-enum Status : int32_t { kDone = 0, kOutOfMemory = -1, kFailed = -2, kRefused = 1 };
+enum Status : int32_t { kDone = 0, kOutOfMemory = -1, kFailed = -2, kRefused = 1, kActivate = 2 };
 
 // Thrown by the update of a small batch that holds a bad value, which the checked path will name: kRefused.
 struct Refused {};
+// Thrown where its scores have to go through their activation first: kActivate.
+struct Activate {};
 
 template <class Body>
 int32_t guarded(Body&& body) noexcept {
@@ -25,6 +27,8 @@ int32_t guarded(Body&& body) noexcept {
     return kOutOfMemory;
   } catch (const Refused&) {
     return kRefused;
+  } catch (const Activate&) {
+    return kActivate;
   } catch (...) {
     return kFailed;
   }

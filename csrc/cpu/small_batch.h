@@ -3,6 +3,7 @@
 #pragma once
 #include <new>
 #include <stdexcept>
+#include <vector>
 
 #include "../core/targets.h"
 #include "guard.h"
@@ -19,10 +20,44 @@ inline void refuse(int64_t error) {
   if (error != kNoError) throw Refused();
 }
 
-// The target with the address of this batch.
-inline Target at_address(Target target, const void* data) {
-  target.data = data;
-  return target;
+// Whether scores have to go through their activation first, which Python computes.
+enum Activation : int64_t {
+  kNoActivation = 0,
+  kWhenOutside = 1,  // when a score that counts lies outside [0, 1]
+  kAlways = 2,
+};
+
+// What updates know of a batch before it comes. The fields are 64-bit words: Python packs them.
+struct SmallBatch {
+  int64_t type;  // of predictions, a FloatType, of hard labels an IntType
+  int64_t hard;
+  int64_t rows;
+  int64_t activation;
+  Target target;  // without its address
+
+  Target target_at(const void* data) const {
+    Target found = target;
+    found.data = data;
+    return found;
+  }
+  double score(const void* preds, int64_t index) const {
+    return load_float64(preds, index, static_cast<FloatType>(type));
+  }
+};
+static_assert(sizeof(SmallBatch) == 80, "valor_gpu/classification/plans.py packs ten words");
+
+// Refuses a batch with a bad target or a NaN that counts; says so if its scores want an activation.
+inline void check_scores(const SmallBatch& batch, const void* preds, const Target& target) {
+  bool outside = false;
+  for (int64_t row = 0, i = 0; row < batch.rows; ++row)
+    for (int64_t column = 0; column < target.classes; ++column, ++i) {
+      const Truth truth = target.at(row, column);
+      if (truth == kIgnored) continue;
+      const double score = batch.score(preds, i);
+      if (truth == kBadTruth || score != score) throw Refused();
+      outside |= score < 0 || score > 1;
+    }
+  if (batch.activation == kAlways || (batch.activation == kWhenOutside && outside)) throw Activate();
 }
 
 // seen: rows, and targets equal to the index to ignore.
@@ -32,6 +67,11 @@ inline void add_seen(const Target& target, int64_t rows, const int64_t* old, int
   for (int64_t i = 0; target.has_ignore && i < count; ++i) ignored += target.value(i) == target.ignore;
   now[0] = old[0] + rows;
   now[1] = old[1] + ignored;
+}
+
+template <class Count>
+void add_to(const double* old, const std::vector<Count>& counts, double* now) {
+  for (size_t i = 0; i < counts.size(); ++i) now[i] = old[i] + static_cast<double>(counts[i]);
 }
 
 }  // namespace valor

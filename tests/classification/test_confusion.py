@@ -14,6 +14,7 @@ import torchmetrics.classification as tm
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from valor_gpu import plans
 from valor_gpu.classification import confusion_base
 from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
 from valor_gpu.classification.confusion_base import PairMetric
@@ -227,15 +228,18 @@ def test_examples_in_many_small_updates_are_thinned_without_a_change() -> None:
 # ---------------------------------------------------------------------------------------------------------- behaviour
 
 
-def test_one_update_serves_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("planned", [True, False])
+def test_one_update_serves_a_collection(planned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
         return original(*args, **kwargs)
 
-    original = confusion_base.count_pairs
-    monkeypatch.setattr(confusion_base, "count_pairs", counted)
+    module, name = (plans, "commit") if planned else (confusion_base, "count_pairs")
+    original = getattr(module, name)
+    monkeypatch.setattr(module, name, counted)
+    monkeypatch.setattr(plans._Switch, "on", planned)
     collection = MetricCollection(ConfusionMatrix(C), MatthewsCorrCoef(C), CohenKappa(C, weights="linear"))
     for seed in range(3):
         collection.update(*multiclass(seed))

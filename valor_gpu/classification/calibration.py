@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
@@ -18,6 +19,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels import TRUE, count_labels, top_classes
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
@@ -102,6 +104,12 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         zeros = torch.zeros((3, n_bins + 1), dtype=torch.float64)
         empty = ReliabilityBins(zeros[0], zeros[1], zeros[2], torch.tensor([0, 0]))
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
+
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "n_bins"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return reliability_plan(form, self.task, self.n_bins)
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Adds a batch.

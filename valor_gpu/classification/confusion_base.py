@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,13 +13,22 @@ from torch import Tensor
 from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.classification.examples import NOTHING, example_rows, thinned
 from valor_gpu.classification.pair_counts import PairCounts, PairExamples
-from valor_gpu.classification.ratio_base import choices_of, count_classes, decided, samples_seen, without_activation
+from valor_gpu.classification.plans import pairs_plan
+from valor_gpu.classification.ratio_base import (
+    choices_of,
+    count_classes,
+    decided,
+    next_above,
+    samples_seen,
+    without_activation,
+)
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.error_codes import PREDICTION, value_kind
 from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
@@ -83,6 +93,16 @@ class PairMetric(TaskMetric[PairCounts]):
         kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
 
+    _plan_methods = (*TaskMetric._plan_methods, "_count_classes", "_count_elements")
+
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "threshold", "max_examples"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        if self.max_examples or self._pends(form.target_shape.numel()):
+            return None
+        return pairs_plan(form, self.task, partial(next_above, self.threshold))
+
     def update(
         self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None, sample_ids: Tensor | None = None
     ) -> None:
@@ -127,8 +147,7 @@ class PairMetric(TaskMetric[PairCounts]):
         predicted = batch.preds if top is None else top.classes[:, 0]
         task = self.task
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
-        later = max(_SMALL * len(predicted), _FEW_CELLS) < self._cells
-        if later and not torch.compiler.is_compiling():  # a compiled program has one state for all updates
+        if self._pends(len(predicted)) and not torch.compiler.is_compiling():  # a program has one state for all updates
             error = count_labels(predicted, batch.target, task.classes, **choices).error
             matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
         else:
@@ -137,6 +156,10 @@ class PairMetric(TaskMetric[PairCounts]):
         if top is not None:
             error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
         return predicted, matrix, pending, error
+
+    def _pends(self, rows: int) -> bool:
+        """Whether a batch is so small beside the matrix that it is counted later."""
+        return self.task.kind == "multiclass" and max(_SMALL * rows, _FEW_CELLS) < self._cells
 
     def _none_pending(self) -> Tensor:
         return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)

@@ -3,44 +3,154 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
-from valor_gpu.plans import Field, Form, Plan, native_plan
+from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 
+_ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
 _SEEN = Field("seen", torch.int64, (2,))
+_Call = Callable[[bytes, bytes], int]
 
 
-def class_counts_plan(form: Form, task: Task, top_k: int) -> Plan | None:
-    """The plan of the counts of classes; None if the checked path has to look at the form."""
+def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch.dtype], float]) -> Plan | None:
+    """The plan of the counts of classes, float64 ``[4, C]``; None if the checked path has to look at the form.
+
+    Args:
+        form: what comes.
+        task: what is predicted.
+        top_k: multiclass: a target among so many largest scores is predicted.
+        least: binary and multilabel: the number from which on scores of a dtype are positive.
+    """
     call = native.update_function("valor_cpu", "valor_add_class_counts_cpu", "pp")
-    if call is None or not _multiclass(form, task) or (form.preds in INT_TYPES and top_k > 1):
+    fields = (Field("counts", torch.float64, (4, task.classes)), _SEEN)
+    if task.kind == "multiclass":
+        return None if form.preds in INT_TYPES and top_k > 1 else _class_plan(call, form, task, top_k, fields)
+    return _element_plan(form, task, least, False, fields)
+
+
+def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
+    """The plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
+    call = native.update_function("valor_cpu", "valor_add_class_pairs_cpu", "pp")
+    shape = (task.classes,) * 2 if task.kind == "multiclass" else (task.classes, 2, 2)
+    fields = (Field("matrix", torch.float64, shape), _SEEN)
+    if task.kind == "multiclass":
+        return _class_plan(call, form, task, 1, fields)
+    return _element_plan(form, task, least, True, fields)
+
+
+def records_plan(form: Form, task: Task, target_dtype: torch.dtype) -> Plan | None:
+    """The plan of a state that keeps scores ``[N, C]``, targets of ``target_dtype`` and no weights."""
+    call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")
+    if call is None or not _scores(form, task):
         return None
-    code, hard = _class_type(form)
-    words = struct.pack("4q", code, hard, form.target_shape.numel(), top_k) + _target_words(form, task)
-    return native_plan(call, words, (Field("counts", torch.float64, (4, task.classes)), _SEEN))
+    words = _words(form, task, activates=False) + struct.pack("q", INT_TYPES[target_dtype])
+    rows = form.target_shape if task.kind != "binary" else (form.target_shape.numel(), 1)
+    scores = torch.empty((rows[0], task.classes), dtype=form.preds)
+    none, kept = torch.empty(0, dtype=torch.float64), torch.empty(rows, dtype=target_dtype)
+    plan = native_plan(call, words, (), {"scores": scores, "target": kept})
+
+    def unweighted(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
+        weights = base["weight"]
+        if weights and len(weights[-1]):  # the checked path says why not
+            return None
+        step = plan(base, preds, target)
+        return None if step is None else Step({}, (*step.rows, ("weight", none)))
+
+    return unweighted
 
 
-def _multiclass(form: Form, task: Task) -> bool:
-    """Whether the form is one of scores ``[N, C]`` and classes ``[N]``, or of classes of any shape."""
-    if task.kind != "multiclass" or form.target not in INT_TYPES:
+def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
+    """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
+    call = native.update_function("valor_cpu", "valor_add_histogram_cpu", "pp")
+    if call is None or not _scores(form, task):
+        return None
+    bounds = thresholds.contiguous()
+    words = _words(form, task) + struct.pack("2q", bounds.data_ptr(), len(bounds))
+    shape = (2, task.classes, len(bounds) + 1)
+    fields = (Field("counts", torch.float64, shape), _SEEN, Field("lightest", torch.float64, ()))
+    return _keeping(bounds, native_plan(call, words, fields, activate=_activation(task)))
+
+
+def reliability_plan(form: Form, task: Task, n_bins: int) -> Plan | None:
+    """The plan of bins of confidence."""
+    call = native.update_function("valor_cpu", "valor_add_reliability_cpu", "pp")
+    if call is None or not _scores(form, task):
+        return None
+    wide = torch.float64 if form.preds == torch.float64 and task.kind == "binary" else torch.float32
+    edges = torch.linspace(0, 1, n_bins + 1, dtype=wide).double()
+    words = _words(form, task) + struct.pack("2q", edges.data_ptr(), n_bins)
+    names = ("count", "confidence", "correct")
+    fields = (*(Field(name, torch.float64, (n_bins + 1,)) for name in names), _SEEN)
+    return _keeping(edges, native_plan(call, words, fields, activate=_activation(task)))
+
+
+def _class_plan(call: _Call | None, form: Form, task: Task, top_k: int, fields: tuple[Field, ...]) -> Plan | None:
+    if call is None or not (_scores(form, task) or _labels(form)):
+        return None
+    return native_plan(call, _words(form, task, activates=False) + struct.pack("q", top_k), fields)
+
+
+def _element_plan(
+    form: Form, task: Task, least: Callable[[torch.dtype], float], matrix: bool, fields: tuple[Field, ...]
+) -> Plan | None:
+    call = native.update_function("valor_cpu", "valor_add_element_counts_cpu", "pp")
+    if call is None or not (_scores(form, task) or (_labels(form) and _columns(form, task))):
+        return None
+    bound = 1.0 if form.preds in INT_TYPES else least(form.preds)
+    return native_plan(call, _words(form, task) + struct.pack("dq", bound, matrix), fields, activate=_activation(task))
+
+
+def _keeping(held: Tensor, plan: Plan) -> Plan:
+    """``plan``, whose words hold the address of a tensor."""
+
+    def kept(base: Mapping[str, Any], preds: Tensor, target: Tensor, _held: Tensor = held) -> Step | None:
+        return plan(base, preds, target)
+
+    return kept
+
+
+def _scores(form: Form, task: Task) -> bool:
+    """Whether the form is one of scores, without dimensions behind the classes."""
+    if form.preds not in FLOAT_TYPES or form.target not in INT_TYPES:
         return False
-    if form.preds in FLOAT_TYPES:
-        return form.preds_shape == (*form.target_shape, task.classes) and len(form.target_shape) == 1
-    return form.preds in INT_TYPES and form.preds_shape == form.target_shape and len(form.target_shape) > 0
+    if task.kind == "multiclass":
+        return len(form.target_shape) == 1 and form.preds_shape == (*form.target_shape, task.classes)
+    return form.preds_shape == form.target_shape and _columns(form, task)
 
 
-def _class_type(form: Form) -> tuple[int, bool]:
-    """Code of the dtype of predictions, and whether they are hard labels."""
-    hard = form.preds in INT_TYPES
-    return INT_TYPES[form.preds] if hard else FLOAT_TYPES[form.preds], hard
+def _labels(form: Form) -> bool:
+    """Whether the form is one of hard labels, of any shape."""
+    same = form.preds_shape == form.target_shape and len(form.target_shape) > 0
+    return same and form.preds in INT_TYPES and form.target in INT_TYPES
 
 
-def _target_words(form: Form, task: Task) -> bytes:
-    """The Target of csrc/core/targets.h without its address."""
-    ignores = task.ignore_index is not None
-    per_element = task.kind != "multiclass"
-    return struct.pack("6q", 0, INT_TYPES[form.target], per_element, task.classes, ignores, task.ignore_index or 0)
+def _columns(form: Form, task: Task) -> bool:
+    """Whether the target has a column for each label, or in the binary task any shape."""
+    shape = form.target_shape
+    return len(shape) > 0 if task.kind == "binary" else len(shape) == 2 and shape[1] == task.classes
+
+
+def _activation(task: Task) -> Callable[[Tensor], Tensor]:
+    if task.activation == "sigmoid" or (task.activation == "auto" and task.kind != "multiclass"):
+        return torch.sigmoid
+    return lambda scores: scores.softmax(1)
+
+
+def _words(form: Form, task: Task, activates: bool = True) -> bytes:
+    """The SmallBatch of csrc/cpu/small_batch.h."""
+    hard, ignores, per_element = form.preds in INT_TYPES, task.ignore_index is not None, task.kind != "multiclass"
+    elements = form.target_shape.numel()
+    return struct.pack(
+        "10q",
+        INT_TYPES[form.preds] if hard else FLOAT_TYPES[form.preds], hard,
+        elements // task.classes if per_element else elements,
+        _ACTIVATIONS[task.activation] if activates else 0,
+        0, INT_TYPES[form.target], per_element, task.classes, ignores, task.ignore_index or 0,
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -197,7 +198,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
-        return class_counts_plan(form, self.task, self.top_k)
+        return class_counts_plan(form, self.task, self.top_k, partial(next_above, self.threshold))
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""

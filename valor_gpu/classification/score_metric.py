@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.plans import histogram_plan, records_plan
 from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
@@ -27,6 +28,7 @@ from valor_gpu.ops.error_codes import (
 )
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.histogram_metrics import float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
@@ -127,6 +129,19 @@ class ScoreMetric(TaskMetric[Any]):
         dtype = str(score_dtype).removeprefix("torch.")
         plan = {"thresholds": self.levels or None, "bins": bins, "score_dtype": dtype, "hardmax": hardmax}
         super().__init__(task, self._empty(task), {**task.config(), **plan}, **kwargs)
+
+    _plan_methods = (*TaskMetric._plan_methods, "_keep", "_count")
+
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "score_dtype", "thresholds", "hardmax"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        if self.exact:
+            same = form.preds == self.score_dtype
+            return records_plan(form, self.task, _target_dtype(self.task)) if same else None
+        if self.hardmax or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+            return None
+        return histogram_plan(form, self.task, self.thresholds)
 
     @property
     def exact(self) -> bool:

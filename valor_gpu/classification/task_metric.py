@@ -27,6 +27,7 @@ class TaskMetric(Metric[S]):
     """
 
     traceable = True
+    _plan_methods = ("update", "_add", "_raise_or_defer")
 
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
         if "task" in kwargs:
