@@ -78,7 +78,7 @@ def test_a_graph_captures_an_update_of_device_tensors(form: str) -> None:
     metric = on_pretended_device()
     with pretending(capturing=True):
         metric.update(*there(batch_of(form, 40)))
-    assert metric.update_count == 1 and len(metric.images[0]) == 40
+    assert metric.update_count == 1 and len(metric.state().images) == 40
 
 
 @pytest.mark.parametrize("name", ["counts", "image_id"])
@@ -153,8 +153,8 @@ def test_a_replay_is_added_as_a_copy() -> None:
     step.update(*batch)
     for _ in range(2):
         add_replay(total, step)
-    step.detections[0].zero_()
-    step.images[0].zero_()
+    for name in TABLES:
+        getattr(step, name)[0].zero_()
     assert total.update_count == 2
     for name in TABLES:
         assert torch.equal(torch.cat(getattr(total, name)), torch.cat(getattr(expected, name)))

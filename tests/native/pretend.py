@@ -65,7 +65,8 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
         capturing: whether the current stream records a CUDA graph.
     """
     called: list[str] = []
-    function, allocate = native.function, _assign_cuda.allocate
+    function: Any = native.function
+    allocate: Any = vars(_assign_cuda)["allocate"]
 
     def noted(library: str, symbol: str, signature: str) -> Any:
         called.append(symbol)
@@ -78,6 +79,7 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
         mock.patch.object(assign_module, "_direct", lambda batch: True),
         mock.patch.object(boxes, "check_devices", lambda columns: True),
         mock.patch.object(padded_boxes, "check_devices", lambda columns: True),
+        mock.patch.object(torch.backends.cuda, "is_built", lambda: capturing),
         mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: capturing),
     ):
         noted.cache_clear = function.cache_clear  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import launching
+from valor_gpu.ops._launch import capturing, launching
 
 ROOM = 64
 """So many constant tables are kept; the one that was not used for longest goes first."""
@@ -45,7 +45,7 @@ def constant(values: NDArray[Any], device: torch.device) -> Tensor:
         if (found := _tables.get(key)) is not None:
             _tables.move_to_end(key)
             return found
-    if torch.cuda.is_current_stream_capturing():
+    if capturing():
         return in_graph(torch.from_numpy(values), device)
     table = torch.from_numpy(values).to(device)
     with _lock:

@@ -53,11 +53,16 @@ def launching(device: torch.device) -> Iterator[int]:
         yield torch.cuda.current_stream(device).cuda_stream
 
 
+def capturing() -> bool:
+    """Whether the current stream records a CUDA graph; never with a torch that has no CUDA."""
+    return torch.backends.cuda.is_built() and torch.cuda.is_current_stream_capturing()
+
+
 def check_not_capturing(action: str) -> None:
     """Raises :class:`InputError` where a CUDA graph is captured: CUDA would abandon the graph, with no word on why.
 
     Args:
         action: what cannot be done then, as the beginning of a sentence.
     """
-    if torch.cuda.is_current_stream_capturing():
+    if capturing():
         raise InputError(f"{action} inside the capture of a CUDA graph: do it before, or after a replay")

@@ -19,8 +19,8 @@ def to_device(table: Tensor, device: torch.device) -> Tensor:
     """
     if device.type == "cpu":  # a kernel under csrc/sim
         return table
-    if torch.cuda.is_current_stream_capturing():
-        from valor_gpu.ops._device_tables import in_graph
+    from valor_gpu.ops import _device_tables, _launch  # these import the dtypes
 
-        return in_graph(table, device)
+    if _launch.capturing():
+        return _device_tables.in_graph(table, device)
     return table.pin_memory().to(device, non_blocking=True)
