@@ -118,6 +118,10 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
         )
         return found
     _attempt(found, "data", lambda: setattr(found, "source", opened_data(dataset.source)))
+    if found.source is not None and found.source.hash != dataset.hash:
+        found.problems["data"] = (
+            f"The file of {dataset.name} has changed since it was listed, by the hash of its content. Upload it again."
+        )
     _attempt(found, "target", lambda: setattr(found, "outputs", _outputs(found.arguments)))
     if found.source is not None and "target" not in found.problems:
         columns, task = found.source.columns, draft.task

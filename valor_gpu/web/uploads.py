@@ -13,6 +13,10 @@ from valor_gpu.store import Store, StoredDataset
 
 MOST = 200 << 20
 """Bytes of an uploaded file."""
+MOST_COLUMNS = 2_000
+"""Of an uploaded file: pages list all of them for every field."""
+LONGEST_NAME = 500
+"""Characters of a column's name."""
 ENDINGS = (".csv", ".jsonl")
 _CHUNK = 1 << 20
 
@@ -27,7 +31,8 @@ def keep_upload(store: Store, folder: Path, name: str, content: BinaryIO) -> Sto
         content: read piece by piece.
 
     Raises:
-        InputError: another kind of file, a larger one, or one that has no row that can be read; nothing is stored.
+        InputError: another kind of file, a larger one, one of more columns or longer names of them, or one that has no
+            row that can be read; nothing is stored.
     """
     shown = name.replace("\\", "/").rsplit("/", 1)[-1][:200]
     ending = os.path.splitext(shown)[1].lower()
@@ -57,6 +62,13 @@ def _copy(content: BinaryIO, path: Path, shown: str) -> None:
 
 def _listed(store: Store, path: Path, shown: str) -> StoredDataset:
     source = open_data(path)
+    if len(source.columns) > MOST_COLUMNS:
+        raise InputError(f"{shown} must have at most {MOST_COLUMNS:,} columns but has {len(source.columns):,}")
+    longest = max(source.columns, key=len)
+    if len(longest) > LONGEST_NAME:
+        raise InputError(
+            f"{shown} must have names of columns of at most {LONGEST_NAME} characters but has one of {len(longest):,}"
+        )
     known = {each.hash: each for each in store.datasets.list()}.get(source.hash)
     if known is not None and known.source != str(path) and os.path.isfile(known.source):
         path.unlink()

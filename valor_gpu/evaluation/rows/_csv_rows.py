@@ -19,6 +19,7 @@ from valor_gpu.evaluation.rows._source_rows import SourceRow
 from valor_gpu.evaluation.rows._text_lines import check_length, check_text, text_lines
 from valor_gpu.inputs.files import InputFile
 
+MOST_COLUMNS = 100_000
 _QUOTE = '"'
 _SAID = re.compile('sep=([^"])', re.IGNORECASE)
 _ENDS = ("", "\n", "\r", "\r\n")
@@ -83,6 +84,10 @@ def _header(name: str, lines: _Lines) -> tuple[str, tuple[str, ...]]:
         raise InputError(f"{name} must have a line with the names of its columns but is empty")
     place = f"{name}, line {first[0]}"
     delimiter = said[1] if said else _delimiter(first[1])
+    if first[1].count(delimiter) >= MOST_COLUMNS:  # a line of commas makes a hundred times its bytes in names
+        raise InputError(
+            f"{place} must name at most {MOST_COLUMNS:,} columns but has {first[1].count(delimiter) + 1:,}"
+        )
     cells = _record(place, lines, first, delimiter)
     _check_texts(place, [f"column {number}" for number in range(1, len(cells) + 1)], cells)
     return delimiter, _names(place, cells)

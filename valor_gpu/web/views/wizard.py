@@ -36,6 +36,8 @@ from valor_gpu.web.uploads import MOST, keep_upload
 
 STEPS = ("basics", "data", "metrics", "review")
 PREVIEW = 10
+_COLUMNS = 40
+"""Columns of a preview."""
 _BROKEN = 3
 _FORM = 1 << 20
 """Bytes that a form has beside its file."""
@@ -125,8 +127,11 @@ def data(ask: Ask, refused: str = "") -> Response:
         counts = counts_of(ask.studio.store, outlook.source, outlook.fields or Fields({}, {}), None)
         broken = [error.replace(dataset.source, dataset.name) for error in counts.errors[:_BROKEN]]
         n_broken = counts.n_unreadable
-    shown = [[short("" if row.values.get(name) is None else row.values[name], 200) for name in outlook.source.columns]
-             for row in rows] if outlook.source else []  # fmt: skip
+    columns = () if outlook.source is None else outlook.source.columns
+    previewed = columns[:_COLUMNS]
+    shown = [
+        [short("" if row.values.get(name) is None else row.values[name], 200) for name in previewed] for row in rows
+    ]
     return _page(
         ask,
         "data",
@@ -135,7 +140,8 @@ def data(ask: Ask, refused: str = "") -> Response:
         refused=refused,
         datasets=list(known.values()),
         dataset=dataset,
-        columns=[] if outlook.source is None else outlook.source.columns,
+        columns=columns,
+        previewed=[short(name) for name in previewed],
         rows=shown,
         broken=broken,
         n_broken=n_broken,
