@@ -11,6 +11,7 @@ import jinja2
 from starlette.responses import HTMLResponse
 
 from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.bytecode import TemplateBytecode
 from valor_gpu.pages.texts import Html, cut, escape, visible
 from valor_gpu.web.routes import Ask
 
@@ -38,6 +39,8 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        cache_size=-1,
+        bytecode_cache=TemplateBytecode(_FOLDER, "studio"),
     )
     for name in ("number", "count", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration"):
         environment.filters[name] = getattr(numbers, name)
@@ -47,6 +50,12 @@ def _environment() -> jinja2.Environment:
 
 
 _ENVIRONMENT = _environment()
+
+
+def prepare() -> None:
+    """Reads all templates, so that the first page of a server does not wait for them."""
+    for name in _ENVIRONMENT.list_templates(extensions=["html"]):
+        _ENVIRONMENT.get_template(name)
 
 
 def page(ask: Ask, template: str, status: int = 200, **context: Any) -> HTMLResponse:

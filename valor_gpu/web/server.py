@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import uvicorn
 from valor_gpu.errors import InputError
 from valor_gpu.web.app import make_app
 from valor_gpu.web.purging import Sweeper
+from valor_gpu.web.render import prepare
 
 HOST = "127.0.0.1"
 
@@ -48,6 +50,7 @@ def serve(
         say(f"Studio of {studio.store.path}\n{address}")
         if open_browser:
             webbrowser.open(address)
+        threading.Thread(target=prepare, name="templates", daemon=True).start()
         with Sweeper(studio.store, studio.uploads):
             uvicorn.Server(config).run([listening])
 
