@@ -85,9 +85,10 @@ def finished(path: Path, uid: str) -> Any:
 def test_a_draft_outlives_browser_and_server(browser: TestClient, path: Path) -> None:
     address = begin(browser)
     again = client(path)
+    assert f'href="{address}/data">numbers' in again.get("/runs").text  # the list leads to the page that comes next
     assert 'value="numbers"' in again.get(f"{address}/basics").text
     assert address not in str(again.get("/new").url)  # another one, which names the first
-    assert f'href="{address}/basics">numbers' in again.get("/new").text
+    assert f'href="{address}/data">numbers' in again.get("/new").text
     send(again, f"{address}/delete")
     assert again.get(f"{address}/basics").status_code == 404
 
@@ -173,7 +174,7 @@ def test_only_what_the_columns_allow_can_be_ticked(browser: TestClient) -> None:
 def test_cost_before_anything_is_spent(browser: TestClient, server: ChatServer) -> None:
     _, page = chosen(browser, "gpt_coherence", "gpt_groundedness", do="estimate", judge="free")
     assert "Judge calls 3 " in text_of(page)  # the second row has no context
-    assert "1 rows lack what gpt_groundedness needs" in text_of(page)
+    assert "1 row lacks what gpt_groundedness needs" in text_of(page)
     assert "cost unknown" in text_of(page)
     _, page = chosen(browser, "gpt_coherence", do="estimate", judge="priced")
     assert "cost unknown" not in text_of(page)
@@ -297,3 +298,23 @@ def test_large_data_are_read_once(browser: TestClient, monkeypatch: pytest.Monke
     page = send(browser, f"{address}/metrics", {"metric": "gpt_groundedness", "judge": "free"})
     assert "Judge calls 1 " in text_of(page)  # of other metrics, by the same counts
     assert len(reads) == before
+
+
+def test_metrics_of_the_scenario_come_first_and_the_others_in_groups(browser: TestClient) -> None:
+    address = begin(browser)
+    upload(browser, address)
+    send(browser, f"{address}/data", {"map-ground_truth": "${data.expected}"})
+    page = browser.get(f"{address}/metrics").text
+    names = re.findall(r'name="metric" value="([^"]+)"', page)
+    first = page[: page.index('<details class="more"')]
+    assert {"gpt_coherence", "f1_score"} <= set(re.findall(r'name="metric" value="([^"]+)"', first))
+    assert "rouge1" not in first and "rouge1" in names and len(names) == len(set(names))
+    assert '<details class="more"><summary>Text comparison' in page
+    send(browser, f"{address}/metrics", {"metric": ["rouge1"], "level": "Medium"})
+    assert '<details class="more" open><summary>Text comparison' in browser.get(f"{address}/metrics").text
+
+
+def test_data_are_not_missed_before_anybody_was_asked_for_them(browser: TestClient) -> None:
+    address = begin(browser)
+    assert "Choose a data set" not in browser.get(f"{address}/data").text
+    assert "Choose a data set" in send(browser, f"{address}/data", {"do": "next"}).text

@@ -17,6 +17,15 @@ from valor_gpu.web.registry import Registry
 
 MEASURED = frozenset({"seconds", "cost"})
 """Fields that a run with a target gives by itself."""
+_ALWAYS = ("gpt_coherence", "gpt_fluency")
+SUGGESTED = {
+    "context": ("gpt_groundedness", "gpt_relevance", *_ALWAYS, "gpt_similarity", "f1_score"),
+    "qa": (*_ALWAYS, "gpt_similarity", "f1_score"),
+    "chat": ("gpt_groundedness", "gpt_relevance", "gpt_retrieval_score", *_ALWAYS),
+}
+"""Metrics of quality that a scenario begins with; the others are grouped below them."""
+_GROUPS = {"text": "Text comparison", "corpus": "Text comparison", "check": "Checks"}
+_JUDGED = "More that a judge rates"
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,7 @@ class Choice:
         requires: fields.
         scale: in words.
         off: why it cannot be ticked; empty if it can.
+        group: title of the metrics it stands with; empty for those that come first.
     """
 
     name: str
@@ -38,6 +48,7 @@ class Choice:
     requires: tuple[str, ...]
     scale: str
     off: str
+    group: str = ""
 
 
 def choices(draft: Draft, outlook: Outlook, registry: Registry, store: Store) -> list[Choice]:
@@ -60,7 +71,9 @@ def _builtin(draft: Draft, outlook: Outlook, registry: Registry, info: Evaluator
         off = "Needs a model of embeddings: register one under embeddings."
     elif "wordnet" in info.needs and not registry.folders:
         off = "Needs a WordNet database: register its folder under folders."
-    return Choice(info.name, family, info.summary, tuple(sorted(info.requires)), _scale(low, high), off)
+    is_first = family == "safety" or info.name in SUGGESTED[draft.scenario]
+    group = "" if is_first else _GROUPS.get(info.kind, _JUDGED)
+    return Choice(info.name, family, info.summary, tuple(sorted(info.requires)), _scale(low, high), off, group)
 
 
 def _own(draft: Draft, outlook: Outlook, store: Store, name: str, entry: Any, about: str) -> Choice:

@@ -71,6 +71,13 @@ class Draft:
     id: str = ""
 
     @property
+    def step(self) -> str:
+        """The page of the wizard that has to be filled in next."""
+        if not self.data:
+            return "data"
+        return "review" if self.metrics or self.is_target_only else "metrics"
+
+    @property
     def task(self) -> str:
         """``qa`` or ``chat``."""
         return "chat" if self.scenario == "chat" else "qa"
@@ -109,6 +116,16 @@ def drafts(store: Store) -> list[Draft]:
     """All drafts, the one that was saved last first."""
     kept = (store.views.get(KIND, name) for name in store.views.list(KIND))
     return sorted((_read(each) for each in kept if each is not None), key=lambda each: -each.saved)
+
+
+def saved_ago(draft: Draft) -> str:
+    """How long ago a draft was saved, in words."""
+    ago = max(round(time.time() - draft.saved), 0)
+    if ago < 60:
+        return "just now"
+    if ago < 5400:
+        return f"{ago // 60} min ago"
+    return time.strftime("on %d %b %Y, %H:%M", time.localtime(draft.saved))
 
 
 def _read(kept: Mapping[str, Any]) -> Draft:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.pages import numbers
 from valor_gpu.web.book import Entry
+from valor_gpu.web.drafts import drafts, saved_ago
 from valor_gpu.web.jobs import cancel, state_of
 from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
@@ -28,6 +29,7 @@ FIXED = {
 """Columns that every kind of run has."""
 
 _MOST_FIRST = 3
+_DRAFTS = 5
 
 
 def runs(ask: Ask) -> Response:
@@ -55,6 +57,7 @@ def runs(ask: Ask) -> Response:
         states=Counter(each.head.state for each in everything),
         kinds=Counter(each.kind for each in everything),
         deleted=_undoable(ask),
+        drafts=[(each, saved_ago(each)) for each in drafts(ask.studio.store) if each.saved][:_DRAFTS],
         refresh=running and "still" not in ask.query,
         running=running,
     )

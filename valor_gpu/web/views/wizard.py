@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -17,11 +16,11 @@ from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
 from valor_gpu.web import jobs
-from valor_gpu.web.choices import Choice, choices
+from valor_gpu.web.choices import SUGGESTED, Choice, choices
 from valor_gpu.web.connection import connection_of
 from valor_gpu.web.copies import draft_of_run
 from valor_gpu.web.counting import counts_of
-from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save
+from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save, saved_ago
 from valor_gpu.web.estimates import estimate
 from valor_gpu.web.form_settings import metric_fields, run_fields, taken
 from valor_gpu.web.planning import Outlook, arguments, look, submit
@@ -57,14 +56,13 @@ def _look(ask: Ask, draft: Draft) -> Outlook:
 
 
 def _page(ask: Ask, step: str, draft: Draft, outlook: Outlook, **more: Any) -> Response:
-    ago = max(round(time.time() - draft.saved), 0)
     return page(
         ask,
         f"wizard_{step}.html",
         draft=draft,
         step=STEPS.index(step) + 1,
         steps=list(zip(STEPS, ("Basics", "Data and mapping", "Metrics and judge", "Review"))),
-        saved="" if not draft.saved else "Draft saved just now" if ago < 60 else f"Draft saved {ago // 60:,} min ago",
+        saved=f"Draft saved {saved_ago(draft)}" if draft.saved else "",
         problems=outlook.problems,
         scenarios=SCENARIOS,
         registry=_registry(ask),
@@ -121,6 +119,8 @@ def data(ask: Ask, refused: str = "") -> Response:
     draft = find_draft(ask)
     outlook, known = _look(ask, draft), _datasets(ask)
     dataset = known.get(draft.data)
+    if not draft.data and not refused and "checked" not in ask.query:  # nobody has been asked yet
+        outlook.problems.pop("data", None)
     rows, broken, n_broken = [], [], 0
     if outlook.source is not None and dataset is not None:
         rows = [row for row in islice(outlook.source, PREVIEW) if not row.error]
@@ -171,7 +171,9 @@ def take_data(ask: Ask) -> Response:
         changes["mapping"] = {}  # of other columns
     draft = save(store, draft, **changes)
     wrong = {"data", "mapping", "target"} & _look(ask, draft).problems.keys()
-    return see(f"/drafts/{draft.id}/{'metrics' if do == 'next' and upload is None and not wrong else 'data'}")
+    if do == "next" and upload is None and not wrong:
+        return see(f"/drafts/{draft.id}/metrics")
+    return see(f"/drafts/{draft.id}/data", checked="1")
 
 
 def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
@@ -182,13 +184,13 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
     expected = estimate(outlook, ask.studio.store)
     if not draft.metrics and connection is None and "checked" not in ask.query:
         outlook.problems.pop("metrics", None)
-    families = [(title, _lines(table, name)) for name, title in _FAMILIES.items()]
+    families = [(title, *_lines(table, name, draft.scenario)) for name, title in _FAMILIES.items()]
     return _page(
         ask,
         "metrics",
         draft,
         outlook,
-        families=[(title, lines) for title, lines in families if lines],
+        families=[(title, first, groups) for title, first, groups in families if first or groups],
         expected=expected,
         levels=LEVELS,
         connection=connection,
@@ -196,10 +198,17 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
         runs=outlook.runs,
         refused=refused,
         settings=[(name, found) for name in draft.metrics if (found := metric_fields(name, draft, registry))],
+        settings_open=_has_settings(ask, draft, outlook) or bool(refused),
         run_fields=run_fields(draft),
         columns=() if outlook.source is None else outlook.source.columns,
         baselines=_baselines(ask, draft),
     )
+
+
+def _has_settings(ask: Ask, draft: Draft, outlook: Outlook) -> bool:
+    """Whether the settings of metrics are to be seen: some were typed, asked for, or cannot be."""
+    wrong = any(name.startswith(("set-", "pass-")) for name in outlook.problems)
+    return wrong or bool(draft.settings or draft.passes) or "settings" in ask.query
 
 
 def _baselines(ask: Ask, draft: Draft) -> list[tuple[str, str]]:
@@ -213,9 +222,14 @@ _BASELINES = 200
 _FAMILIES = {"quality": "Performance and quality", "safety": "Risk and safety", "own": "Your own"}
 
 
-def _lines(table: list[Choice], family: str) -> list[Choice]:
-    """The metrics of a family, those that can be ticked first."""
-    return sorted((each for each in table if each.family == family), key=lambda each: bool(each.off))
+def _lines(table: list[Choice], family: str, scenario: str) -> tuple[list[Choice], dict[str, list[Choice]]]:
+    """The metrics of a family that come first, and the others by group; those that can be ticked before the rest."""
+    order = {name: place for place, name in enumerate(SUGGESTED[scenario])}
+    found: dict[str, list[Choice]] = {}
+    for each in sorted(table, key=lambda each: (bool(each.off), order.get(each.name, len(order)))):
+        if each.family == family:
+            found.setdefault(each.group, []).append(each)
+    return found.pop("", []), dict(sorted(found.items(), reverse=True))
 
 
 def take_metrics(ask: Ask) -> Response:
@@ -230,6 +244,7 @@ def take_metrics(ask: Ask) -> Response:
     draft = save(
         ask.studio.store,
         draft,
+        **changes,
         metrics=tuple(dict.fromkeys(each for each in ask.fields("metric") if each in possible)),
         judge=judge if judge in registry.judges else "",
         level=level if level in LEVELS else "Medium",
@@ -239,7 +254,7 @@ def take_metrics(ask: Ask) -> Response:
         return metrics(ask, None if refused else connection_of(registry, draft.judge), refused)
     if do == "next" and not _look(ask, draft).problems:
         return see(f"/drafts/{draft.id}/review")
-    return see(f"/drafts/{draft.id}/metrics?checked=1{'#settings' if do == 'settings' else ''}")
+    return see(f"/drafts/{draft.id}/metrics?checked=1{'&settings=1#settings' if do == 'settings' else ''}")
 
 
 def review(ask: Ask, refused: str = "") -> Response:
