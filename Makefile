@@ -3,6 +3,7 @@
 #   make demo     boxes, masks, label maps, classification and texts of bundled real data: numbers, classes, pictures
 #   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
 #   make browser  what the tests of Studio in a browser need: Chromium and Playwright (make test BROWSER=install: first that)
+#   make ray      Ray Data, and the tests of offline evaluation on it
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make bench    ratios against other evaluators (minutes; installs them)
@@ -34,7 +35,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser test fuzz check bench parity wheel clean
+.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.native
@@ -115,9 +116,14 @@ test: setup
 	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
 	@$(if $(ARGS),,$(PY) -m tools.browser test)
+	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
 
 browser: setup
 	@$(PY) -m tools.browser install $(VENV)/constraints.txt
+
+ray: setup
+	@$(PIP) -c $(VENV)/constraints.txt -e ".[ray]"
+	@$(PY) -m pytest -q -m ray tests/offline
 
 # The tests that take seeds, with FUZZ times as many of them.
 FUZZ ?= 20

@@ -36,6 +36,7 @@ def peak_bytes() -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed: Python's and numpy's error, or that of torch's allocator."""
+    texts = ("can't allocate memory", "not enough memory", "out of memory")  # of torch on Linux, elsewhere, on CUDA
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(text in str(error) for text in ("not enough memory", "out of memory"))
+        isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
     )

@@ -1,0 +1,39 @@
+"""A metric for tests of kills: its ``update`` waits, kills its process or asks for much memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from valor_gpu.classification import Accuracy
+
+
+class Slow(Accuracy):
+    """Accuracy of four classes.
+
+    Args:
+        folder: where it says ``<process id>.at`` before each update, and where it looks for ``kill``, of which there
+            is one for each update that is to kill its process, and ``wait``.
+        greedy: an update of so many rows asks for 4 GiB.
+        kwargs: of Accuracy.
+    """
+
+    def __init__(self, folder: str, greedy: int = -1, **kwargs: Any) -> None:
+        super().__init__(num_classes=4, **kwargs)
+        self._folder, self._greedy = Path(folder), greedy
+
+    def update(self, preds: Any, target: Any, weight: Any = None) -> None:
+        (self._folder / f"{os.getpid()}.at").touch()
+        while (self._folder / "wait").exists():
+            time.sleep(0.01)
+        for wish in self._folder.glob("kill-*"):
+            wish.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if len(preds) == self._greedy:
+            torch.ones(2**29, dtype=torch.float64)
+        super().update(preds, target, weight)

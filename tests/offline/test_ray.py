@@ -1,0 +1,42 @@
+"""Ray Data: the same bytes as one process, with an actor that is killed and a shard that fails."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.offline.test_pool import run, slow, workers_at_work
+from valor_gpu.errors import MissingExtraError
+from valor_gpu.offline import run_offline
+from valor_gpu.offline.engines import ray_data
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray", "ignore::FutureWarning:ray", "ignore::ResourceWarning")
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed: make ray")
+def test_two_actors_one_of_which_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    config = slow(tmp_path)
+    (tmp_path / "part-1.jsonl").write_text("{")
+    (tmp_path / "kill-1").touch()
+    result = run(config, engine="ray", workers=2)
+    assert not (tmp_path / "kill-1").exists()
+    assert len(workers_at_work(tmp_path)) >= 2
+    assert result.counts == {"shards": 5, "counted": 4, "failed": 1, "duplicates": 0, "rows": 89, "bad_rows": 0}
+    run({**config, "output": str(tmp_path / "alone")})
+    results = [(tmp_path / folder / "result.json").read_bytes() for folder in ("out", "alone")]
+    assert results[0] == results[1]
+    told: list[int] = []
+    run(config, engine="ray", workers=2, progress=lambda done, total, record: told.append(done))
+    assert told == [5]  # the shard that failed
+
+
+def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_data.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"engine ray needs ray\[data\]: pip install 'valor_gpu\[ray\]'"):
+        run_offline(slow(tmp_path), "ray")

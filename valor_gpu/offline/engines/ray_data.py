@@ -1,0 +1,133 @@
+"""Actors of Ray Data: shards are rows of a data set, states come back as bytes, and the driver writes them to disk.
+
+Only the files of the data must be visible to the actors. Ray is started here if it is not yet, with its telemetry off,
+and then also ended; a program that has started it keeps it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from valor_gpu import native
+from valor_gpu.errors import MissingExtraError
+from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.records import FAILED, Record, StateFolder
+from valor_gpu.offline.shards import Shard
+
+_STORE = 256 << 20  # bytes of shared memory for states on their way, where Ray is started here
+_SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+"""Of the environment, read when ray is imported: no file with a token in the home folder, no report to its makers."""
+
+
+def run(
+    config: OfflineConfig,
+    folder: StateFolder,
+    shards: Sequence[Shard],
+    workers: int | None,
+    done: Callable[[Record], None],
+) -> bool:
+    """See :class:`valor_gpu.offline.engines.Engine`.
+
+    Raises:
+        MissingExtraError: ray is not installed.
+    """
+    if importlib.util.find_spec("ray") is None or importlib.util.find_spec("pandas") is None:
+        raise MissingExtraError("ray[data]", "ray", "engine ray")
+    waiting = {shard.number: shard for shard in shards}
+    if not waiting:
+        return True
+    with _ray(workers or native.threads()) as count:
+        for number, record, states in _evaluated(config, shards, min(workers or count, len(shards))):
+            shard = waiting.pop(number)
+            folder.save(shard, record, states)
+            done(record)
+    for shard in waiting.values():
+        record = Record(shard.name, FAILED, shard.stamp(), error=f"{shard.name}: Ray returned nothing for it")
+        folder.save(shard, record, None)
+        done(record)
+    return True
+
+
+@contextlib.contextmanager
+def _ray(cpus: int) -> Iterator[int]:
+    """Ray as it is, or on this machine for the time of the body; gives its number of CPUs."""
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of ray's own settings
+        warnings.simplefilter("ignore", FutureWarning)
+        import ray
+
+        logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells of each run, and of its files
+        if ray.is_initialized():
+            yield int(ray.cluster_resources().get("CPU", 1))
+            return
+        with tempfile.TemporaryDirectory(prefix="vg-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+            ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=_STORE, log_to_driver=False,
+                     configure_logging=False, _temp_dir=folder)  # fmt: skip
+            try:
+                yield cpus
+            finally:
+                ray.shutdown()
+
+
+def _evaluated(
+    config: OfflineConfig, shards: Sequence[Shard], count: int
+) -> Iterator[tuple[int, Record, dict[str, bytes] | None]]:
+    """Number, record and states of each shard, in any order."""
+    import ray
+    from ray.data import ActorPoolStrategy, DataContext
+
+    context = DataContext.get_current()
+    bars, context.enable_progress_bars = context.enable_progress_bars, False
+    try:
+        items = [{"shard": json.dumps(shard.to_dict())} for shard in shards]
+        rows = ray.data.from_items(items, override_num_blocks=len(items))
+        resources: dict[str, Any] = {} if config.memory_limit is None else {"memory": config.memory_limit}
+        resources |= {"num_gpus": 1} if config.device == "cuda" else {}
+        answers = rows.map_batches(
+            Evaluator, fn_constructor_args=(config.to_dict(),), batch_size=1,
+            compute=ActorPoolStrategy(size=count), num_cpus=1, **resources,
+        )  # fmt: skip
+        for row in answers.iter_rows():
+            about = json.loads(row["about"])
+            sizes, data, at = about["sizes"], bytes(row["states"]), 0
+            states: dict[str, bytes] | None = None if sizes is None else {}
+            for name, size in (sizes or {}).items():
+                states = {**(states or {}), name: data[at : at + size]}
+                at += size
+            yield about["number"], Record.from_dict(about["record"]), states
+    finally:
+        context.enable_progress_bars = bars
+
+
+class Evaluator:
+    """What an actor holds.
+
+    Args:
+        config: as :meth:`OfflineConfig.to_dict` gives it.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        self._config = OfflineConfig.from_dict(config)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Evaluates the shard in ``batch["shard"]``; gives ``about`` (JSON) and ``states`` (bytes), one row."""
+        from valor_gpu.offline.work import process_shard
+
+        shard = Shard.from_dict(json.loads(str(batch["shard"][0])))
+        record, states = process_shard(self._config, shard)
+        sizes = None if states is None else {name: len(state) for name, state in states.items()}
+        about = json.dumps({"number": shard.number, "record": record.to_dict(), "sizes": sizes})
+        return {"about": [about], "states": [b"".join((states or {}).values())]}

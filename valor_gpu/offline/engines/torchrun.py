@@ -1,0 +1,53 @@
+"""The ranks of ``torchrun``: each evaluates every n-th shard and writes to disk; rank 0 merges.
+
+The folder of states must be one that all ranks see. Nothing but a barrier goes between the ranks: it has no time limit
+that a slow rank could meet, since the agent of torchrun ends all ranks when one dies.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+
+from valor_gpu.errors import InputError
+from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.engines import local
+from valor_gpu.offline.records import Record, StateFolder
+from valor_gpu.offline.shards import Shard
+
+_FOR_EVER = datetime.timedelta(days=365)
+
+
+def run(
+    config: OfflineConfig,
+    folder: StateFolder,
+    shards: Sequence[Shard],
+    workers: int | None,
+    done: Callable[[Record], None],
+) -> bool:
+    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used.
+
+    Raises:
+        InputError: this process was not started by torchrun.
+    """
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise InputError(f"engine torchrun must be started by torchrun but {', '.join(missing)} are not set")
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if config.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+    ours = not dist.is_initialized()
+    if ours:
+        dist.init_process_group("gloo", timeout=_FOR_EVER)
+    group = dist.group.WORLD if ours else dist.new_group(backend="gloo", timeout=_FOR_EVER)
+    try:
+        dist.barrier(group)  # before a rank writes: others may still look which shards are done
+        local.run(config, folder, [shard for shard in shards if shard.number % world == rank], None, done)
+        dist.barrier(group)
+    finally:
+        dist.destroy_process_group(None if ours else group)
+    return rank == 0
