@@ -13,7 +13,7 @@ import torchmetrics
 from torch import Tensor
 
 from valor_gpu import native, plans
-from valor_gpu.classification import Accuracy, F1Score, Precision, Recall
+from valor_gpu.classification import ROCAUC, Accuracy, ConfusionMatrix, F1Score, Precision, Recall
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.metric import Metric
 
@@ -257,3 +257,45 @@ def test_a_collection_reads_once(steps: list[plans.Step]) -> None:
         for _ in range(4):
             metric.update(SCORES, TARGET)
         assert values[type(metric).__name__] == metric.compute()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_forward_adds_the_batch_and_gives_its_value(exact: bool, steps: list[plans.Step]) -> None:
+    metric, checked = (ROCAUC() if exact else Accuracy(num_classes=3) for _ in range(2))
+    batch = (SCORES[0], torch.tensor([1, 0, 0])) if exact else (SCORES, TARGET)
+    for _ in range(3):
+        value = metric(*batch)
+        with plans.checked_only():
+            assert torch.equal(checked(*batch), value)
+        assert metric._forward_cache is value
+    assert len(steps) == 3
+    assert metric._computed is None
+    assert metric._update_count == checked._update_count == 3
+    assert torch.equal(metric.compute(), checked.compute())
+    for name, tensor in metric.state().tensors().items():
+        assert torch.equal(tensor, getattr(checked.state(), name))
+
+
+def test_a_forward_whose_compute_raises_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = ROCAUC()
+    metric.update(SCORES[0], torch.tensor([1, 0, 0]))
+    before, value = tensors(metric), metric.compute()
+
+    def broken(self: Any) -> Tensor:
+        raise ArithmeticError("no value")
+
+    monkeypatch.setattr(ROCAUC, "compute", broken)
+    with pytest.raises(ArithmeticError, match="no value"):
+        metric(SCORES[0], torch.tensor([1, 0, 0]))
+    after = tensors(metric)
+    assert all(len(rows) == len(after[name]) for name, rows in before.items() if isinstance(rows, list))
+    assert (metric._update_count, metric._computed) == (1, value)
+
+
+def test_a_value_is_no_view_of_the_state() -> None:
+    metric = ConfusionMatrix(num_classes=3)
+    metric.update(SCORES, TARGET)
+    metric.compute().zero_()
+    assert metric.matrix.sum().item() == 2.0
+    metric(SCORES, TARGET).zero_()
+    assert metric.matrix.sum().item() == 4.0

@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from valor_gpu.checks import check_type
+from valor_gpu.computed import local_compute
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update
@@ -162,6 +163,8 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
 
         With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
+        if (alone := self._planned_forward(args, kwargs)) is not None:
+            return alone[0]
         self._count_traced_updates()
         names = (*self._merge, "_update_count", "_computed", "_merged", "_to_sync", "compute_on_cpu")
         saved = {name: getattr(self, name) for name in names}
@@ -273,7 +276,7 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
             self._check_error()
             return compute(*args, **kwargs)
 
-        return outside_graphs(super()._wrap_compute(checked))
+        return local_compute(self, checked, outside_graphs(super()._wrap_compute(checked)))
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None
@@ -358,8 +361,12 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
         """One tensor per state; without data, an empty one of its dtype and shape."""
         device, whole = self._storage(), {}
         for spec in schema:
-            now = getattr(self, spec.name)
-            parts = [part.to(device) for part in (now if isinstance(now, list) else [now])]
+            now = self.__dict__[spec.name]
+            parts = now if isinstance(now, list) else [now]
+            if len(parts) == 1 and parts[0].device == device:
+                whole[spec.name] = parts[0]
+                continue
+            parts = [part.to(device) for part in parts]
             whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
         return whole
 

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.computed import finished
+from valor_gpu.state import merge_tensors
 
 MAX_ELEMENTS = 1 << 14
 """Most elements of a tensor that a plan takes: of larger ones the checked path is faster, since it uses all cores."""
@@ -109,6 +111,9 @@ def commit(state: dict[str, Any], step: Step) -> None:
 class Planned:
     """Gives the ``update`` of a metric plans, as a base of :class:`valor_gpu.metric.Metric`."""
 
+    dist_sync_on_step: bool
+    _defaults: dict[str, Any]
+    _merge: Mapping[str, str]
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add")
     """What plans stand for: a subclass that replaces one of these methods has no plans, unless it names a planner."""
 
@@ -142,7 +147,32 @@ class Planned:
             else:
                 commit(state, taken)
 
+        update.step = step  # type: ignore[attr-defined]
         return update
+
+    def _planned_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        """What ``forward`` gives where a plan serves its batch, in a tuple; the state is then that with the batch."""
+        state = self.__dict__
+        if (plan := getattr(state["update"], "step", None)) is None or self.dist_sync_on_step:
+            return None
+        if (batch := plan(self._defaults, args, kwargs)) is None:
+            return None
+        saved = {name: state[name] for name in self._merge}
+        rows = {name: [tensor] for name, tensor in batch.rows}
+        try:
+            state.update(_empty(self._defaults), **batch.tensors, **rows)
+            value = finished(type(self).compute(self))  # type: ignore[attr-defined]
+        finally:
+            state.update(saved)
+        merged = {name: merge_tensors(self._merge[name], (saved[name], new)) for name, new in batch.tensors.items()}
+        commit(state, Step(merged, batch.rows))
+        state["_forward_cache"] = value
+        return (value,)
+
+
+def _empty(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A state without data."""
+    return {name: default if isinstance(default, Tensor) else [] for name, default in defaults.items()}
 
 
 def _never(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
