@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.native.pretend import DeviceTensor, Waited, here, pretending, there
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
+from valor_gpu.inputs import boxes
 from valor_gpu.ops import _device_tables
 from valor_gpu.ops._accumulate_run import Guess, Records, Words, enqueue
 from valor_gpu.ops.dtypes import to_device
@@ -65,6 +67,25 @@ def test_updates_neither_wait_nor_pin_memory(form: str, images: int) -> None:
     plain.update(preds, target)
     got, expected = compute_of(metric), plain.compute()
     assert all(torch.equal(got[name], value) for name, value in expected.items())
+
+
+def test_the_host_does_the_same_for_any_number_of_padded_images() -> None:
+    """Every call of Python and of C counts, and nothing that the calls are given grows with the images."""
+    calls = {}
+    for images in (16, 400):
+        given, metric, found = there(batch_of("padded", images)), on_pretended_device(), []
+        with pretending():
+            metric.update(*given)
+            sys.setprofile(lambda _frame, event, _arg, found=found: found.append(event))
+            try:
+                metric.update(*given)
+            finally:
+                sys.setprofile(None)
+        calls[images] = len(found)
+    with pretending():
+        lengths = boxes.detection_batch(*given, "xywh").lengths
+    assert lengths.shape == (2, 400) and lengths.untyped_storage().nbytes() == 16
+    assert calls[400] == calls[16]
 
 
 def test_a_wait_is_noticed() -> None:

@@ -241,11 +241,14 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             wanted = zip(self._geometries.values(), shapes) if self.extended_summary else ()
             ious = [cast(Shapes, kind).ious(batch, shape) for kind, shape in wanted]
             self._add(JointRecords.of_parts(matched, ious, rematched))
+        elif error is not None and self._plain_code is not None:  # tables of a kernel, on the device of the metric
+            for name, table in zip(_TABLES, matched[0]):
+                getattr(self, name).append(table)
         else:
             kept = self._boxes if self.extended_summary else None
             self._add(batch_records(matched[0], batch, kept, rematched[0] if rematched else None))
         if error is not None:
-            self.error = error
+            self.__dict__["error"] = error  # torch.nn.Module would look through its parameters first
 
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""

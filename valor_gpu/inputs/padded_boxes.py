@@ -46,7 +46,7 @@ def from_padded(preds: Item, target: Item, layout: BoxLayout, flag: str) -> Matc
     flat = {name: [tensor.flatten(0, 1) for tensor in column] for name, column in columns.items()}
     ids = _image_ids(target, images, on_gpu)
     if on_gpu:
-        lengths = torch.tensor([[room] * images for room in rooms])
+        lengths = torch.tensor([[room] for room in rooms]).expand(-1, images)
         device = columns["preds", "labels"][0].device
         counts = [_on_device(side, count, device) for side, count in zip(REQUIRED, counts)]
         return match_batch(flat, lengths, layout, flag, image_ids=ids, counts=counts[0], gt_counts=counts[1])

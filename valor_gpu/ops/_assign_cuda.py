@@ -55,14 +55,18 @@ def run(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matc
         error: int64 ``[]`` on that device, lowered to the first error of the batch; None for a new one.
     """
     device = check_one_device(_tensors(batch))
-    sizes = batch.lengths.tolist()
-    rows = (sum(sizes[0]), sum(sizes[1]), len(sizes[0]))
+    images, each = batch.lengths.shape[1], _equal(batch)
+    if each is None:
+        sizes = batch.lengths.tolist()
+        rows = (sum(sizes[0]), sum(sizes[1]), images)
+    else:
+        sizes, rows = [], (each[0] * images, each[1] * images, images)
     check_sizes(rows, batch.lengths)
     _check_rows(batch, rows, rule)
     out = allocate(lambda shape, dtype: torch.empty(shape, dtype=_DTYPES[dtype], device=device), rows, rule)
     out = out._replace(error=out.error.fill_(NO_ERROR) if error is None else error)
-    if rows[2]:
-        _launch(batch, rule, sizes, out)
+    if images:
+        _launch(batch, rule, each, sizes, out)
     return out
 
 
@@ -127,11 +131,13 @@ class _Plan(NamedTuple):
     words: array[int]
 
 
-def _launch(batch: MatchBatch, rule: MatchRule, sizes: list[list[int]], out: Matched) -> None:
-    device, images = out.detections.device, len(sizes[0])
+def _launch(
+    batch: MatchBatch, rule: MatchRule, each: tuple[int, int] | None, sizes: list[list[int]], out: Matched
+) -> None:
+    device, images = out.detections.device, batch.lengths.shape[1]
     with launching(device) as stream:
         words, stored = _rule_words(batch, rule), _pair_words(batch.pairs)
-        keep, plan = _plan(batch, sizes, words, device)
+        keep, plan = _plan(batch, each, sizes, words, device)
         table = numbers = scratch = None
         if plan.words[0]:
             scratch = torch.empty(plan.words[0], dtype=torch.uint8, device=device)
@@ -167,14 +173,14 @@ def _pair_words(pairs: Pairs | None) -> array[int] | None:
 
 
 def _plan(
-    batch: MatchBatch, sizes: list[list[int]], rule_words: bytes, device: torch.device
+    batch: MatchBatch, each: tuple[int, int] | None, sizes: list[list[int]], rule_words: bytes, device: torch.device
 ) -> tuple[Tensor | None, _Plan]:
-    """The plan, and what it holds the address of."""
-    images = len(sizes[0])
+    """The plan, and what it holds the address of; ``sizes`` are read only where the images are not of ``each`` size."""
+    images = batch.lengths.shape[1]
     native_plan = native.function("valor_cuda", "valor_plan_assign_cuda", "pqppqpp")
     found, stored = array("q", bytes(24)), int(batch.pairs is not None)
-    equal = _equal(batch, sizes)
-    if equal is not None:
+    if each is not None:
+        equal = array("q", each)
         native_plan(0, images, _address(equal), rule_words, stored, 0, _address(found))
         ids = batch.image_ids[0] if batch.image_ids else None
         if ids is not None and ids.device != device:
@@ -186,12 +192,18 @@ def _plan(
     return None, _Plan(table, None, found)
 
 
-def _equal(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | None:
-    """The rows of each image, if all have as many and every column is one tensor: these need no table."""
-    one = all(len(getattr(batch, name)) <= 1 for name in COLUMNS) and len(batch.image_ids) <= 1
-    if not one or any(min(side) != max(side) for side in sizes):
+def _equal(batch: MatchBatch) -> tuple[int, int] | None:
+    """The rows of each image, if all have as many and every column is one tensor: these need no table.
+
+    Lengths that are one column, expanded, say so whatever the number of images is.
+    """
+    lengths = batch.lengths
+    if lengths.shape[1] == 0 or any(len(getattr(batch, name)) > 1 for name in (*COLUMNS, "image_ids")):
         return None
-    return array("q", [side[0] for side in sizes])
+    if lengths.stride(1) != 0 and bool((lengths != lengths[:, :1]).any()):
+        return None
+    detections, ground_truths = lengths[:, 0].tolist()
+    return detections, ground_truths
 
 
 def _batch_words(batch: MatchBatch, images: int, ids: Tensor | None) -> array[int]:
