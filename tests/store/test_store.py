@@ -505,3 +505,12 @@ def test_a_store_that_another_process_is_making_is_no_other_programs_database(tm
     assert mine.execute("PRAGMA user_version").fetchone()[0] == len(schema.MIGRATIONS)
     mine.close()
     other.close()
+
+
+@pytest.mark.parametrize("sought", ["CAF\u00c9", "cafe\u0301", "caf\u00e9", "STRASSE", "stra\u00dfe", "\u1f71"])
+def test_a_run_that_goes_on_is_searched_in_any_case_and_form_of_accents(store: Store, sought: str) -> None:
+    run = store.create_run("cafes", {})
+    run.add_rows(
+        [StoredRow(1, "a", {"text": "Caf\u00e9, Stra\u00dfe, \u03ac"}), StoredRow(2, "b", {"text": "cafe strase"})]
+    )
+    assert [row.number for row in run.search(sought).rows] == [1]

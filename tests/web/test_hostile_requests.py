@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 
@@ -95,3 +96,12 @@ def test_a_run_that_another_process_holds_is_no_failure_of_the_server(
     monkeypatch.setattr(Run, "delete", held)
     found = send(browser, f"/runs/{run}/delete")
     assert found.status_code == 409 and "is worked on by process 7" in text_of(found)
+
+
+def test_a_full_disk_is_named(browser: TestClient, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/private/name")
+
+    monkeypatch.setattr("valor_gpu.web.views.exports.tempfile.mkstemp", full)
+    found = browser.get(f"/runs/{run}/export.csv")
+    assert found.status_code == 500 and "No space left on device." in text_of(found) and "private" not in found.text

@@ -141,6 +141,10 @@ def test_person_scores_a_row(site: tuple[TestClient, str]) -> None:
         ({"row": "x", "note": "a"}, "row must be the number"),
         ({"row": "999", "note": "a"}, "row 999 is not in run"),
         ({"row": "2", "note": "my key is sk-abcdefghijklmnopqrst"}, "looks like a key"),
+        ({"row": "2", "note": "n" * 4001}, "a note may have 4,000 characters but has 4,001"),
+        ({"row": "2", "evaluator": "gpt_fluency", "value": "45"}, "your score must be from 1 to 5 but is 45"),
+        ({"row": "2", "evaluator": "violence", "value": "-1"}, "your score must be from 0 to 7 but is -1"),
+        ({"row": "2", "evaluator": "another", "value": "1"}, "evaluator must be one of the run"),
     ],
 )
 def test_wrong_feedback_is_not_kept(site: tuple[TestClient, str], form: dict[str, str], words: str) -> None:
@@ -148,6 +152,14 @@ def test_wrong_feedback_is_not_kept(site: tuple[TestClient, str], form: dict[str
     found = send(browser, f"/runs/{uid}/feedback", form)
     assert found.status_code == 400 and words in text_of(found)
     assert browser.app.state.studio.store.run(uid).feedback() == []  # type: ignore[attr-defined]
+
+
+def test_a_note_alone_keeps_the_score_of_before(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    for form in ({"value": "4", "passed": "1", "note": "mild"}, {"note": "as I read it"}, {"value": "3"}):
+        send(browser, f"/runs/{uid}/feedback", {"row": "2", "evaluator": "violence", **form})
+    [said] = browser.app.state.studio.store.run(uid).feedback()  # type: ignore[attr-defined]
+    assert (said.value, said.passed, said.note) == (3.0, True, "as I read it")
 
 
 def test_feedback_leads_to_own_pages_alone(site: tuple[TestClient, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,8 +66,13 @@ def _add_leaves(value: Any, texts: list[str]) -> None:
 
 
 def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:
-    """Whether a row holds a text in lower case: an SQL function."""
-    return text in row_words(key, inputs, outputs).lower()
+    """Whether a row holds a folded text: an SQL function."""
+    return text in _folded(row_words(key, inputs, outputs))
+
+
+def _folded(text: str) -> str:
+    """A text without the difference of cases, and with accents in one form: ``é`` can be one character or two."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -133,8 +139,8 @@ def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> Foun
     _prepare(connection)
     sql = f"""SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? AND row_holds(key, inputs, outputs, ?)
         ORDER BY number LIMIT ?"""
-    sought = text.encode(errors="replace").decode().replace("\0", " ").lower()
-    found = connection.execute(sql, (run, after, packed(sought), limit))
+    sought = text.encode(errors="replace").decode().replace("\0", " ")
+    found = connection.execute(sql, (run, after, packed(_folded(sought)), limit))
     return FoundRows([StoredRow.kept(row) for row in found], "substring")
 
 

@@ -106,7 +106,7 @@ def make_app(
     app = Starlette(
         routes=_routes(),
         middleware=[Middleware(Guard, session=session)],
-        exception_handlers={HTTPException: _refused, ValorError: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _refused, ValorError: _refused, OSError: _refused, Exception: _failed},
     )
     app.state.studio = Studio(store, session, folder, registry)
     return app
@@ -137,19 +137,22 @@ _TITLES = {
 
 
 def _refused(request: Request, error: Exception) -> Response:
+    status, text = _status(error), str(error)
     if isinstance(error, HTTPException):
-        status, text = error.status_code, error.detail
-    else:
-        status, text = (
-            400 if isinstance(error, InputError) else 409 if isinstance(error, LeaseError) else 500,
-            str(error),
-        )
-    if status == 404 and text == "Not Found":
-        text = f"There is no page at {request.url.path}."
+        text = error.detail if error.detail != "Not Found" else f"There is no page at {request.url.path}."
+    elif isinstance(error, OSError):  # without the path, which may be one of this program's own
+        _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        text = f"A file cannot be written or read: {error.strerror or type(error).__name__}."
     return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text)
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return 400 if isinstance(error, InputError) else 409 if isinstance(error, LeaseError) else 500
 
 
 def _failed(request: Request, error: Exception) -> Response:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    text = f"An error of the server: {type(error).__name__}. Its log has more. Nothing of the store was changed by it."
+    text = f"An error of the server: {type(error).__name__}. Its log has more. What was stored before is kept."
     return page(Ask(request), "error.html", 500, title="This did not work", text=text)
