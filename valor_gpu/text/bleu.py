@@ -235,7 +235,8 @@ def corpus_value(
     matches, totals = counts.matches.sum(0), counts.totals.sum(0)
     given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     precisions, order = _smoothed(matches, totals, smoothing, given)
-    penalty = float(_brevity(counts.prediction_lengths.sum(), counts.reference_lengths.sum()))
+    predicted, reference = int(counts.prediction_lengths.sum()), int(counts.reference_lengths.sum())
+    penalty = math.exp(min(0.0, 1.0 - reference / predicted)) if predicted else 0.0
     used = precisions[:order] if effective_order else precisions
     exists = matches.any() and min(used) > 0
     value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0

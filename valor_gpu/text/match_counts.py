@@ -5,8 +5,9 @@ Each comes from the native library where it is built, else from the definition b
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,25 @@ def edit_distances(rows: TokenizedRows) -> Ints:
         *_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out
+
+
+def edit_distance_of_words(first: Sequence[str], second: Sequence[str]) -> int:
+    """:func:`edit_distances` of one pair of texts that are lists of words: without arrays of numpy around it.
+
+    Example:
+        >>> edit_distance_of_words("the cat sat".split(), "the cat sat down".split())
+        1
+    """
+    known: dict[str, int] = {}
+    ids = array("i", [known.setdefault(word, len(known)) for words in (first, second) for word in words])
+    if not native.usable("valor_cpu"):
+        return _edit_reference(np.array(ids[: len(first)]), np.array(ids[len(first) :]))
+    table = array("q", (0, len(first), len(first), len(second), 0, 2, 0))  # starts, lengths, row_starts, result
+    at, size = table.buffer_info()[0], table.itemsize
+    native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
+        ids.buffer_info()[0], at, at + 2 * size, at + 4 * size, 1, at + 6 * size, 1
+    )
+    return table[6]
 
 
 def union_common(sentences: TokenizedRows, pairs: Ints) -> Ints:

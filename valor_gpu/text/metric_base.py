@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
+from valor_gpu.plans import Planner, Step
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, joined, summed
 
@@ -64,6 +66,13 @@ class CorpusCounts(State):
                 raise InputError(f"state field counts[{part}] must be at most counts[{whole}] but is above it")
 
 
+def numbers_as_tensors(numbers: Mapping[str, float], device: torch.device) -> dict[str, Tensor]:
+    """Numbers by name as float64 ``[]`` on ``device``, by one copy."""
+    if device.type == "cpu":
+        return {name: torch.scalar_tensor(number, dtype=torch.float64) for name, number in numbers.items()}
+    return dict(zip(numbers, torch.tensor([*numbers.values()], dtype=torch.float64).to(device).unbind()))
+
+
 class RowMetric(Metric[RowScores]):
     """Base of the metrics that are means of scores of rows; a subclass gives ``names`` and ``_scores``.
 
@@ -95,27 +104,38 @@ class RowMetric(Metric[RowScores]):
         Raises:
             InputError: a row is not text, or the lengths differ.
         """
-        scores = torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
-        self._add(RowScores(scores.to(self.error.device, non_blocking=True)))
+        self._add(RowScores(self._rows(preds, target).to(self.error.device, non_blocking=True)))
+
+    def _rows(self, preds: Texts, target: References) -> Tensor:
+        return torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
+
+    def _planner(self) -> Planner:
+        def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+            return None if kwargs or len(args) != 2 else Step({}, (("scores", self._rows(*args)),))
+
+        return step
 
     def compute(self) -> dict[str, Tensor]:
         """Returns the mean of every score by name, float64 ``[]``; NaN without a row."""
-        means, _ = self._moments(self.state())
-        return {name: torch.tensor(mean, dtype=torch.float64, device=self.error.device)
-                for name, mean in zip(self.names, means)}  # fmt: skip
+        return numbers_as_tensors(dict(zip(self.names, self._means(self.state().scores))), self.error.device)
 
-    def _moments(self, state: RowScores) -> tuple[list[float], list[float]]:
-        """Mean and standard error of every score."""
-        scores = np.sort(state.scores.cpu().numpy(), axis=0)
-        rows, none = len(scores), np.full(len(self.names), np.nan)
-        means = scores.mean(0) if rows else none
-        errors = scores.std(0, ddof=1) / np.sqrt(rows) if rows > 1 else none
-        return means.tolist(), errors.tolist()
+    def _means(self, scores: Tensor) -> list[float]:
+        """Mean of every score, NaN of none."""
+        table = scores.cpu().numpy()
+        if len(table) <= 1:
+            return list(table[0].tolist()) if len(table) else [math.nan] * len(self.names)
+        return list(np.sort(table, axis=0).mean(0).tolist())
+
+    def _errors(self, scores: Tensor) -> list[float]:
+        """Standard error of every mean, NaN below two rows."""
+        table = np.sort(scores.cpu().numpy(), axis=0)
+        none = np.full(len(self.names), np.nan)
+        return list((table.std(0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else none).tolist())
 
     def result(self) -> Result:
         """Returns means with their standard errors (``<name>_stderr``, NaN below two rows) and the number of rows."""
         with self.synced_state() as state:
-            (means, errors), rows = self._moments(state), len(state.scores)
+            means, errors, rows = self._means(state.scores), self._errors(state.scores), len(state.scores)
         values = dict(zip(self.names, means))
         values |= {f"{name}_stderr": error for name, error in zip(self.names, errors)}
         reasons = dict.fromkeys((f"{name}_stderr" for name in self.names), "fewer than two rows") if rows < 2 else {}
@@ -157,9 +177,20 @@ class CorpusMetric(Metric[CorpusCounts]):
         Raises:
             InputError: a row is not text, or the lengths differ.
         """
-        counts = torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64))
-        batch = (counts, torch.tensor(len(preds)))
+        batch = (self._sums(preds, target), torch.tensor(len(preds)))
         self._add(CorpusCounts(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
+
+    def _sums(self, preds: Texts, target: References) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64))
+
+    def _planner(self) -> Planner:
+        def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+            if kwargs or len(args) != 2:
+                return None
+            counts = base["counts"] + self._sums(*args)
+            return Step({"counts": counts, "rows": base["rows"] + len(args[0])})
+
+        return step
 
     def _numbers(self, state: CorpusCounts) -> tuple[dict[str, float], int]:
         counts, rows = state.counts.cpu().numpy(), int(state.rows)
@@ -169,8 +200,7 @@ class CorpusMetric(Metric[CorpusCounts]):
     def compute(self) -> dict[str, Tensor]:
         """Returns the numbers of the corpus by name, float64 ``[]``; NaN without a row."""
         values, _ = self._numbers(self.state())
-        return {name: torch.tensor(value, dtype=torch.float64, device=self.error.device)
-                for name, value in values.items()}  # fmt: skip
+        return numbers_as_tensors(values, self.error.device)
 
     def result(self) -> Result:
         """Returns the numbers with their signature and the number of rows; NaN, with a reason, where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,9 @@ from valor_gpu.text.bleu import (
     tokenize_13a,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
+from valor_gpu.text.match_counts import edit_distance_of_words
 from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
-from valor_gpu.text.overlap import EditCounts, edit_counts, exact_match, token_f1
+from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
 from valor_gpu.text.tokens import TOKENIZERS, plain_answer
 
@@ -233,6 +235,9 @@ class CHRF(CorpusMetric):
         return {"chrf": float(chrf_value(ChrfCounts(*np.split(counts, 3)), self.beta))}
 
 
+_SHORT = 1000  # characters
+
+
 class _ErrorRate(CorpusMetric):
     """Base of the error rates: edits of all rows over the length of all references."""
 
@@ -245,10 +250,19 @@ class _ErrorRate(CorpusMetric):
         super().__init__(2, {"lowercase": lowercase}, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        if type(preds) is type(target) is list and len(preds) == len(target) == 1 and self._one_pair(*preds, *target):
+            first, second = map(TOKENIZERS[self.tokenizer], (preds[0], str(target[0])))
+            return np.array((edit_distance_of_words(first, second), len(second)))
         return np.array([n.sum() for n in edit_counts(preds, target, self.tokenizer, self.lowercase)])
 
+    def _one_pair(self, prediction: str, reference: str | Sequence[str]) -> bool:
+        """Whether a row is two short texts, which take longer to arrange as a table than to compare."""
+        texts = type(prediction) is str and type(reference) is str and not self.lowercase
+        return texts and len(prediction) + len(reference) <= _SHORT
+
     def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        return {self.name: float(EditCounts(*counts).rate)}
+        edits, length = counts.tolist()
+        return {self.name: edits / length if length else math.nan if edits else 0.0}
 
 
 class WordErrorRate(_ErrorRate):

@@ -290,8 +290,8 @@ def first_best(values: NDArray[np.float64], references: Ints) -> Ints:
         values: float64 ``[references]``.
         references: int64 ``[rows]`` how many of them belong to each row, at least one.
     """
-    if not len(references):
-        return np.zeros(0, np.int64)
+    if len(values) == len(references):  # one each
+        return np.arange(len(values))
     row = np.repeat(np.arange(len(references)), references)
     largest = np.maximum.reduceat(values, np.cumsum(references) - references)
     best = np.flatnonzero(values == largest[row])
