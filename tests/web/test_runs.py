@@ -109,3 +109,14 @@ def test_deleted_run_can_be_taken_back(path: Path) -> None:
 def test_unknown_run_is_said(path: Path) -> None:
     found = send(client(path), "/runs/nothing/delete")
     assert found.status_code == 404 and "There is no run nothing in this store" in text_of(found)
+
+
+def test_quality_stands_for_a_run_and_variants_can_be_told_apart(path: Path) -> None:
+    judged = {"name": "gpt_fluency", "summary_name": "mean_gpt_fluency", "low": 1, "high": 5, "kind": "quality"}
+    config = {"evaluators": [{**F1, "kind": "text"}, judged], "target": {"name": "bot"}}
+    with Store(path) as store:
+        run = store.create_run("two", config, tags={"variant": "warm"})
+        with run.lease():
+            run.finish("finished", {"metrics": {"mean_f1_score": 0.5, "mean_gpt_fluency": 4.0}, "rows": {"n": 1}})
+    shown = text_of(client(path).get("/runs"))
+    assert "4.00 gpt_fluency" in shown and "bot, warm" in shown

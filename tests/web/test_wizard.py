@@ -318,3 +318,15 @@ def test_data_are_not_missed_before_anybody_was_asked_for_them(browser: TestClie
     address = begin(browser)
     assert "Choose a data set" not in browser.get(f"{address}/data").text
     assert "Choose a data set" in send(browser, f"{address}/data", {"do": "next"}).text
+
+
+def test_conversations_are_rated_by_their_messages(browser: TestClient, path: Path) -> None:
+    address = begin(browser, scenario="chat")
+    turns = b'{"messages": [{"role": "user", "content": "What is 1?"}, {"role": "assistant", "content": "One."}]}\n'
+    upload(browser, address, turns, "talks.jsonl")
+    form = {"metric": ["gpt_coherence", "violence", "f1_score"], "level": "Medium", "judge": "free", "do": "next"}
+    page = send(browser, f"{address}/metrics", form)
+    assert page.url.path == f"{address}/review"
+    run = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[-1]
+    assert [each["name"] for each in finished(path, run)["evaluators"]] == ["gpt_coherence", "violence"]
+    assert "1 scored" in text_of(browser.get(f"/runs/{run}"))

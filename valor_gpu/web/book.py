@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
 from valor_gpu.web.jobs import GONE, changed_states
@@ -68,7 +69,8 @@ class Entry:
     def about(self) -> str:
         """What was evaluated, and by which judge."""
         target, judge = self.config.get("target") or {}, self.config.get("judge") or {}
-        parts = [target.get("name"), judge.get("model") and f"judge {judge['model']}"]
+        name = ", ".join(str(part) for part in (target.get("name"), self.tags.get("variant")) if part)
+        parts = [name, judge.get("model") and f"judge {judge['model']}"]
         own = "saved result" if self.kind == "vision" else "answers of the data"
         return " · ".join(str(part) for part in parts if part) or own
 
@@ -80,11 +82,17 @@ class Entry:
         return 3
 
     @property
+    def places(self) -> Mapping[str, int]:
+        """Metrics of the evaluators in the order of the run's page, each with the place of its family."""
+        found = {str(each.get("summary_name")): place_of(each.get("kind"))
+                 for each in self.config.get("evaluators") or () if each.get("summary_name") is not None}  # fmt: skip
+        return dict(sorted(found.items(), key=lambda each: each[1]))
+
+    @property
     def headline(self) -> str | None:
-        """The metric that stands for the run: the first one that has a number."""
-        named = [each.get("summary_name") for each in self.config.get("evaluators") or ()]
-        for name in (*named, *self.metrics):
-            if name is not None and self.metrics.get(name) is not None:
+        """The metric that stands for the run: the first one that has a number, of quality where one is."""
+        for name in (*self.places, *self.metrics):
+            if self.metrics.get(name) is not None:
                 return str(name)
         return None
 

@@ -24,6 +24,8 @@ SUGGESTED = {
     "chat": ("gpt_groundedness", "gpt_relevance", "gpt_retrieval_score", *_ALWAYS),
 }
 """Metrics of quality that a scenario begins with; the others are grouped below them."""
+_MESSAGES = frozenset({"messages"})
+"""What a metric of conversations reads, whatever it asks of a question and an answer."""
 _GROUPS = {"text": "Text comparison", "corpus": "Text comparison", "check": "Checks"}
 _JUDGED = "More that a judge rates"
 
@@ -64,7 +66,8 @@ def choices(draft: Draft, outlook: Outlook, registry: Registry, store: Store) ->
 def _builtin(draft: Draft, outlook: Outlook, registry: Registry, info: EvaluatorInfo) -> Choice:
     low, high = info.low, info.high
     family = "safety" if info.kind == "safety" else "quality"
-    off = _off(draft, outlook, info.requires)
+    requires = _MESSAGES if draft.task == "chat" and "chat" in info.tasks else info.requires
+    off = _off(draft, outlook, requires)
     if draft.task not in info.tasks:
         off = "Scores questions and answers alone."
     elif "embed" in info.needs and not registry.embeddings:
@@ -73,7 +76,7 @@ def _builtin(draft: Draft, outlook: Outlook, registry: Registry, info: Evaluator
         off = "Needs a WordNet database: register its folder under folders."
     is_first = family == "safety" or info.name in SUGGESTED[draft.scenario]
     group = "" if is_first else _GROUPS.get(info.kind, _JUDGED)
-    return Choice(info.name, family, info.summary, tuple(sorted(info.requires)), _scale(low, high), off, group)
+    return Choice(info.name, family, info.summary, tuple(sorted(requires)), _scale(low, high), off, group)
 
 
 def _own(draft: Draft, outlook: Outlook, store: Store, name: str, entry: Any, about: str) -> Choice:

@@ -25,6 +25,7 @@ FAMILIES = {
     "check": "Checks",
 }
 CUSTOM = "Custom"
+_PLACES = {kind: place for place, kind in enumerate(FAMILIES)}
 INTERVAL = "95% interval"
 
 
@@ -53,6 +54,11 @@ class Card:
     scored: str
     failed: list[str]
     lines: list[str] = field(default_factory=list)
+
+
+def place_of(kind: Any) -> int:
+    """The place of a kind of evaluators among the others: quality and safety come before what is computed."""
+    return _PLACES.get(kind, len(_PLACES))
 
 
 def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tuple[str, str, list[Card]]], int]:

@@ -12,6 +12,9 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 
+_OF_CONNECTIONS = ("kind", "response_format", "api_key_env")
+"""Facts of a model that say how it is reached, not what it is."""
+
 
 def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iterator[tuple[str, str]]:
     """Name and text of each fact: data, rows, target, judge, tokens and cost, time.
@@ -43,5 +46,14 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
 
 def _identity(found: Mapping[str, Any]) -> str:
     """What a target or judge is: the short ones of its facts."""
-    plain = [(name, value) for name, value in found.items() if isinstance(value, (str, int, float)) and value != ""]
-    return short(", ".join(f"{name} {value}" for name, value in plain[:5]))
+    plain = {name: value for name, value in found.items() if isinstance(value, (str, int, float)) and value != ""}
+    parameters = found.get("parameters")
+    if isinstance(parameters, Mapping) and parameters:
+        plain["with"] = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    model, address = plain.pop("model", ""), plain.pop("base_url", "")
+    first = [f"{model} at {address}" if address else str(model)] if model else []
+    if model:
+        plain = {name: value for name, value in plain.items() if name not in _OF_CONNECTIONS}
+    elif address:
+        plain["base_url"] = address
+    return short(", ".join([*first, *(f"{name} {value}" for name, value in plain.items())][:5]))

@@ -10,12 +10,12 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short, words
-from valor_gpu.evaluation.report.cards import families, total_failures
+from valor_gpu.evaluation.report.cards import families, place_of, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
-from valor_gpu.store import Run
+from valor_gpu.store import Run, StoredDataset
 from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
@@ -42,17 +42,18 @@ def run(ask: Ask) -> Response:
     state = state_of(ask.studio.store, found)
     thresholds = _thresholds(ask, found)
     summary = summary_of(ask, found, state, thresholds)
-    facts = summary["evaluators"]
+    facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
     cards, more = families(found, summary, _EVALUATORS)
     failed = total_failures(list(facts.values()))
     infos = evaluator_infos(found)
-    wanted = Wanted.read(ask.query, facts)
+    wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
     is_open = bool(ask.query.get("open"))
     return page(
         ask,
         "run.html",
         run=_head(found, state),
-        facts=list(run_facts(found, summary, _data_name(ask, found))),
+        facts=list(run_facts(found, summary, dataset.name if dataset else "")),
+        dataset=dataset,
         families=cards,
         more=more,
         level=_level(facts),
@@ -98,10 +99,10 @@ def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
     return {**(found.config.get("thresholds") or {}), **safety}
 
 
-def _data_name(ask: Ask, found: Run) -> str:
-    """The name of the run's data set in the store's list: uploads are kept under names of ours."""
+def _kept_data(ask: Ask, found: Run) -> StoredDataset | None:
+    """The run's data set in the store's list, which has its name: uploads are kept under names of ours."""
     digest = (found.config.get("data") or {}).get("hash")
-    return next((each.name for each in ask.studio.store.datasets.list() if each.hash == digest), "")
+    return next((each for each in ask.studio.store.datasets.list() if each.hash == digest), None)
 
 
 def _level(facts: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ def runs(ask: Ask) -> Response:
     """The list, filtered, sorted and cut into pages."""
     book = ask.studio.book
     everything = book.entries()
-    metrics = [name for name, _ in Counter(name for each in everything for name in each.metrics).most_common()]
+    metrics = _by_use(everything)
     found = _sorted(_filtered(everything, ask), ask.query.get("sort", ""))
     start = _whole(ask.query.get("from", "0"))
     shown = found[start : start + PAGE]
@@ -61,6 +61,15 @@ def runs(ask: Ask) -> Response:
         refresh=running and "still" not in ask.query,
         running=running,
     )
+
+
+def _by_use(entries: Sequence[Entry]) -> list[str]:
+    """Names of metrics, those of the most runs first, and equally used ones as the page of a run has them."""
+    used = Counter(name for each in entries for name in each.metrics)
+    places: dict[str, int] = {}
+    for each in entries:
+        places.update(each.places)
+    return sorted(used, key=lambda name: (-used[name], places.get(name, len(places))))
 
 
 def _whole(text: str) -> int:
