@@ -299,3 +299,13 @@ def test_a_value_is_no_view_of_the_state() -> None:
     assert metric.matrix.sum().item() == 2.0
     metric(SCORES, TARGET).zero_()
     assert metric.matrix.sum().item() == 4.0
+
+
+def test_forward_of_a_collection_counts_once() -> None:
+    """Its members hold the same lists, and each of them has a forward."""
+    together = torchmetrics.MetricCollection({"a": ROCAUC(), "b": ROCAUC()})
+    for _ in range(3):
+        together.update(SCORES[0], torch.tensor([1, 0, 0]))
+        together(SCORES[0], torch.tensor([1, 0, 0]))
+        assert together.compute()["a"] == 1.0
+    assert [len(metric.state().scores) for metric in together.values()] == [18, 18]

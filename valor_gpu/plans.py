@@ -32,11 +32,11 @@ class Step(NamedTuple):
     """What an update does to a state.
 
     Attributes:
-        tensors: the fields that are summed, or reduced otherwise, after the batch.
+        tensors: fields after the batch, new ones: all that are summed, or reduced otherwise.
         rows: of joined fields, the rows to append.
     """
 
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Any]
     rows: Sequence[tuple[str, Tensor]] = ()
 
 
@@ -165,7 +165,9 @@ class Planned:
         finally:
             state.update(saved)
         merged = {name: merge_tensors(self._merge[name], (saved[name], new)) for name, new in batch.tensors.items()}
-        commit(state, Step(merged, batch.rows))
+        # New lists: metrics of a MetricCollection hold the same ones, and each of them has a forward.
+        merged |= {name: [*saved[name], new] for name, new in batch.rows}
+        commit(state, Step(merged))
         state["_forward_cache"] = value
         return (value,)
 
