@@ -174,3 +174,39 @@ def test_embeddings_are_chosen_by_name_and_found_by_the_worker(
         assert store.run(uid).config["embedding"]["api_key_env"] == "STUDIO_TEST_KEY"
         assert "OPENAI_API_KEY" not in str([each.reason for each in store.run(uid).scores()])
     assert "small" in text_of(send(browser, f"/runs/{uid}/duplicate"))
+
+
+def test_inputs_of_a_target_and_fields_of_own_evaluators_are_mapped(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "aimed.py").write_text(
+        "def answer(question, style, tone='flat'):\n    return f'{style} {tone} {question}'\n"
+        "def rated(answer, rubric):\n    return float(rubric in answer)\n"
+    )
+    registry = read_registry({"targets": {"aimed": f"{tmp_path}/aimed.py:answer"},
+                              "evaluators": {"rated": f"{tmp_path}/aimed.py:rated"}})  # fmt: skip
+    browser = client(path, registry=registry)
+    address = str(browser.get("/new").url.path).rsplit("/", 1)[0]
+    send(browser, f"{address}/basics", {"scenario": "qa", "source": "target", "target": "aimed"})
+    content = b"question,kind_of_style,wanted,ground_truth\nWho?,short,short,x\nWhat?,long,Why,y\n"
+    page = send(browser, f"{address}/data", {"do": "load"}, files={"file": ("rows.csv", content)})
+    assert "Inputs of the target" in text_of(page) and "Use kind_of_style" in text_of(page)
+    page = send(browser, f"{address}/metrics", {"metric": "rated"})
+    assert "Off: rubric is not mapped." in text_of(page)
+    mapped = {"map-rubric": "${data.wanted}"}
+    send(browser, f"{address}/data", {"do": "use:style:kind_of_style", **mapped})
+    mapped |= {"map-style": "${data.kind_of_style}", "map-nothing": "${data.wanted}"}
+    page = send(browser, f"{address}/data", {"do": "next", **mapped})
+    assert page.url.path == f"{address}/metrics"
+    for metric, fields in (("exact_match", {"style": "${data.kind_of_style}"}),
+                           ("rated", {"style": "${data.kind_of_style}", "rubric": "${data.wanted}"})):  # fmt: skip
+        page = settle(browser, address, metric, do="next")
+        assert page.url.path == f"{address}/review", text_of(page)
+        texts = [unescape(each) for each in re.findall(r'<pre tabindex="0">(.*?)</pre>', page.text, re.DOTALL)]
+        assert yaml.safe_load(texts[0])["data_mapping"] == fields
+    uid = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[1]
+    with Store(path) as store:
+        wait(lambda: store.run(uid).state in ("finished", "failed"))
+        run = store.run(uid)
+        assert [row.outputs["answer"] for row in run.rows()] == ["short flat Who?", "long flat What?"]
+        assert [score.value for score in run.scores()] == [1.0, 0.0]
+    copy = send(browser, f"/runs/{uid}/duplicate")
+    assert "This cannot be submitted yet." not in text_of(copy) and "${data.kind_of_style}" in text_of(copy)

@@ -18,12 +18,13 @@ from valor_gpu.evaluation.engine.services import open_services
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.rows.data import DataSource
+from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
 from valor_gpu.store.stores import NewRun
 from valor_gpu.web.counting import opened_data
-from valor_gpu.web.drafts import KIND, Draft
+from valor_gpu.web.drafts import FIELDS, KIND, Draft
 from valor_gpu.web.form_settings import read_settings
 from valor_gpu.web.registry import Registry
 
@@ -87,6 +88,7 @@ class Outlook:
         source: the data, if they can be opened.
         fields: where fields come from, if the mapping can be.
         outputs: of the target; None without one.
+        inputs: parameters of the target that are no fields.
         plan: of the first run; None while there are problems.
         runs: how many there would be.
         notes: what the plan says beside.
@@ -97,6 +99,7 @@ class Outlook:
     source: DataSource | None = None
     fields: Fields | None = None
     outputs: tuple[str, ...] | None = None
+    inputs: tuple[str, ...] = ()
     plan: Plan | None = None
     runs: int = 1
 
@@ -122,13 +125,14 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
         found.problems["data"] = (
             f"The file of {dataset.name} has changed since it was listed, by the hash of its content. Upload it again."
         )
-    _attempt(found, "target", lambda: setattr(found, "outputs", _outputs(found.arguments)))
+    _attempt(found, "target", lambda: _open_target(found))
     if found.source is not None and "target" not in found.problems:
         columns, task = found.source.columns, draft.task
+        others = [name for name in draft.mapping if name not in FIELDS[draft.scenario]]
         _attempt(
             found,
             "mapping",
-            lambda: setattr(found, "fields", resolve_mapping(draft.mapping, columns, found.outputs, (), task)),
+            lambda: setattr(found, "fields", resolve_mapping(draft.mapping, columns, found.outputs, others, task)),
         )
     for name in () if draft.is_target_only else draft.metrics:
         if name in found.arguments.get("metric_params", {}) and name in EVALUATORS:
@@ -137,6 +141,7 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
         found.problems["metrics"] = "Tick at least one metric."
     if draft.is_target_only and not draft.target:
         found.problems["metrics"] = "Only a target can be run without metrics; choose one in the first step."
+    _attempt(found, "metrics", lambda: _narrow(found, draft, store))
     if not found.problems:
         _attempt(found, "", lambda: _plan(found, store))
     return found
@@ -147,9 +152,24 @@ def _make(name: str, said: Mapping[str, Any], store: Store) -> None:
     resolve_evaluators([name], said["task_type"], {name: said["metric_params"][name]}, None, store)
 
 
-def _outputs(said: Mapping[str, Any]) -> tuple[str, ...] | None:
-    services = open_services(Settings(target=said.get("target")))
-    return None if services.outputs is None else tuple(services.outputs)
+def _open_target(found: Outlook) -> None:
+    services = open_services(Settings(target=found.arguments.get("target")))
+    if services.target is not None:
+        known = services.target.requires | (services.target.accepts or frozenset())
+        found.inputs = tuple(sorted(name for name in known if field_of(name) is None))
+    found.outputs = None if services.outputs is None else tuple(services.outputs)
+
+
+def _narrow(found: Outlook, draft: Draft, store: Store) -> None:
+    """Leaves out of the mapping what no chosen evaluator and no target reads, which evaluate() would reject."""
+    others = [name for name in draft.mapping if name not in FIELDS[draft.scenario]]
+    if not others:
+        return
+    own = [name for name in found.arguments["metrics_list"] if name not in EVALUATORS]
+    made = resolve_evaluators([*own, *(found.arguments.get("evaluators") or {}).items()], draft.task, None, None, store)
+    read = {*found.inputs, *(name for each in made for name in each.requires)}
+    kept = {name: text for name, text in draft.mapping.items() if name not in others or name in read}
+    found.arguments["data_mapping"] = kept
 
 
 def _plan(found: Outlook, store: Store) -> None:

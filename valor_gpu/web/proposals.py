@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.web.drafts import FIELDS, Draft
+from valor_gpu.web.drafts import Draft
 from valor_gpu.web.planning import Outlook
 
 _WORDS = {
@@ -19,20 +19,28 @@ _WORDS = {
 """Parts of names that columns of a field often have."""
 
 
-def mapping_lines(draft: Draft, outlook: Outlook, first: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A line for each field of the scenario.
+def mapping_lines(
+    draft: Draft, outlook: Outlook, first: Mapping[str, Any], names: Iterable[str]
+) -> list[dict[str, Any]]:
+    """A line for each name.
 
     Args:
         draft: with what was chosen.
         outlook: of it.
         first: values of the first row.
+        names: of fields, or of parameters of the target.
     """
     if outlook.source is None:
         return []
     columns = outlook.source.columns
     options = [f"${{data.{name}}}" for name in columns] + [f"${{target.{name}}}" for name in outlook.outputs or ()]
-    found = {} if outlook.fields is None else outlook.fields.to_dict()
-    return [_line(name, draft, found.get(name, ""), options, columns, first) for name in FIELDS[draft.scenario]]
+    found = {name: f"${{data.{name}}}" for name in columns}
+    found |= {} if outlook.fields is None else outlook.fields.to_dict()
+    return [
+        _line(name, draft, found.get(name, ""), options[: len(columns)] if name in outlook.inputs else options, columns,
+              first)
+        for name in names
+    ]  # fmt: skip
 
 
 def _line(
@@ -57,4 +65,6 @@ def _proposed(field: str, columns: tuple[str, ...], draft: Draft) -> str:
     """A column whose name says that it may be the field, and that no other field has."""
     taken = set(draft.mapping.values())
     free = [each for each in columns if f"${{data.{each}}}" not in taken]
-    return next((each for word in _WORDS[field] for each in free if word in each.casefold()), "")
+    return next(
+        (each for word in _WORDS.get(field, (field.casefold(),)) for each in free if word in each.casefold()), ""
+    )

@@ -28,6 +28,7 @@ from valor_gpu.evaluation.rows.data import DataSource, open_data
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of
 from valor_gpu.evaluation.rows.keys import RowKeys
 from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.evaluation.targets import Target
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.statistics import Prices
 
@@ -104,9 +105,7 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
         InputError: an argument cannot be.
     """
     settings.check()
-    if settings.data is None:
-        raise InputError("data must be a path, a list of dicts or a data frame but is not given")
-    source = open_data(settings.data) if source is None else source
+    source = source or _opened(settings)
     services = open_services(settings)
     if services.target is not None:
         services.target.map_columns(settings.data_mapping, source.columns)
@@ -116,7 +115,8 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
     notes: list[str] = []
     evaluators = _evaluators(settings, source, services, task, store, notes)
     fills = fills_baseline(evaluators, baseline, source.columns)
-    needed = fields_needed(evaluators, services.target is not None, fills)
+    inputs = _inputs_mapped(services.target, settings.data_mapping)
+    needed = {**fields_needed(evaluators, services.target is not None, fills), **inputs}
     mapping = mappings.resolve_mapping(settings.data_mapping, source.columns, services.outputs, needed, task)
     notes += mapping.warnings
     check_judge(evaluators, services.judge, settings)
@@ -143,6 +143,19 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
         settings.progress,
         services.target is not None,
     )
+
+
+def _opened(settings: Settings) -> DataSource:
+    if settings.data is None:
+        raise InputError("data must be a path, a list of dicts or a data frame but is not given")
+    return open_data(settings.data)
+
+
+def _inputs_mapped(target: Target | None, data_mapping: Mapping[str, str] | None) -> dict[str, frozenset[str]]:
+    """Parameters of the target that are no fields and that the mapping names."""
+    known = frozenset() if target is None else target.requires | (target.accepts or frozenset())
+    named = frozenset(name for name in data_mapping or () if name in known and field_of(name) is None)
+    return {"the target": named} if named else {}
 
 
 def _evaluators(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
@@ -23,7 +24,7 @@ from valor_gpu.web.counting import counts_of
 from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save, saved_ago
 from valor_gpu.web.estimates import estimate
 from valor_gpu.web.form_settings import metric_fields, run_fields, taken
-from valor_gpu.web.planning import Outlook, arguments, look, submit
+from valor_gpu.web.planning import Outlook, look, submit
 from valor_gpu.web.proposals import mapping_lines
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
@@ -38,6 +39,7 @@ PREVIEW = 10
 _COLUMNS = 40
 """Columns of a preview."""
 _BROKEN = 3
+_OTHERS = 30  # fields of own evaluators that can be mapped
 _FORM = 1 << 20
 """Bytes that a form has beside its file."""
 
@@ -146,17 +148,27 @@ def data(ask: Ask, refused: str = "") -> Response:
         broken=broken,
         n_broken=n_broken,
         most=MOST >> 20,
-        mapping=mapping_lines(draft, outlook, rows[0].values if rows else {}),
+        mapping=mapping_lines(draft, outlook, rows[0].values if rows else {}, _fields(ask, draft, outlook)),
+        inputs=mapping_lines(draft, outlook, rows[0].values if rows else {}, outlook.inputs),
     )
+
+
+def _fields(ask: Ask, draft: Draft, outlook: Outlook) -> list[str]:
+    """Fields of the scenario, then those that the user's own evaluators read besides."""
+    own = [each for each in choices(draft, outlook, _registry(ask), ask.studio.store) if each.family == "own"]
+    others = {name for each in own for name in each.requires if field_of(name) is None}
+    return [*FIELDS[draft.scenario], *sorted(others - {"seconds", "cost", *outlook.inputs})[:_OTHERS]]
 
 
 def take_data(ask: Ask) -> Response:
     """Keeps the second page; an uploaded file becomes a data set."""
     draft, store, do = find_draft(ask), ask.studio.store, ask.field("do")
-    mapping = {name: text for name in FIELDS[draft.scenario] if (text := ask.field(f"map-{name}"))}
+    outlook = _look(ask, draft)
+    names = dict.fromkeys([*_fields(ask, draft, outlook), *outlook.inputs])
+    mapping = {name: text for name in names if (text := ask.field(f"map-{name}"))}
     if do.startswith("use:"):
         name, _, column = do.removeprefix("use:").partition(":")
-        mapping |= {name: f"${{data.{column}}}"} if name in FIELDS[draft.scenario] else {}
+        mapping |= {name: f"${{data.{column}}}"} if name in names else {}
     changes: dict[str, Any] = {"mapping": mapping}
     if ask.field("dataset") in _datasets(ask):
         changes["data"] = ask.field("dataset")
@@ -259,10 +271,10 @@ def take_metrics(ask: Ask) -> Response:
 
 def review(ask: Ask, refused: str = "") -> Response:
     """The last page: everything once more, as text too, and who will receive rows."""
-    draft, registry = find_draft(ask), _registry(ask)
+    draft = find_draft(ask)
     outlook = _look(ask, draft)
     dataset = _datasets(ask).get(draft.data)
-    said = arguments(draft, dataset, registry)
+    said = outlook.arguments
     target = said.get("target")
     hosts = [host_of(said[name]) for name in ("model_config", "embedding_config") if name in said]
     if target is not None and (not isinstance(target, str) or target.startswith("http")):
