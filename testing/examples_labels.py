@@ -104,6 +104,32 @@ def top_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         yield "20,000 x 1,000", (scores_of(rng, 20_000, 1000), 5)
 
 
+def confuse_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``confuse_scores``."""
+    for name, (scores, target, k, ignored, weight) in count_top_examples(quick):
+        if k == 1 and weight is None:
+            yield name, (scores, target, ignored)
+
+
+def map_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
+    """Arguments of ``predict_maps``."""
+    rng = np.random.default_rng(8)
+    for shape in ((0, 3, 4), (2, 3, 0), (1, 1, 5), (3, 2, 33), (2, 19, 64), (1, 7, 1000), (5, 4, 8)):
+        for dtype in FLOATS:
+            images, classes, pixels = shape
+            scores = scores_of(rng, images * classes, pixels, dtype).view(shape)
+            yield f"{shape}, {dtype}", (scores, labels_of(rng, images * pixels, classes), classes)
+    wrong = scores_of(rng, 10, 12).view(2, 5, 12)
+    wrong[1, 3, 7] = wrong[1, 4, 7] = wrong[0, 2, 3] = torch.nan
+    target = labels_of(rng, 24, 4)
+    target[3], target[20], target[23] = -1, 5, -7
+    yield "NaN, ignored and bad targets", (wrong, target, -1)
+    for form in INTS:
+        yield f"{form}", (scores_of(rng, 10, 16).view(2, 5, 16), labels_of(rng, 32, 5, form), 5)
+    if not quick:
+        yield "19 x 1024 x 2048", (scores_of(rng, 19, 1 << 21)[None], labels_of(rng, 1 << 21, 19), 19)
+
+
 def cell_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     """Arguments of ``first_in_cells``."""
     rng = np.random.default_rng(6)
@@ -131,6 +157,17 @@ def count_top_load(scene: BoxDataset) -> Arguments:
 def top_load(scene: BoxDataset) -> Arguments:
     """Arguments of ``top_classes``."""
     return _load(scene)[0], 5
+
+
+def confuse_load(scene: BoxDataset) -> Arguments:
+    """Arguments of ``confuse_scores``."""
+    return *_load(scene), None
+
+
+def map_load(scene: BoxDataset) -> Arguments:
+    """Arguments of ``predict_maps``: the scores turned around."""
+    scores, target = _load(scene)
+    return scores.T.contiguous()[None], target, None
 
 
 def pair_load(scene: BoxDataset) -> Arguments:

@@ -338,6 +338,8 @@ ROWS = {
         ),
         Row("count_outcomes", _named(hand_made.outcome_examples), hand_made.outcome_load),
         Row("count_top", _named(labels.count_top_examples), labels.count_top_load),
+        Row("confuse_scores", _named(labels.confuse_examples), labels.confuse_load),
+        Row("predict_maps", _named(labels.map_examples), labels.map_load),
         Row("top_classes", _named(labels.top_examples), labels.top_load),
         Row("count_labels", _named(labels.pair_examples), labels.pair_load),
         Row("count_pairs", _named(labels.pair_examples), labels.pair_load),

@@ -10,6 +10,7 @@ constexpr int kThreads = 256;
 constexpr int64_t kSharedBytes = 48 << 10;  // that every device has without asking
 constexpr int64_t kRowsPerThread = 8;       // labels that pay for a block's own table
 constexpr int64_t kMostBlocks = 1024;
+constexpr int64_t kFewRows = 1 << 14;   // that may all meet in one cell of device memory
 constexpr int64_t kWideGrid = 1 << 20;  // blocks of a loop over rows without shared memory
 constexpr int32_t kNone = INT32_MAX;    // in place of a column
 
@@ -298,6 +299,24 @@ VALOR_API int32_t valor_count_pairs_cuda(const void* pair_words, int64_t block_r
                                          void* matrix, int64_t* error, void* stream) {
   using namespace valor;
   return tabulate<PairCells, PairSums>(pair_words, block_rows, partial, matrix, error, stream);
+}
+
+// Writes the class that each row predicts, kLeftOut for rows that do not count, counts rows in matrix [C, C],
+// which is 0 before, and lowers `error`. On the host: target_words, a Target.
+VALOR_API int32_t valor_confuse_scores_cuda(const void* scores, int64_t type, int64_t rows,
+                                            const void* target_words, int64_t block_rows, int32_t* predicted,
+                                            int64_t* matrix, int64_t* error, void* stream) {
+  using namespace valor;
+  if (rows == 0) return 0;
+  const Target& target = *static_cast<const Target*>(target_words);
+  const int64_t classes = target.classes, cells = classes * classes;
+  const bool spread = rows <= kFewRows || cells * static_cast<int64_t>(sizeof(uint32_t)) > kSharedBytes;
+  unsigned long long* counts = spread ? reinterpret_cast<unsigned long long*>(matrix) : nullptr;
+  const int32_t status =
+      launch_largest({{scores, type, rows, classes}, target, 1, predicted, counts, error}, stream);
+  if (status || spread) return status;
+  const PairRows pairs{predicted, kInt32, 1, nullptr, rows, target};
+  return tabulate<PairCells, PairSums>(&pairs, block_rows, nullptr, matrix, error, stream);
 }
 
 // Fills first [num_cells, k], which holds INT64_MAX.

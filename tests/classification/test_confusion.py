@@ -16,6 +16,7 @@ from torchmetrics import MetricCollection
 
 from valor_gpu import plans
 from valor_gpu.classification import confusion_base
+from valor_gpu.classification.accuracy import Accuracy
 from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
 from valor_gpu.classification.confusion_base import PairMetric
 from valor_gpu.errors import InputError
@@ -236,7 +237,7 @@ def test_one_update_serves_a_collection(planned: bool, monkeypatch: pytest.Monke
         calls.append(1)
         return original(*args, **kwargs)
 
-    module, name = (plans, "commit") if planned else (confusion_base, "count_pairs")
+    module, name = (plans, "commit") if planned else (confusion_base, "confuse_scores")
     original = getattr(module, name)
     monkeypatch.setattr(module, name, counted)
     monkeypatch.setattr(plans._Switch, "on", planned)
@@ -344,3 +345,22 @@ def test_plot_draws_the_matrix() -> None:
     mpl.pyplot.close(figure)
     with pytest.raises(InputError, match="val must be left out: plot draws what the ConfusionMatrix holds"):
         metric.plot(metric.compute())
+
+
+@pytest.mark.parametrize("ignore_index", [None, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_maps_count_as_their_pixels_do(ignore_index: int | None, weighted: bool) -> None:
+    rng = torch.Generator().manual_seed(3)
+    maps, target = torch.rand(3, C, 4, 5, generator=rng), torch.randint(0, C, (3, 4, 5), generator=rng)
+    weight = torch.rand(3, 4, 5, generator=rng) if weighted else None
+    rows = maps.movedim(1, -1).reshape(-1, C), target.flatten(), None if weight is None else weight.flatten()
+    for make in (ConfusionMatrix, Accuracy):
+        first, second = make(C, ignore_index=ignore_index), make(C, ignore_index=ignore_index)
+        first.update(maps, target, weight)
+        second.update(*rows)
+        assert torch.equal(first.compute(), second.compute())
+        maps_with_nan = maps.clone()
+        maps_with_nan[1, 2, 0, 3] = torch.nan
+        target[1, 0, 3] = 0
+        with pytest.raises(InputError, match=r"preds\[23, 2\] must not be NaN"):
+            first.update(maps_with_nan, target, weight)

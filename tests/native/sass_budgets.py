@@ -42,7 +42,17 @@ def _largest(name: str, scores: str, ranked: str, elements: int, most: float) ->
     )
 
 
+def _maps(name: str, scores: str, elements: int, loads: int, most: float) -> Budget:
+    width = elements // 4
+    kernel = f"{_VALOR}map_kernel<valor::{scores}, {width}>"
+    return Budget(f"largest score of maps, {name}", "top_maps", kernel, elements, most, loads)
+
+
 BUDGETS = (
+    _maps("float32", "F32", 16, 128, 7),
+    _maps("float16", "F16", 32, 128, 7),
+    _maps("bfloat16", "BF16", 32, 128, 7),
+    _maps("float32, not aligned", "F32", 4, 32, 12),
     _largest("float32", "F32", "false", 16, 6.5),
     _largest("float16", "F16", "false", 32, 6.5),
     _largest("bfloat16", "BF16", "false", 32, 7),

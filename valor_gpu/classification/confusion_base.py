@@ -18,6 +18,7 @@ from valor_gpu.classification.ratio_base import (
     choices_of,
     count_classes,
     decided,
+    error_of_scores,
     next_above,
     samples_seen,
     without_activation,
@@ -26,13 +27,14 @@ from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.error_codes import PREDICTION, value_kind
 from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
+from valor_gpu.ops.predictions import confuse_scores, predict_maps
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
-_FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time
+_FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time,
+_FEW_CELLS_ON_CUDA = 1 << 22  # where 32 MB are added sooner than the host launches what pending rows take
 _THIN_EVERY = 64  # updates, since looking through the parts costs host time
 
 
@@ -143,23 +145,34 @@ class PairMetric(TaskMetric[PairCounts]):
 
     def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
-        top = None if batch.hard else top_classes(batch.preds)
-        predicted = batch.preds if top is None else top.classes[:, 0]
-        task = self.task
+        task, rows = self.task, batch.target.shape[0]
+        few = _FEW_CELLS_ON_CUDA if batch.target.is_cuda and batch.weight is None else _FEW_CELLS
+        later = self._pends(rows, few) and not torch.compiler.is_compiling()  # a program has one state for all updates
+        if not (batch.hard or later) and batch.weight is None and batch.preds.ndim == 2:
+            found = confuse_scores(batch.preds, batch.target, ignore_index=task.ignore_index)
+            return found.classes, found.matrix.double(), self._none_pending(), found.error
+        predicted, read = self._predicted(batch)
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
-        if self._pends(len(predicted)) and not torch.compiler.is_compiling():  # a program has one state for all updates
+        if later:
             error = count_labels(predicted, batch.target, task.classes, **choices).error
             matrix, pending = cast(Tensor, self._defaults["matrix"]), self._pending_of(predicted, batch)
         else:
             pairs = count_pairs(predicted, batch.target, task.classes, **choices)
             matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
-        if top is not None:
-            error = torch.where(value_kind(error) == PREDICTION, top.error, error)  # the class of a row with NaN is -1
-        return predicted, matrix, pending, error
+        return predicted, matrix, pending, error if read is None else error_of_scores(error, read)
 
-    def _pends(self, rows: int) -> bool:
+    def _predicted(self, batch: ScoreBatch) -> tuple[Tensor, Tensor | None]:
+        """Predicted classes ``[N]``, and the first error of the scores that they are of."""
+        if batch.hard:
+            return batch.preds, None
+        if batch.preds.ndim == 3:
+            return predict_maps(batch.preds, batch.target, ignore_index=self.task.ignore_index)
+        top = top_classes(batch.preds)
+        return top.classes[:, 0], top.error
+
+    def _pends(self, rows: int, few: int = _FEW_CELLS) -> bool:
         """Whether a batch is so small beside the matrix that it is counted later."""
-        return self.task.kind == "multiclass" and max(_SMALL * rows, _FEW_CELLS) < self._cells
+        return self.task.kind == "multiclass" and max(_SMALL * rows, few) < self._cells
 
     def _none_pending(self) -> Tensor:
         return torch.empty((0, 2), dtype=torch.float64, device=self.matrix.device)

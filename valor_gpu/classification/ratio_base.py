@@ -18,6 +18,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
+from valor_gpu.ops.predictions import predict_maps
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
@@ -129,10 +130,19 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
         raise InputError(f"preds must be scores with top_k={top_k} but are labels of {batch.preds.dtype}")
     if batch.hard:
         result = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+    elif batch.preds.ndim == 3 and top_k == 1:
+        maps = predict_maps(batch.preds, batch.target, ignore_index=ignore_index)
+        result = count_labels(maps.classes, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+        result = result._replace(error=error_of_scores(result.error, maps.error))
     else:
-        result = count_top(batch.preds, batch.target, top_k, ignore_index=ignore_index, weight=weight)
+        result = count_top(batch.scores, batch.target, top_k, ignore_index=ignore_index, weight=weight)
     total = result.counts[TRUE].sum().expand(1, batch.task.classes)
     return ClassCounts(torch.cat((result.counts, total)).double(), samples_seen(batch)), result.error
+
+
+def error_of_scores(counted: Tensor, read: Tensor) -> Tensor:
+    """First error of counting predicted classes, or of the scores where a row without a prediction comes first."""
+    return torch.where(value_kind(counted) == PREDICTION, read, counted)
 
 
 class RatioMetric(TaskMetric[ClassCounts]):

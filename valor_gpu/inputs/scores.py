@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +74,9 @@ class ScoreBatch:
 
     Attributes:
         task: what the columns are.
-        preds: scores ``[N, C]`` of any float dtype; or hard labels: integer ``[N]`` class indices in the multiclass
-            task, integer ``[N, C]`` of 0 and 1 in the others.
+        preds: scores ``[N, C]`` of any float dtype, or in the multiclass task maps ``[B, C, S]`` of N = B * S pixels as
+            they came; or hard labels: integer ``[N]`` class indices in the multiclass task, integer ``[N, C]`` of 0
+            and 1 in the others.
         target: integer ``[N]`` class indices in the multiclass task, ``[N, C]`` of 0 and 1 in the others. Values are
             not checked here: the ops do that in the same read.
         weight: float64 ``[N]`` or None.
@@ -92,14 +94,14 @@ class ScoreBatch:
 
     @property
     def scores(self) -> Tensor:
-        """The scores ``[N, C]`` as they came.
+        """The scores ``[N, C]`` as they came; those of maps are turned around.
 
         Raises:
             InputError: ``preds`` are hard labels.
         """
         if self.hard:
             raise InputError(f"preds must be scores of a floating dtype but got labels of {self.preds.dtype}")
-        return self.preds
+        return self.preds if self.preds.ndim == 2 else _flat(self.preds)
 
     def probabilities(self) -> Tensor:
         """The scores ``[N, C]`` after the activation of the task, in their own dtype; nothing waits on CUDA.
@@ -132,12 +134,12 @@ class ScoreBatch:
 
     def _outside(self) -> Tensor:
         """Whether a score that counts lies outside [0, 1], bool ``[]``; False if one is NaN, which ops reject."""
-        scores, ignored = self.scores, self.task.ignore_index
+        scores, ignored = self.preds, self.task.ignore_index  # maps need not be turned around
         if ignored is None:
             lowest, highest = torch.aminmax(scores)
         elif self.task.kind == "multiclass":
             rows = self.target != ignored
-            lowest, highest = (torch.where(rows, ends, 0) for ends in torch.aminmax(scores, dim=1))
+            lowest, highest = (torch.where(rows, ends.reshape(-1), 0) for ends in torch.aminmax(scores, dim=1))
         else:
             lowest, highest = torch.aminmax(torch.where(self.target != ignored, scores, 0))
         return (lowest.amin() < 0) | (highest.amax() > 1)
@@ -159,15 +161,15 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
         sample_weight: ``[N]``, or one weight for every row after flattening: ``[N, ...]``.
 
     Returns:
-        The batch, further dimensions moved before the classes and flattened.
+        The batch, further dimensions flattened; in the multilabel task they are moved before the labels.
 
     Raises:
         InputError: a shape, dtype or device does not fit; the message names the argument.
 
     Example:
         >>> batch = score_batch(torch.rand(4, 3, 8, 8), torch.zeros(4, 8, 8, dtype=torch.long), Task.of(num_classes=3))
-        >>> batch.preds.shape, batch.target.shape
-        (torch.Size([256, 3]), torch.Size([256]))
+        >>> batch.preds.shape, batch.scores.shape, batch.target.shape
+        (torch.Size([4, 3, 64]), torch.Size([256, 3]), torch.Size([256]))
     """
     for name, value in (("preds", preds), ("target", target)):
         check_type(name, value, Tensor)
@@ -180,7 +182,7 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
     weight = None if sample_weight is None else _weights(sample_weight, tuple(rows), preds)
     target = _whole_numbers(target)
     if task.kind == "multiclass":
-        preds = preds.reshape(-1) if preds.ndim == target.ndim else _flat(preds)
+        preds = preds.reshape(-1) if preds.ndim == target.ndim else _maps(preds)
         target = target.reshape(-1)
     elif task.kind == "multilabel":
         preds, target = _flat(preds), _flat(target)
@@ -192,6 +194,11 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
 def _flat(tensor: Tensor) -> Tensor:
     """``[N, C, ...]`` to ``[M, C]``."""
     return tensor if tensor.ndim == 2 else tensor.movedim(1, -1).reshape(-1, tensor.shape[1])
+
+
+def _maps(tensor: Tensor) -> Tensor:
+    """``[B, C, ...]`` to ``[B, C, S]``, or ``[B, C]`` as it is."""
+    return tensor if tensor.ndim == 2 else tensor.reshape(*tensor.shape[:2], math.prod(tensor.shape[2:]))
 
 
 def _check_shapes(preds: Tensor, target: Tensor, task: Task) -> None:
