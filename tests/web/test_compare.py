@@ -51,7 +51,7 @@ def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
     words = text_of(found)
     assert "second against first" in words and "B: 40 rows joined by key" in words
     assert re.search(r"f1_score 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
-    assert "1 metrics without any difference are hidden" in words and "seed 0 1" in words
+    assert "1 metric without any difference is hidden" in words and "seed 0 1" in words
     assert "10.0% 4 of 40 rows" in words, "jailbreak"
     assert "answer <del>first</del><ins>second</ins> &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text
 
@@ -111,3 +111,25 @@ def test_difference_of_texts_of_few_words_takes_no_time(old: str, new: str) -> N
     begin = time.process_time()
     assert word_diff(old, new) == new
     assert time.process_time() - begin < 1  # 4 and 9 s where all pairs are looked at
+
+
+def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> None:
+    def small(store: Store, name: str, value: float, infos: list[Any]) -> str:
+        hashes = {
+            "evaluators": infos,
+            "thresholds": {each["name"]: "Medium" for each in infos if each["kind"] == "safety"},
+        }
+        run = store.create_run(name, {"version": 1, "data": {"hash": "h"}, **hashes})
+        with run.lease():
+            run.add_rows([StoredRow(n, f"k{n}", {"answer": "same"}) for n in range(1, 5)])
+            run.add_scores([StoredScore(n, "f1_score", 0, value) for n in range(1, 5)])
+            run.add_scores([StoredScore(n, "exact_match", 0, 1.0) for n in range(1, 4)])
+            run.finish("finished", {})
+        return run.id
+
+    with Store(tmp_path / "s.sqlite") as store:
+        ids = [small(store, "one", 0.5, INFOS), small(store, "two", 0.504, [INFOS[0], INFOS[2]])]
+    words = text_of(shown(tmp_path, ids))
+    assert "B f1_score +0.004" in words, "three decimals, so that a row that differs does not say 0.00"
+    assert re.search(r"exact_match 1\.00\d? .*? equal 3 1 lack one", words)
+    assert "violence" not in words.split("Differences from A")[0] and "Not in B: violence" in words

@@ -195,3 +195,8 @@ def test_agreement_of_people_with_the_judge(site: tuple[TestClient, str]) -> Non
     assert "agreement with scores of one person: weighted kappa 0.90, 95% interval" in shown
     assert "(n = 4, 1 more of rows without a score, 3 equal)" in shown
     assert "agreement with verdicts of one person: no kappa, it takes two pairs of ratings but there is 1" in shown
+
+
+def test_a_refused_form_leads_back(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    assert f'href="/runs/{uid}">Back to the page' in send(browser, f"/runs/{uid}/feedback", {"row": "2"}).text

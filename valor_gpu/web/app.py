@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -143,7 +144,18 @@ def _refused(request: Request, error: Exception) -> Response:
     elif isinstance(error, OSError):  # without the path, which may be one of this program's own
         _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
         text = f"A file cannot be written or read: {error.strerror or type(error).__name__}."
-    return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text)
+    return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text,
+                back=_back(request))  # fmt: skip
+
+
+def _back(request: Request) -> str:
+    """The page that a form was on, as far as its address says; empty otherwise."""
+    parts = request.url.path.strip("/").split("/")
+    known = request.method == "POST" and len(parts) > 2 and parts[0] in ("runs", "drafts", "evaluators")
+    if not known:
+        return ""
+    kept = parts[:2] if parts[0] != "drafts" else [*parts[:2], "review" if parts[2] == "submit" else parts[2]]
+    return "/".join(["", *map(quote, kept)])
 
 
 def _status(error: Exception) -> int:

@@ -120,12 +120,18 @@ def _settings(found: Sequence[Comparison], everything: bool) -> dict[str, Any]:
     names = sorted({each["name"] for one in found for each in one.differences})
     lines = []
     by_run = [{each["name"]: each for each in one.differences} for one in found]
+    absent = {name for one in found for names in one.only_in.values() for name in names}
     for name in names:
+        if name.partition(".")[0] in _OF_METRICS and name.partition(".")[2] in absent:
+            continue  # which run lacks the metric is said below the metrics
         base = next((each[name]["baseline"] for each in by_run if name in each), None)
         cells = [each[name]["run"] if name in each else base for each in by_run]
         lines.append((name, [_setting(value) for value in (base, *cells)]))
     equal = len({name for name, _ in config_leaves(found[0].baseline.config)} - set(names))
     return {"lines": lines, "equal": equal}
+
+
+_OF_METRICS = ("evaluators", "thresholds")
 
 
 def _setting(value: Any) -> str:
@@ -173,6 +179,8 @@ def _scale(cells: Sequence[MetricComparison | None]) -> tuple[float, float]:
 
 def _cell(found: MetricComparison, scale: tuple[float, float], decimals: int) -> dict[str, Any]:
     word = _WORDS.get(found.verdict, "unclear" if found.verdict == "not shown" else found.verdict)
+    if word == "unclear" and found.n and not found.n_higher + found.n_lower:
+        word = "equal"
     difference = None if found.difference is None else numbers.difference(found.difference, decimals)
     between, chart = None, ""
     if found.difference is not None and found.interval is not None:
@@ -225,18 +233,16 @@ def _side(
         "changes": [
             (
                 name,
-                numbers.number(each["baseline"]),
-                numbers.number(each["run"]),
-                numbers.difference(each["difference"]),
+                *_change(each, 3 if name in found.metrics and _is_small(found.metrics[name]) else 2),
             )
             for name, each in list(changed.items())[:8]
         ],
     }
 
 
-def _change(found: dict[str, float | None]) -> tuple[str, str, str]:
-    numbers_of = numbers.number(found["baseline"]), numbers.number(found["run"])
-    return (*numbers_of, numbers.difference(found["difference"]))
+def _change(found: dict[str, float | None], decimals: int) -> tuple[str, str, str]:
+    numbers_of = numbers.number(found["baseline"], decimals), numbers.number(found["run"], decimals)
+    return (*numbers_of, numbers.difference(found["difference"], decimals))
 
 
 ROUTES = [get("/compare", compare)]
