@@ -167,8 +167,7 @@ def _worst_of_class(ask: Ask, run: Run, name: str) -> tuple[list[dict[str, Any]]
 
 _NO_IMAGES = {
     "Valor": "An evaluation of valor_gpu.valor keeps numbers and labels, and not what was in each datum.",
-    "LVISEval": "An evaluation of LVIS counts a class only in the images where it was checked, so that its images have"
-    " no F1 of their own.",
+    "LVISEval": "LVIS counts a class only in the images where it was checked, and its images are not kept.",
 }
 
 
