@@ -189,6 +189,7 @@ def test_inputs_of_a_target_and_fields_of_own_evaluators_are_mapped(path: Path, 
     content = b"question,kind_of_style,wanted,ground_truth\nWho?,short,short,x\nWhat?,long,Why,y\n"
     page = send(browser, f"{address}/data", {"do": "load"}, files={"file": ("rows.csv", content)})
     assert "Inputs of the target" in text_of(page) and "Use kind_of_style" in text_of(page)
+    assert text_of(page).count("the target has a default") == 1  # of tone
     page = send(browser, f"{address}/metrics", {"metric": "rated"})
     assert "Off: rubric is not mapped." in text_of(page)
     mapped = {"map-rubric": "${data.wanted}"}

@@ -89,6 +89,7 @@ class Outlook:
         fields: where fields come from, if the mapping can be.
         outputs: of the target; None without one.
         inputs: parameters of the target that are no fields.
+        optional: those of them that have a default, or a value by the variants.
         plan: of the first run; None while there are problems.
         runs: how many there would be.
         notes: what the plan says beside.
@@ -100,6 +101,7 @@ class Outlook:
     fields: Fields | None = None
     outputs: tuple[str, ...] | None = None
     inputs: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
     plan: Plan | None = None
     runs: int = 1
 
@@ -157,6 +159,8 @@ def _open_target(found: Outlook) -> None:
     if services.target is not None:
         known = services.target.requires | (services.target.accepts or frozenset())
         found.inputs = tuple(sorted(name for name in known if field_of(name) is None))
+        sets = [set(each) for each in found.arguments.get("params_grid") or ()]
+        found.optional = frozenset(known - services.target.requires).union(set.intersection(*sets) if sets else ())
     found.outputs = None if services.outputs is None else tuple(services.outputs)
 
 

@@ -36,11 +36,10 @@ def mapping_lines(
     options = [f"${{data.{name}}}" for name in columns] + [f"${{target.{name}}}" for name in outlook.outputs or ()]
     found = {name: f"${{data.{name}}}" for name in columns}
     found |= {} if outlook.fields is None else outlook.fields.to_dict()
-    return [
-        _line(name, draft, found.get(name, ""), options[: len(columns)] if name in outlook.inputs else options, columns,
-              first)
-        for name in names
-    ]  # fmt: skip
+    plain = options[: len(columns)]  # a target cannot read its own outputs
+    lines = (_line(name, draft, found.get(name, ""), plain if name in outlook.inputs else options, columns, first)
+             for name in names)  # fmt: skip
+    return [{**line, "optional": line["name"] in outlook.optional} for line in lines]
 
 
 def _line(
