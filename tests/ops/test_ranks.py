@@ -130,9 +130,14 @@ def test_areas_equal_the_reference(areas: Op, name: str) -> None:
     check(areas, *EXAMPLES[name])
 
 
+@pytest.fixture(params=BACKENDS)
+def curves(request: pytest.FixtureRequest) -> Op:
+    return kernel(request.param, "rank_curves", _ranks_cuda.rank_curves)
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_curves_equal_the_reference(name: str) -> None:
-    found = torch.ops.valor_gpu.rank_curves(*EXAMPLES[name])
+def test_curves_equal_the_reference(curves: Op, name: str) -> None:
+    found = curves(*EXAMPLES[name])
     assert differences(found, _library.reference("rank_curves")(*EXAMPLES[name])) == ""
 
 
@@ -187,7 +192,18 @@ def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     )
     monkeypatch.setattr(ranks, "_CURVE_ROOM", 2 * 333)
     arguments = EXAMPLES["torch.float64, torch.int32, multi-hot"]
-    found = torch.ops.valor_gpu.rank_curves(*arguments)
+    for backend in ("cpu", "simulated"):
+        found = kernel(backend, "rank_curves", _ranks_cuda.rank_curves)(*arguments)
+        assert differences(found, _library.reference("rank_curves")(*arguments)) == ""
+
+
+@pytest.mark.parametrize("dtype", made.FLOATS)
+def test_thresholds_are_the_scores(dtype: torch.dtype) -> None:
+    """Each distinct score of both signs, with infinities, subnormal numbers and zeros of either sign."""
+    scores = torch.cat((made.scores(np.random.default_rng(3), 80, 1, dtype), column([-0.0, INF, -INF], dtype)))
+    scores = torch.cat((scores, -scores, scores.nextafter(column([INF], dtype)))) if dtype.itemsize > 2 else scores
+    arguments = (scores, torch.arange(len(scores)) % 2 * 0, None, None)
+    found = kernel("simulated", "rank_curves", _ranks_cuda.rank_curves)(*arguments)
     assert differences(found, _library.reference("rank_curves")(*arguments)) == ""
 
 
