@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import time
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.pages import client, locked_client, send, text_of
-from valor_gpu.errors import LeaseError
+from valor_gpu.errors import InputError, LeaseError
+from valor_gpu.evaluation.prompts.templates import MessageTemplate
+from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Run, Store, StoredRow
 from valor_gpu.web.security import Session, looks_like_key
 
@@ -105,3 +108,37 @@ def test_a_full_disk_is_named(browser: TestClient, run: str, monkeypatch: pytest
     monkeypatch.setattr("valor_gpu.web.views.exports.tempfile.mkstemp", full)
     found = browser.get(f"/runs/{run}/export.csv")
     assert found.status_code == 500 and "No space left on device." in text_of(found) and "private" not in found.text
+
+
+@pytest.mark.parametrize("blanks", ["\t ", "  ", "# \t", "system \t"])
+def test_blanks_of_a_prompt_take_time_by_their_number(blanks: str) -> None:
+    begin = time.process_time()
+    MessageTemplate(blanks * 20_000 + "x\n{{ answer }}")
+    assert time.process_time() - begin < 2  # 9 s where two runs of blanks stand beside each other
+
+
+def test_a_prompt_is_measured_before_it_is_read() -> None:
+    with pytest.raises(InputError, match="must have at most 1,600,000 characters but has 2,000,010"):
+        MessageTemplate("user:\nword" * 200_001)
+
+
+def test_blanks_of_a_mapping_take_time_by_their_number() -> None:
+    begin = time.process_time()
+    for text in ("${data." + " " * 200_000 + "x}", "${" + " " * 200_000 + "data.x}", "${data.x" + " " * 200_000 + "}"):
+        with contextlib.suppress(InputError):
+            resolve_mapping({"question": text}, ("x", "question"), None, (), "qa")
+    assert time.process_time() - begin < 2  # 90 s where a lazy text stands before blanks
+
+
+def test_no_trace_is_left_of_exports_that_nobody_reads(
+    path: Path, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    browser = client(path)
+    for kind in ("csv", "jsonl", "html"):
+        assert browser.head(f"/runs/{run}/export.{kind}").status_code == 200
+        with browser.stream("GET", f"/runs/{run}/export.{kind}"):
+            pass
+    assert list(folder.iterdir()) == []

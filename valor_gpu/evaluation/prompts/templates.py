@@ -21,7 +21,8 @@ from valor_gpu.evaluation.prompts._sandbox import bounded, environment, jinja2_p
 
 LONGEST_TEMPLATE = 200_000  # characters
 _ROLES = ("system", "user", "assistant", "developer")
-_ROLE = re.compile(rf"^[ \t]*#?[ \t]*({'|'.join(_ROLES)})[ \t]*:[ \t]*$", re.MULTILINE | re.IGNORECASE)
+# Blanks have one place to go to: two in a row would take the square of their number.
+_ROLE = re.compile(rf"^[ \t]*(?:#[ \t]*)?({'|'.join(_ROLES)})[ \t]*:[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 
 class Template:
@@ -100,6 +101,8 @@ class MessageTemplate:
     def __init__(self, text: str, name: str = "template") -> None:
         if not isinstance(text, str):
             raise InputError(f"{name} must be a text but is {type(text).__name__}")
+        if len(text) > 8 * LONGEST_TEMPLATE:  # of several messages, each of which has a limit of its own
+            raise InputError(f"{name} must have at most {8 * LONGEST_TEMPLATE:,} characters but has {len(text):,}")
         self.text, self.name = text, name
         head, *rest = _ROLE.split(text)
         parts = list(zip((role.lower() for role in rest[::2]), rest[1::2]))

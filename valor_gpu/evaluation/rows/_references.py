@@ -14,7 +14,7 @@ DATA, TARGET, EITHER = "data", "target", "either"
 ROOTS = {"data": DATA, "target": TARGET, "run.outputs": TARGET}
 
 _SHAPE = re.compile(r"\$\{([^{}]+)\}")
-_REFERENCE = re.compile(rf"\s*({'|'.join(map(re.escape, ROOTS))})[.$](.+?)\s*", re.DOTALL)
+_REFERENCE = re.compile(rf"({'|'.join(map(re.escape, ROOTS))})[.$](.+)", re.DOTALL)
 _SHOWN = 20  # names in a message
 
 
@@ -87,7 +87,7 @@ class Names:
             if "${" in reference:
                 raise InputError(f"{key!r} must be one reference such as ${{data.x}} but is {reference!r:.80}")
             return self._plain(key, reference, by_target)
-        found = _REFERENCE.fullmatch(shape[1])
+        found = _REFERENCE.fullmatch(shape[1].strip())
         if found is None:
             raise InputError(
                 f"{key!r} must refer to ${{data.x}}, ${{target.x}} or ${{run.outputs.x}} but is {reference!r:.80}"
