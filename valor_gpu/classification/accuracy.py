@@ -124,10 +124,10 @@ class BalancedAccuracy(RatioMetric):
         super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **kwargs)
 
     def _per_class(self, o: Outcomes) -> Tensor:
-        recalls = ratios.recall(o).value()
+        recalls = torch.as_tensor(ratios.recall(o).value())
         if self.task.kind == "multiclass":
             return recalls
-        sides = torch.stack((recalls, ratios.specificity(o).value()))
+        sides = torch.stack((recalls, torch.as_tensor(ratios.specificity(o).value())))
         return torch.nanmean(sides, dim=0)
 
     def _value(self, o: Outcomes, empty: float | None) -> Tensor:

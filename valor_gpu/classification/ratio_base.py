@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -235,7 +236,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def compute(self) -> Tensor:
         """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
-        return self._value(self._outcomes(self.state()), None).float()
+        value = self._value(self._outcomes(self.state()), None)
+        return value.float() if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, np.float32))
 
     def result(self) -> Result:
         """Returns the value in float64, the value of every class, and the counts behind them.
@@ -250,19 +252,19 @@ class RatioMetric(TaskMetric[ClassCounts]):
         raise NotImplementedError
 
     def _outcomes(self, state: ClassCounts) -> Outcomes:
-        return state.outcomes
+        return Outcomes(*state.counts.numpy()) if state.counts.is_cpu else state.outcomes
 
-    def _counted(self, o: Outcomes) -> Tensor:
+    def _counted(self, o: Outcomes) -> Any:
         """The classes that ``macro`` takes, bool ``[C]``."""
         if self.task.kind != "multiclass":
-            return torch.ones_like(o.true, dtype=torch.bool)
+            return o.true >= 0
         return o.true > 0 if self.top_k > 1 and self._top_k_by_support else o.true + o.predicted > 0
 
-    def _per_class(self, o: Outcomes) -> Tensor:
+    def _per_class(self, o: Outcomes) -> Any:
         """float64 ``[C]``, NaN where the denominator is 0."""
         return self._ratio(o).value()
 
-    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
+    def _value(self, o: Outcomes, empty: float | None) -> Any:
         """The value, ``empty`` where nothing counts; None: what torchmetrics gives there."""
         return average_ratio(self._ratio, o, self.average, self._counted(o), self.zero_division, empty)
 
@@ -271,7 +273,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         arrays = {"per_class": self._per_class(o), "tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
         if self.task.kind == "binary":
             arrays = {name: array[0] for name, array in arrays.items() if name != "per_class"}
-        values: dict[str, Any] = {name: array.cpu().numpy() for name, array in arrays.items()}
+        values: dict[str, Any] = {name: torch.as_tensor(array).cpu().numpy() for name, array in arrays.items()}
         if self.average not in ("none", None):
             values = {type(self).__name__: float(self._value(o, math.nan)), **values}
         missing = {name for name, value in values.items() if bool(torch.as_tensor(value).isnan().any())}

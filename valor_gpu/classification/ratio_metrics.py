@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
 from valor_gpu.errors import InputError
@@ -268,5 +270,6 @@ class JaccardIndex(RatioMetric):
         o, ignored = super()._outcomes(state), self.task.ignore_index
         if self.task.kind != "multiclass" or ignored is None or not 0 <= ignored < self.task.classes:
             return o
-        kept = torch.arange(self.task.classes, device=o.tp.device) != ignored
-        return Outcomes(*(torch.where(kept, counts, 0.0) for counts in o))
+        on_device = isinstance(o.tp, Tensor)
+        classes = torch.arange(len(o.tp), device=o.tp.device) if on_device else np.arange(len(o.tp))
+        return Outcomes(*(ratios.where(classes != ignored, counts, 0.0) for counts in o))
