@@ -41,6 +41,7 @@ from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, Matched, MatchRule
+from valor_gpu.plans import Planner, Step
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
@@ -192,6 +193,15 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
             "class_metrics": self._rematches,
             "extended_summary": self.extended_summary,
         }
+
+    def _planner(self) -> Planner | None:
+        return None if self._plain_code is None else self._step
+
+    def _step(self, base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+        if kwargs or len(args) != 2 or self._plain_code is None:
+            return None
+        tables = plain_tables(*args, self._rule, self._plain_code)
+        return None if tables is None else Step({}, tuple(zip(_TABLES, tables)))
 
     def update(
         self,

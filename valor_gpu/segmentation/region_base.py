@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -18,9 +19,10 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.plans import Planner, Step
 from valor_gpu.reduce.regions import absent
 from valor_gpu.result import Signature
-from valor_gpu.state import State, check_elements, check_sums, joined, summed
+from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
 
 MAX_IMAGE_PIXELS = 2**31 - 1
 """Pixels of an image whose counts are kept, in 32 bits."""
@@ -182,10 +184,28 @@ class RegionState(PixelMetric[Any]):
             InputError: naming the argument and the place. On CUDA, labels out of range are raised by ``compute``
                 instead, since ``update`` does not synchronise with the device.
         """
-        batch = self._batch(preds, target)
+        self._add(*self._counted(self._batch(preds, target)))
+
+    def _counted(self, batch: PixelBatch) -> tuple[Regions, Tensor | None]:
+        """The state of a batch, and on CUDA its error code."""
         counts, ignored, error = batch.count(self.per_image)
         deferred = raise_or_defer(error, batch.describe)
-        self._add(self._batch_state(batch, counts, self._seen(batch, ignored)), deferred)
+        return self._batch_state(batch, counts, self._seen(batch, ignored)), deferred
+
+    def _planner(self) -> Planner:
+        return self._step
+
+    def _step(self, base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+        if kwargs or len(args) != 2 or not all(type(side) is Tensor and side.is_cpu for side in args):
+            return None
+        state, _ = self._counted(self._batch(*args))
+        tensors, rows = {}, []
+        for name, tensor in state.tensors().items():
+            if self._merge[name] == "cat":
+                rows.append((name, tensor))
+            else:
+                tensors[name] = merge_tensors(self._merge[name], (base[name], tensor))
+        return Step(tensors, rows)
 
     def _batch_state(self, batch: PixelBatch, counts: Tensor, seen: Tensor) -> Regions:
         if not self.per_image:
