@@ -211,3 +211,29 @@ def test_inputs_of_a_target_and_fields_of_own_evaluators_are_mapped(path: Path, 
         assert [score.value for score in run.scores()] == [1.0, 0.0]
     copy = send(browser, f"/runs/{uid}/duplicate")
     assert "This cannot be submitted yet." not in text_of(copy) and "${data.kind_of_style}" in text_of(copy)
+
+
+def test_a_copy_says_what_it_lost(path: Path, tmp_path: Path) -> None:
+    browser = client(path)
+    evaluators = [
+        {"name": "own", "source": "prompt"},
+        {"name": "code", "source": "custom", "origin": "a:b"},
+        {"name": "mine", "source": "library", "origin": "mine@1"},
+        {"name": "f1_score", "source": "builtin"},
+    ]
+    config = {
+        "version": 1,
+        "task_type": "qa",
+        "evaluators": evaluators,
+        "target": {"name": "shop<b>"},
+        "metric_params": {"gpt_fluency": {"prompts": {"a": "b"}}},
+        "data": {"hash": "0", "source": "a"},
+    }
+    with Store(path) as store:
+        uid = store.create_run("old", config).id
+    page = send(browser, f"/runs/{uid}/duplicate")
+    for words in ("own is a prompt file, and is left out.", "code is code that is not registered",
+                  "mine is the newest version now; the run had mine@1.", "The target shop&lt;b&gt; is not registered",
+                  "prompts of gpt_fluency cannot be set in a form"):  # fmt: skip
+        assert words in text_of(page)
+    assert "shop<b>" not in page.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from valor_gpu.store import Run
@@ -14,7 +14,7 @@ from valor_gpu.web.registry import Registry
 def draft_of_run(run: Run, registry: Registry) -> Draft:
     """A draft that says what a run was made of, as far as forms can say it."""
     config = run.config
-    metrics = [each["name"] for each in config["evaluators"] if each["source"] != "prompt"]
+    metrics = [each["name"] for each in config["evaluators"] if _can_choose(each, registry)]
     target, judge = config.get("target") or {}, config.get("judge") or {}
     fields_ = config.get("data_mapping") or {}
     scenario = "chat" if config["task_type"] == "chat" else "context" if "context" in fields_ else "qa"
@@ -40,7 +40,34 @@ def draft_of_run(run: Run, registry: Registry) -> Draft:
         slice_by=tuple(config.get("slice_by") or ()),
         baseline=str(config.get("baseline") or ""),
         embedding=_embedding_of(config.get("embedding") or {}, registry),
+        lost=tuple(_lost(config, name, registry)),
     )
+
+
+def _can_choose(each: Mapping[str, Any], registry: Registry) -> bool:
+    """Whether forms can choose an evaluator of a run: not a prompt file, and not code that nobody registered."""
+    if each["source"] == "custom":
+        return bool(registry.evaluators.get(each["name"]) == each.get("origin"))
+    return bool(each["source"] != "prompt")
+
+
+def _lost(config: Mapping[str, Any], target: str, registry: Registry) -> Iterator[str]:
+    """What a run had and forms cannot say."""
+    for each in config["evaluators"]:
+        if not _can_choose(each, registry):
+            what = "a prompt file" if each["source"] == "prompt" else "code that is not registered"
+            yield f"{each['name']} is {what}, and is left out."
+        elif each["source"] == "library":
+            yield f"{each['name']} is the newest version now; the run had {each.get('origin') or 'another one'}."
+    if config.get("target") and not target:
+        yield f"The target {(config['target'] or {}).get('name') or ''} is not registered: the draft has none."
+    for name, params in (config.get("metric_params") or {}).items():
+        dropped = [key for key, value in params.items() if not text_of(key, value, registry)]
+        if dropped:
+            yield f"{', '.join(dropped)} of {name} cannot be set in a form, and is left out."
+    sets = registry.targets[target]["variants"] if target else {}
+    if target and config.get("parameters") and config["parameters"] not in sets.values():
+        yield "The parameters of the run are no registered variant of its target, and are left out."
 
 
 def _settings_of(config: Mapping[str, Any], registry: Registry) -> dict[str, dict[str, str]]:

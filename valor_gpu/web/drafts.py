@@ -47,6 +47,7 @@ class Draft:
         slice_by: columns.
         baseline: id of a run.
         embedding: name of a registered model of embeddings.
+        lost: what a copied run had and forms cannot say, in words.
         saved: seconds since 1970; 0 for a draft that nobody has filled in.
         id: of the draft.
     """
@@ -67,6 +68,7 @@ class Draft:
     slice_by: tuple[str, ...] = ()
     baseline: str = ""
     embedding: str = ""
+    lost: tuple[str, ...] = ()
     saved: float = 0.0
     id: str = ""
 

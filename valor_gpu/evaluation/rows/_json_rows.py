@@ -63,8 +63,9 @@ def _values(place: str, text: str, start: int) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise InputError(f"{place} must be JSON but has {error.msg.lower()} at column {start + error.colno}") from None
     except ValueError as error:
-        found = _place(text, error.args[1:])
-        raise InputError(f"{place} must be JSON but {error.args[0]}{found and f' at column {start + found}'}") from None
+        at = _place(text, error.args[1:])
+        column = f" at column {start + at}" if at else ""
+        raise InputError(f"{place} must be JSON but {error.args[0]}{column}") from None
     except RecursionError:
         raise InputError(f"{place} must have at most {DEEPEST} levels of lists and objects but has more") from None
     if not isinstance(value, dict):
@@ -90,9 +91,9 @@ def _check_depth(value: Any) -> None:
         ]
 
 
-def _place(text: str, sought: tuple[str, ...]) -> int | str:
-    """The column, from 1, where a value stands outside texts; "" where none is sought."""
-    return next((each.start() + 1 for each in _VALUES.finditer(text) if sought and each[0] == sought[0]), "")
+def _place(text: str, sought: tuple[str, ...]) -> int:
+    """The column, from 1, where a value stands outside texts; 0 where none is sought."""
+    return next((each.start() + 1 for each in _VALUES.finditer(text) if sought and each[0] == sought[0]), 0)
 
 
 def _constant(text: str) -> None:
