@@ -13,6 +13,7 @@ from benchmarks import (
     evaluation,
     mask_cases,
     masks,
+    offline,
     segmentation,
     segmentation_cases,
     shell,
@@ -53,6 +54,7 @@ _SECTIONS = {
     "text": "Texts",
     "small": "Small updates",
     "evaluation": "Evaluation runs",
+    "offline": "Offline evaluation of shards",
     "studio": "Studio",
     "gpu": "On a GPU",
 }
@@ -266,6 +268,7 @@ TEXTS = {
     "text": texts.report,
     "small": small.report,
     "evaluation": evaluation.report,
+    "offline": offline.report,
     "studio": studio.report,
     "valor_detection": valor_text,
 }

@@ -93,6 +93,7 @@ class Record:
         bad_rows: of a failed shard the row that failed it; of a shard that counts the rows that were left out.
         error: why it failed.
         seconds: that it took.
+        cpu_seconds: of the CPUs, all threads of the process.
         peak_bytes: largest resident memory of the process until then.
     """
 
@@ -104,6 +105,7 @@ class Record:
     bad_rows: tuple[BadRow, ...] = ()
     error: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     peak_bytes: int = 0
 
     def to_dict(self) -> dict[str, Any]:

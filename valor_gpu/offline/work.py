@@ -49,7 +49,7 @@ def process_shard(config: OfflineConfig, shard: Shard, known: Known = lambda con
         shard: the files.
         known: what is known of a content whose states are there, so that they need not be made again.
     """
-    start, stamp, content, error = time.perf_counter(), list[list[int]](), "", ""
+    start, cpu, stamp, content, error = time.perf_counter(), time.process_time(), list[list[int]](), "", ""
     states: dict[str, bytes] | None = None
     counted = Counted()
     try:
@@ -66,10 +66,10 @@ def process_shard(config: OfflineConfig, shard: Shard, known: Known = lambda con
         counted, states, error = Counted(bad_rows=(problem.row,)), None, str(problem)
     except Exception as problem:  # whatever a file, a library or a class of the user raises is the shard's
         counted, states, error = Counted(), None, _described(problem, config)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     status = FAILED if error else DONE
-    record = Record(shard.name, status, stamp, content, counted.rows, counted.bad_rows, error, seconds, peak_bytes())
-    return record, states
+    spent = (seconds, cpu, peak_bytes())
+    return Record(shard.name, status, stamp, content, counted.rows, counted.bad_rows, error, *spent), states
 
 
 def _described(problem: Exception, config: OfflineConfig) -> str:
