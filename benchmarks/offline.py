@@ -116,7 +116,8 @@ def timed(config: dict[str, Any], name: str) -> dict[str, Any]:
     end = time.perf_counter()
     assert result is not None
     return {
-        "seconds": middle - begin, "merge_seconds": end - middle, "shard_cpu_seconds": sum(busy), "peak_bytes": max(peaks),
+        "seconds": middle - begin, "merge_seconds": end - middle,
+        "shard_cpu_seconds": sum(busy), "peak_bytes": max(peaks),
         "state_bytes": offline_status(config).state_bytes, "failed": result.counts["failed"],
         "bytes": (Path(config["output"]) / "result.json").read_bytes(),
     }  # fmt: skip
@@ -162,8 +163,8 @@ def report(results: list[dict[str, Any]]) -> str:
         lines.append(f"| {what} | {' | '.join(cells)} |")
     about = result["machine"]
     return "\n".join(lines) + (
-        f'\n\nSeconds per million detections, medians of {result["repeats"]} runs in turn; "CPU time of shards" adds up the time of'
-        f" all shards over workers, without the start of processes; {_SHARDS} shards of images with {_DETECTIONS}"
-        f" detections and {_TRUTHS} ground truths. Every run wrote the same bytes. {about['cpus']} CPUs,"
-        f" {about['processor']}, Python {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
+        f"\n\nSeconds per million detections, medians of {result['repeats']} runs in turn; the CPU time of shards is that of"
+        f" all workers, without the start of processes; {_SHARDS} shards of images with {_DETECTIONS} detections and"
+        f" {_TRUTHS} ground truths. Every run wrote the same bytes. {about['cpus']} CPUs, {about['processor']}, Python"
+        f" {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )
