@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -111,12 +112,12 @@ def timed(config: dict[str, Any], name: str) -> dict[str, Any]:
 
     begin = time.perf_counter()
     result = run_offline(config, engine, workers, tell)
-    middle = time.perf_counter()
+    seconds, cpu = time.perf_counter() - begin, time.process_time()
     run_offline(config)
-    end = time.perf_counter()
+    merge = time.process_time() - cpu
     assert result is not None
     return {
-        "seconds": middle - begin, "merge_seconds": end - middle,
+        "seconds": seconds, "merge_cpu_seconds": merge,
         "shard_cpu_seconds": sum(busy), "peak_bytes": max(peaks),
         "state_bytes": offline_status(config).state_bytes, "failed": result.counts["failed"],
         "bytes": (Path(config["output"]) / "result.json").read_bytes(),
@@ -127,7 +128,7 @@ def _row(form: str, detections: int, name: str, runs: list[dict[str, Any]], want
     row = {"case": form, "size": detections, "path": name, "tool": OURS, "package": "valor_gpu"}
     if any(run["bytes"] != wanted or run["failed"] for run in runs):
         return {**row, "status": "mismatch", "reason": "its result.json is not that of one process"}
-    times = {key: spread([run[key] for run in runs]) for key in ("seconds", "merge_seconds", "shard_cpu_seconds")}
+    times = {key: spread([run[key] for run in runs]) for key in ("seconds", "merge_cpu_seconds", "shard_cpu_seconds")}
     sizes = {key: max(run[key] for run in runs) for key in ("peak_bytes", "state_bytes")}
     return {**row, "status": "ok", **times, **sizes, "shards": _SHARDS}
 
@@ -136,7 +137,8 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """All cases asked for, as the JSON that is stored."""
     names = list(CASES) if arguments.case == "all" else [arguments.case]
     found = [row for name in names for row in measure(name, arguments)]
-    choices = {"quick": arguments.quick, "repeats": arguments.repeats, "seed": arguments.seed}
+    choices: dict[str, Any] = {"quick": arguments.quick, "repeats": arguments.repeats, "seed": arguments.seed}
+    choices["load"] = os.getloadavg()[2]
     return {"kind": "offline", **machine.describe(PACKAGES), **choices, "rows": found}
 
 
@@ -158,13 +160,14 @@ def report(results: list[dict[str, Any]]) -> str:
             lines.append(f"| {what} | {row['status']} | | | | |")
             continue
         scale = 1e6 / row["size"]
-        cells = [f"{row[key]['median'] * scale:.1f} s" for key in ("seconds", "shard_cpu_seconds", "merge_seconds")]
+        cells = [f"{row[key]['median'] * scale:.1f} s" for key in ("seconds", "shard_cpu_seconds", "merge_cpu_seconds")]
         cells += [f"{row['state_bytes'] / row['size']:.0f} a detection", f"{row['peak_bytes'] / 2**20:,.0f} MiB"]
         lines.append(f"| {what} | {' | '.join(cells)} |")
     about = result["machine"]
     return "\n".join(lines) + (
-        f"\n\nSeconds per million detections, medians of {result['repeats']} runs in turn; the CPU time of shards is that of"
-        f" all workers, without the start of processes; {_SHARDS} shards of images with {_DETECTIONS} detections and"
-        f" {_TRUTHS} ground truths. Every run wrote the same bytes. {about['cpus']} CPUs, {about['processor']}, Python"
-        f" {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
+        f"\n\nSeconds per million detections, medians of {result['repeats']} runs in turn: all of it by the clock, the CPU"
+        " time of shards over all workers without the start of processes, and that of a run that finds all states and"
+        f" merges them. {_SHARDS} shards of images with {_DETECTIONS} detections and {_TRUTHS} ground truths; every run"
+        f" wrote the same bytes. {about['cpus']} CPUs, {about['processor']}, on which {result['load']:.1f} processes ran on"
+        f" average; Python {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )

@@ -21,7 +21,7 @@ def test_quick_run_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_bytes_get_no_number() -> None:
-    found = {"seconds": 1.0, "merge_seconds": 1.0, "shard_cpu_seconds": 1.0, "peak_bytes": 1, "state_bytes": 1}
+    found = {"seconds": 1.0, "merge_cpu_seconds": 1.0, "shard_cpu_seconds": 1.0, "peak_bytes": 1, "state_bytes": 1}
     good = offline._row("coco", 10, "local", [{**found, "failed": 0, "bytes": b"a"}], b"a")
     assert good["status"] == "ok"
     for other in ({"failed": 0, "bytes": b"b"}, {"failed": 1, "bytes": b"a"}):

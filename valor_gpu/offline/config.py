@@ -181,14 +181,14 @@ def _data(found: Any) -> DataConfig:
     check_type("data", found, Mapping)
     check_keys("data", found, _DATA)
     places = {name: _patterns(f"data.{name}", found[name]) for name in _PLACES if name in found}
-    form = found.get("format") or _format_of(places)
+    form: str = found.get("format") or _format_of(places)
     check_choice("data.format", form, FORMATS)
     need = ("ground_truth", "detections") if form == "coco" else ("files",)
     if sorted(places) != sorted(need):
         given = ", ".join(places) or "none of it"
         raise InputError(f"data of format {form} must have {' and '.join(need)} but has {given}")
-    task = found.get("task") or {"coco": "detection", "webdataset": "segmentation"}.get(form)
-    check_choice("data.task", task, tuple(TASKS))
+    task: str = found.get("task") or {"coco": "detection", "webdataset": "segmentation"}.get(form, "")
+    check_choice("data.task", task or None, tuple(TASKS))
     if form == "coco" and task != "detection":
         raise InputError(f"data.task must be detection for format coco but is {task}")
     labels = found.get("labels")

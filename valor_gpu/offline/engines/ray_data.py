@@ -68,7 +68,14 @@ def _ray(cpus: int) -> Iterator[int]:
 
         logging.getLogger("ray.data").setLevel(logging.ERROR)  # it tells of each run, and of its files
         if ray.is_initialized():
-            yield int(ray.cluster_resources().get("CPU", 1))
+            yield _cluster_cpus()
+            return
+        if "RAY_ADDRESS" in os.environ:  # of a cluster that runs already
+            ray.init(log_to_driver=False)
+            try:
+                yield _cluster_cpus()
+            finally:
+                ray.shutdown()
             return
         with tempfile.TemporaryDirectory(prefix="vg-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
             ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=_STORE, log_to_driver=False,
@@ -77,6 +84,13 @@ def _ray(cpus: int) -> Iterator[int]:
                 yield cpus
             finally:
                 ray.shutdown()
+
+
+def _cluster_cpus() -> int:
+    import ray
+
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return max(int(resources.get("CPU", 1)), 1)
 
 
 def _evaluated(

@@ -34,7 +34,8 @@ def read_webdataset(shard: Shard, columns: Sequence[str], batch_size: int) -> It
 
 
 def _rows(path: str, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any] | str]]:
-    key, values, error = "", {}, ""
+    key, error = "", ""
+    values: dict[str, Any] = {}
     seen: set[str] = set()
     for name, content in _members(path):
         folder, _, base = name.rpartition("/")
