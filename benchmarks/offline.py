@@ -165,9 +165,9 @@ def report(results: list[dict[str, Any]]) -> str:
         lines.append(f"| {what} | {' | '.join(cells)} |")
     about = result["machine"]
     return "\n".join(lines) + (
-        f"\n\nSeconds per million detections, medians of {result['repeats']} runs in turn: all of it by the clock, the CPU"
-        " time of shards over all workers without the start of processes, and that of a run that finds all states and"
-        f" merges them. {_SHARDS} shards of images with {_DETECTIONS} detections and {_TRUTHS} ground truths; every run"
-        f" wrote the same bytes. {about['cpus']} CPUs, {about['processor']}, on which {result['load']:.1f} processes ran on"
-        f" average; Python {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
+        f"\n\nSeconds per million detections, medians of {result['repeats']} runs in turn: all of it by the clock, the"
+        " CPU time of shards over all workers without the start of processes, and that of a run that finds all states"
+        f" and merges them. {_SHARDS} shards of images with {_DETECTIONS} detections and {_TRUTHS} ground truths; every"
+        f" run wrote the same bytes. {about['cpus']} CPUs, {about['processor']}, load {result['load']:.1f};"
+        f" Python {about['python']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )
