@@ -138,7 +138,10 @@ def test_no_trace_is_left_of_exports_that_nobody_reads(
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     browser = client(path)
     for kind in ("csv", "jsonl", "html"):
-        assert browser.head(f"/runs/{run}/export.{kind}").status_code == 200
-        with browser.stream("GET", f"/runs/{run}/export.{kind}"):
+        address = f"/runs/{run}/export.{kind}"
+        assert browser.head(address).status_code == 200
+        whole = browser.get(address, headers={"range": "bytes=999999-"})
+        assert whole.status_code == 200 and len(whole.content) == int(whole.headers["content-length"]) > 0
+        with browser.stream("GET", address):
             pass
     assert list(folder.iterdir()) == []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
 
 from valor_gpu.evaluation.report import write_report
 from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
@@ -23,6 +24,8 @@ _KINDS: dict[str, tuple[Callable[[Run, str], object], str]] = {
     "html": (write_report, "text/html"),
 }
 
+_CHUNK = 1 << 20
+
 
 def _export(kind: str) -> Callable[[Ask], Response]:
     write, media = _KINDS[kind]
@@ -33,14 +36,30 @@ def _export(kind: str) -> Callable[[Ask], Response]:
         os.close(handle)
         try:
             write(run, name)
+            file = open(name, "rb")  # noqa: SIM115 - closed when it was read, or when nobody reads on
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        shown = f"{_file_name(run)}.{kind}"
-        return FileResponse(name, media_type=media, filename=shown, background=BackgroundTask(os.unlink, name))
+        # Rows of a run stay in no folder of temporary files, whatever becomes of the answer or of the server.
+        with contextlib.suppress(PermissionError):  # of Windows, for a file that is open
+            os.unlink(name)
+        headers = {
+            "content-length": str(os.fstat(file.fileno()).st_size),
+            "content-disposition": f'attachment; filename="{_file_name(run)}.{kind}"',
+        }
+        return StreamingResponse(_chunks(file, name), media_type=media, headers=headers)
 
     export.__name__ = f"export_{kind}"
     return export
+
+
+def _chunks(file: BinaryIO, name: str) -> Iterator[bytes]:
+    try:
+        with file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _file_name(run: Run) -> str:
