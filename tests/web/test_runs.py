@@ -120,3 +120,15 @@ def test_quality_stands_for_a_run_and_variants_can_be_told_apart(path: Path) -> 
             run.finish("finished", {"metrics": {"mean_f1_score": 0.5, "mean_gpt_fluency": 4.0}, "rows": {"n": 1}})
     shown = text_of(client(path).get("/runs"))
     assert "4.00 gpt_fluency" in shown and "bot, warm" in shown
+
+
+def test_facts_of_target_and_cancelling(path: Path) -> None:
+    target = {"kind": "function", "name": "bot", "origin": "shop:bot", "parameters": {"warmth": 0.7}}
+    with Store(path) as store:
+        run = store.create_run("two", {"evaluators": [{**F1, "kind": "text"}], "target": target})
+        with run.lease():
+            shown = text_of(client(path).get(f"/runs/{run.id}"))
+            store.views.save("cancel", run.id, {"at": 0.0})
+            ending = text_of(client(path).get(f"/runs/{run.id}"))
+    assert "Target bot, shop:bot, with warmth=0.7" in shown and "no tokens Made" in shown
+    assert "Cancelling" not in shown and "Cancelling: what is under way ends" in ending

@@ -323,7 +323,10 @@ def test_data_are_not_missed_before_anybody_was_asked_for_them(browser: TestClie
 def test_conversations_are_rated_by_their_messages(browser: TestClient, path: Path) -> None:
     address = begin(browser, scenario="chat")
     turns = b'{"messages": [{"role": "user", "content": "What is 1?"}, {"role": "assistant", "content": "One."}]}\n'
-    upload(browser, address, turns, "talks.jsonl")
+    shown = upload(browser, address, turns, "talks.jsonl").text
+    assert "&#34;role&#34;: &#34;user&#34;" in shown and "{&#39;role" not in shown, (
+        "as in the file, not as Python says it"
+    )
     form = {"metric": ["gpt_coherence", "violence", "f1_score"], "level": "Medium", "judge": "free", "do": "next"}
     page = send(browser, f"{address}/metrics", form)
     assert page.url.path == f"{address}/review"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from valor_gpu.evaluation.report.cards import place_of
@@ -73,6 +74,11 @@ class Entry:
         parts = [name, judge.get("model") and f"judge {judge['model']}"]
         own = "saved result" if self.kind == "vision" else "answers of the data"
         return " · ".join(str(part) for part in parts if part) or own
+
+    @property
+    def started(self) -> str:
+        """When the run was made, in local time."""
+        return datetime.fromtimestamp(self.head.created).strftime("%d %b %Y, %H:%M")
 
     def decimals(self, metric: str) -> int:
         """Decimals that a metric's number is shown with."""

@@ -142,5 +142,10 @@ def cancel(store: Store, run: Run) -> None:
     store.views.save(CANCEL, run.id, {"at": time.time()})
 
 
+def is_cancelling(store: Store, uid: str) -> bool:
+    """Whether a run that goes on has been told to end."""
+    return store.views.get(CANCEL, uid) is not None
+
+
 def _is_alive(job: Mapping[str, Any]) -> bool:
     return lives(int(job["pid"]), str(job["started"]), str(job["machine"]), float(job["at"]))

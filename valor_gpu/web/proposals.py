@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def _line(
         "found": found,
         "why": why if chosen or found else "",
         "options": [*options, *((chosen,) if chosen and chosen not in options else ())],
-        "sample": "" if sample is None else short(sample, 160),
+        "sample": "" if sample is None else short(plain_text(sample), 160),
         "proposed": "" if chosen or found else _proposed(name, columns, draft),
     }
 
@@ -67,3 +68,10 @@ def _proposed(field: str, columns: tuple[str, ...], draft: Draft) -> str:
     return next(
         (each for word in _WORDS.get(field, (field.casefold(),)) for each in free if word in each.casefold()), ""
     )
+
+
+def plain_text(value: Any) -> str:
+    """A cell of a data set as it is in a file: texts as they are, lists and objects as JSON, nothing for None."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)

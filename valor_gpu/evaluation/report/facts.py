@@ -15,6 +15,9 @@ from valor_gpu.store import Run
 _OF_CONNECTIONS = ("kind", "response_format", "api_key_env")
 """Facts of a model that say how it is reached, not what it is."""
 
+_SAID = ("name", "origin", "url")
+"""Facts of a target that need no name of theirs."""
+
 
 def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iterator[tuple[str, str]]:
     """Name and text of each fact: data, rows, target, judge, tokens and cost, time.
@@ -38,7 +41,8 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
     tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
     cost = summary["cost"]
-    yield "Tokens, cost", f"{tokens}; {'cost unknown' if cost is None else numbers.number(cost, 2)}"
+    paid = "cost unknown" if cost is None else numbers.number(cost, 2)
+    yield "Tokens, cost", f"{tokens}; {paid}" if usage or cost is not None else tokens
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
@@ -54,6 +58,9 @@ def _identity(found: Mapping[str, Any]) -> str:
     first = [f"{model} at {address}" if address else str(model)] if model else []
     if model:
         plain = {name: value for name, value in plain.items() if name not in _OF_CONNECTIONS}
-    elif address:
-        plain["base_url"] = address
+    else:
+        first = [str(plain.pop(name)) for name in _SAID if name in plain]
+        plain = {**({"base_url": address} if address else {}), **plain}
+        for name in ("kind", "masked") if first else ():
+            plain.pop(name, None)
     return short(", ".join([*first, *(f"{name} {value}" for name, value in plain.items())][:5]))

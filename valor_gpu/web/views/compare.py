@@ -58,9 +58,14 @@ def _choice(ask: Ask, entries: dict[str, Entry], wanted: Sequence[str]) -> Respo
     if chosen is not None:
         others.sort(key=lambda each: each.head.dataset != chosen.head.dataset)
     same = {each.head.id for each in others if chosen and chosen.head.dataset == each.head.dataset != ""}
-    rows = [(each.head.id, each.head.name or each.head.id, each.about, each.head.id in same) for each in others[:100]]
+    rows = [(each.head.id, each.head.name or each.head.id, _where(each), each.head.id in same) for each in others[:100]]
     name = None if chosen is None else (chosen.head.id, chosen.head.name or chosen.head.id)
     return page(ask, "compare_choice.html", chosen=name, others=rows, more=max(len(others) - 100, 0))
+
+
+def _where(entry: Entry) -> str:
+    """What tells runs of one name apart: what was evaluated, on which data, and when."""
+    return " · ".join(part for part in (entry.about, entry.data, entry.started) if part)
 
 
 def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:

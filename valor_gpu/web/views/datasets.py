@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.web.data_sets import data_sets, first_rows
+from valor_gpu.web.proposals import plain_text
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 from valor_gpu.web.uses import run_line
@@ -66,10 +66,7 @@ def dataset(ask: Ask) -> Response:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return short(text, _CELL)
+    return short(plain_text(value), _CELL)
 
 
 ROUTES = [get("/datasets", datasets), get("/datasets/{hash}", dataset)]

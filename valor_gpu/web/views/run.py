@@ -20,7 +20,7 @@ from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.found_rows import TESTS, Wanted
-from valor_gpu.web.jobs import GONE, state_of
+from valor_gpu.web.jobs import GONE, is_cancelling, state_of
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -52,6 +52,7 @@ def run(ask: Ask) -> Response:
         ask,
         "run.html",
         run=_head(found, state),
+        cancelling=state == "running" and is_cancelling(ask.studio.store, found.id),
         facts=list(run_facts(found, summary, dataset.name if dataset else "")),
         dataset=dataset,
         families=cards,

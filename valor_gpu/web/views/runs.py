@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -152,7 +151,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "cells": cells,
         "failed": entry.n_failed,
         "cost": entry.summary.get("cost"),
-        "started": datetime.fromtimestamp(head.created).strftime("%d %b %Y, %H:%M"),
+        "started": entry.started,
         "stopped": entry.summary.get("stopped"),
         "can_compare": head.state in ("finished", "stopped"),
     }

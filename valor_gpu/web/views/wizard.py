@@ -25,7 +25,7 @@ from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_dr
 from valor_gpu.web.estimates import estimate
 from valor_gpu.web.form_settings import metric_fields, run_fields, taken
 from valor_gpu.web.planning import Outlook, look, submit
-from valor_gpu.web.proposals import mapping_lines
+from valor_gpu.web.proposals import mapping_lines, plain_text
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -131,9 +131,7 @@ def data(ask: Ask, refused: str = "") -> Response:
         n_broken = counts.n_unreadable
     columns = () if outlook.source is None else outlook.source.columns
     previewed = columns[:_COLUMNS]
-    shown = [
-        [short("" if row.values.get(name) is None else row.values[name], 200) for name in previewed] for row in rows
-    ]
+    shown = [[short(plain_text(row.values.get(name)), 200) for name in previewed] for row in rows]
     return _page(
         ask,
         "data",
