@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from benchmarks.checks import Checks, Disagreement, Unavailable, wait
-from benchmarks.gpu_parity import Form, as_lists, as_packed, on, run_metric
+from benchmarks.gpu_parity import Form, Sides, as_lists, as_packed, on, run_metric
 from testing.parity import differences
 from testing.scenes import random_scene
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_run import Enqueued, Guess, Records, Words, enqueue
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
 from valor_gpu.replays import add_replay
@@ -28,6 +34,8 @@ CHOICES = AccumulateChoices(
     (Pick("precision", 0, -1, range(10)), Pick("recall", 2, 0, range(10))),
     ties=("given", "lowest"),
 )
+FORK_SECONDS = 60
+"""After which a process that was forked off counts as hanging."""
 BUSY_CYCLES = 50_000_000
 """For which another stream keeps the device busy: some 25 ms."""
 
@@ -39,6 +47,8 @@ def check_streams(checks: Checks, device: torch.device) -> None:
         checks.run(f"updates captured in a CUDA graph, {name}", partial(check_replays, device, form))
     checks.run("updates of Accuracy captured in a CUDA graph", partial(_check_counts, device))
     checks.run("update and compute on a side stream", partial(_check_side_stream, device))
+    checks.run("a device that is not the current one", partial(_check_other_device, device))
+    checks.run("a process that was forked", partial(check_fork, device))
 
 
 def _records(device: torch.device) -> Records:
@@ -139,3 +149,73 @@ def _check_side_stream(device: torch.device) -> None:
     wait(device)
     if text := differences(got, expected):
         raise Disagreement(text)
+
+
+def _check_other_device(device: torch.device) -> None:
+    """Kernels run where the tensors are."""
+    if device.type != "cuda" or torch.cuda.device_count() < 2:
+        raise Unavailable("two CUDA devices are needed")
+    batches = [as_lists(random_scene(np.random.default_rng(n), images=n), n) for n in (1, 17)]
+    other = torch.device("cuda", (device.index or 0) + 1)
+    got = run_metric([on(other, sides) for sides in batches], other)
+    if text := differences(got, run_metric(batches, torch.device("cpu"))):
+        raise Disagreement(text)
+    metric = MeanAveragePrecision(box_format="xywh").to(device)
+    try:
+        metric.update(*on(other, batches[0]))
+    except InputError as error:
+        if str(device) in str(error) and str(other) in str(error):
+            return
+        raise
+    raise Disagreement(f"a metric on {device} took tensors of {other}")
+
+
+def check_fork(device: torch.device) -> None:
+    """In a process that was forked off, metrics of the CPU go on, and those of a GPU raise torch's error.
+
+    CUDA does not outlive a fork; the threads of our CPU kernels do not either, but are started anew.
+    """
+    if not hasattr(os, "fork"):
+        raise Unavailable("processes are not forked here")
+    batch = as_lists(random_scene(np.random.default_rng(2), images=200), 2)
+    expected = run_metric([batch], torch.device("cpu"))
+    there = on(device, batch)
+    with tempfile.TemporaryFile("w+") as said:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons advise against what is tried here
+            child = os.fork()
+        if child == 0:
+            _forked(device, batch, expected, there, said)
+        status = _end_of(child)
+        said.seek(0)
+        if status:
+            raise Disagreement(f"the process ended with status {status}: {said.read()}")
+
+
+def _end_of(child: int) -> int:
+    """The status of a process, which is killed when it hangs."""
+    give_up = time.monotonic() + FORK_SECONDS
+    while time.monotonic() < give_up:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
+
+
+def _forked(device: torch.device, batch: Sides, expected: dict[str, Any], there: Sides, said: TextIO) -> None:
+    """The process of :func:`check_fork`, which ends here: 0 if all is as it must be."""
+    wrong = "it raised"
+    torch.set_num_threads(1)  # as DataLoader's workers do: OpenMP's threads do not outlive a fork
+    try:
+        wrong = differences(run_metric([batch], torch.device("cpu")), expected)
+        if device.type == "cuda":
+            wrong = wrong or "a GPU was used"
+            MeanAveragePrecision(box_format="xywh").to(device).update(*there)
+    except RuntimeError as error:
+        wrong = "" if wrong == "a GPU was used" and "fork" in str(error) else f"{wrong}: {error}"
+    finally:
+        said.write(wrong)
+        said.flush()
+        os._exit(1 if wrong else 0)

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.state import merge_tensors
 
 
@@ -94,15 +96,30 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
         rows = {name: len(saved[name]) for name, merge in metric._merge.items() if merge == "cat"}
         try:
             update(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             for name, length in rows.items():
                 del saved[name][length:]
             for name, attribute in saved.items():
                 setattr(metric, name, attribute)
+            if not isinstance(error, ValorError):  # those name what is wrong
+                _check_devices_served(metric.error, args, kwargs)
             raise
         metric.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
     return guarded
+
+
+def _check_devices_served(*values: Any) -> None:
+    """Raises :class:`InputError` that names a device which no kernel serves, such as ``mps`` or ``xpu``.
+
+    Asked only after an update failed there: torch says no more than which of its ops is missing.
+    """
+    for value in pytree.tree_leaves(values):
+        if isinstance(value, Tensor) and value.device.type not in ("cpu", "cuda"):
+            raise InputError(
+                f"update must get tensors of the CPU or of a CUDA device, and the metric must lie there, but one is on"
+                f" {value.device}: move it with .cpu()"
+            )
 
 
 def traced_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
