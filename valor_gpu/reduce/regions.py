@@ -102,7 +102,7 @@ def undefined(name: str, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
         array([ True, False, False])
     """
     check_choice("name", name, REGION_RATIOS)
-    zero: NDArray[np.bool_] = REGION_RATIOS[name](*np.moveaxis(counts, -2, 0))[1] == 0
+    zero: NDArray[np.bool_] = REGION_RATIOS[name](*_rows(counts))[1] == 0
     return zero & ~absent(counts)
 
 
@@ -115,6 +115,8 @@ def mean_of_images(values: NDArray[np.float64]) -> NDArray[np.float64]:
         >>> mean_of_images(np.array([[0.5, np.nan], [1.0, np.nan]]))
         array([0.75,  nan])
     """
+    if len(values) == 1:
+        return np.array(values[0])
     rows = values.reshape(len(values), math.prod(values.shape[1:]))
     sums = np.array([math.fsum(column[~np.isnan(column)]) for column in rows.T], np.float64)
     found = np.count_nonzero(~np.isnan(rows), 0)
@@ -137,7 +139,7 @@ def generalized_dice(counts: NDArray[np.int64], weight_type: str, per_class: boo
         >>> generalized_dice(np.array([[[2, 1], [2, 2], [3, 1]]]), "square")
         array([0.6875])
     """
-    tp, predicted, true = np.moveaxis(counts, -2, 0)
+    tp, predicted, true = _rows(counts)
     power = {"square": 2, "simple": 1, "linear": 0}[weight_type]
     one = np.ones(true.shape)
     weights = np.divide(
@@ -146,7 +148,9 @@ def generalized_dice(counts: NDArray[np.int64], weight_type: str, per_class: boo
     numerator, denominator = 2 * tp * weights, (predicted + true) * weights
     if not per_class:
         numerator, denominator = numerator.sum(-1), denominator.sum(-1)
-    return np.nan_to_num(_divide(numerator, denominator), nan=0.0)
+    value = np.asarray(_divide(numerator, denominator))
+    value[np.isnan(value)] = 0.0
+    return value
 
 
 def check_zero_division(zero_division: object) -> None:
@@ -169,9 +173,17 @@ def _check(
 
 
 def _by_class(name: str, counts: NDArray[np.int64], zero_division: float) -> NDArray[np.float64]:
-    value = _divide(*REGION_RATIOS[name](*np.moveaxis(counts, -2, 0)))
-    value[undefined(name, counts)] = zero_division
+    numerator, denominator = REGION_RATIOS[name](*_rows(counts))
+    value = _divide(numerator, denominator)
+    zero = denominator == 0
+    if zero.any():
+        value[zero & ~absent(counts)] = zero_division
     return value
+
+
+def _rows(counts: Array) -> tuple[Array, Array, Array]:
+    """True positives, predicted and true pixels ``[..., C]``; a view each, in a tenth of the time of moveaxis."""
+    return counts[..., 0, :], counts[..., 1, :], counts[..., 2, :]
 
 
 def _mean(values: Array, weights: Array, zero_division: float) -> NDArray[np.float64]:
@@ -184,6 +196,7 @@ def _mean(values: Array, weights: Array, zero_division: float) -> NDArray[np.flo
 
 def _divide(numerator: Array, denominator: Array) -> NDArray[np.float64]:
     """The quotient, NaN where the denominator is 0."""
-    out = np.full(np.shape(numerator), math.nan)
+    out = np.empty(np.shape(numerator))
+    out.fill(math.nan)
     np.divide(numerator, denominator, out=out, where=denominator != 0)
     return out
