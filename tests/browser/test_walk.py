@@ -123,8 +123,7 @@ def begin(tab: Tab) -> None:
 def finish(tab: Tab, walk: Walk) -> str:
     """Metrics, cost, connection, review, submission; the run is seen going on and ending. Returns its address."""
     page = tab.page
-    press(page, "Continue to data")
-    press(page, "Continue to metrics")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Metrics and judge")  # where the draft goes on
     for name in ("gpt_groundedness", "violence", "f1_score"):
         page.locator(f'input[name=metric][value="{name}"]').check()
     page.get_by_label("Registered judge").select_option("ours")
