@@ -1,33 +1,77 @@
-// Pairwise IoU of ragged boxes on CUDA: one thread per pair, so that segments of any sizes fill the device
-// evenly.
+// Pairwise IoU of ragged boxes on CUDA: some lanes take a row of the first boxes, so that the segment is
+// looked up and the box is loaded once for all pairs of the row, and neighbours write neighbouring pairs.
 #include "../core/boxes.h"
 #include "../core/ragged.h"
 #include "launch.h"
 
 namespace valor {
+namespace {
 
-constexpr int kBoxIouThreads = 256;
+constexpr int kThreads = 256;
+constexpr int kRows = 4;  // that the same lanes take one after another
 
-__global__ void __launch_bounds__(kBoxIouThreads) box_iou_kernel(BoxPairs task, int64_t pairs) {
-  const int64_t pair = static_cast<int64_t>(blockIdx.x) * kBoxIouThreads + threadIdx.x;
-  if (pair >= pairs) return;
-  const int64_t segment = segment_of(task.pairs(), task.segments, pair);
-  const int64_t columns = task.rows2()[segment + 1] - task.rows2()[segment];
-  const int64_t local = pair - task.pairs()[segment];
-  const int64_t row1 = task.rows1()[segment] + local / columns;
-  const int64_t row2 = task.rows2()[segment] + local % columns;
-  task.out[pair] = box_iou(task.box1(row1), task.box2(row2), task.is_crowd(row2));
+struct IouTask {
+  BoxPairs boxes;
+  int64_t rows;  // of the first boxes
+  int lanes;     // of a row: a power of two
+};
+
+// Rows of float32 in the format xyxy by one load.
+template <bool kSingle>
+__device__ __forceinline__ Box load_row(const void* base, uint32_t row, FloatType type, BoxFormat format) {
+  if (!kSingle) return load_box(base, row, type, format);
+  float values[4];
+  const uint8_t* from = static_cast<const uint8_t*>(base) + uint64_t{row} * sizeof values;
+  memcpy(values, __builtin_assume_aligned(from, 16), sizeof values);
+  return to_xywh(values, kXyxy);
 }
 
+template <bool kSingle, bool kCrowd>
+__global__ void __launch_bounds__(kThreads) box_iou_kernel(const __grid_constant__ IouTask task) {
+  const BoxPairs& boxes = task.boxes;
+  const int groups = kThreads / task.lanes, lane = static_cast<int>(threadIdx.x) & (task.lanes - 1);
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * groups * kRows;
+  const int64_t end = begin + groups * kRows < task.rows ? begin + groups * kRows : task.rows;
+  const int64_t low = segment_of(boxes.rows1(), task.boxes.segments, begin);
+  const int64_t high = segment_of(boxes.rows1(), task.boxes.segments, end - 1);
+  VALOR_ROLLED
+  for (int64_t row = begin + threadIdx.x / task.lanes; row < end; row += groups) {
+    const int64_t segment = low + segment_of(boxes.rows1() + low, high - low + 1, row);
+    const int64_t first = boxes.rows2()[segment];
+    const uint32_t columns = static_cast<uint32_t>(boxes.rows2()[segment + 1] - first);
+    const Box box = boxes.box1(row);
+    double* out = boxes.out + boxes.pairs()[segment] + (row - boxes.rows1()[segment]) * columns;
+    const uint8_t* others =
+        static_cast<const uint8_t*>(boxes.boxes2) + first * (4 * float_bytes(boxes.type2));
+    VALOR_ROLLED
+    for (uint32_t column = lane; column < columns; column += task.lanes)
+      out[uint64_t{column}] = box_iou(box, load_row<kSingle>(others, column, boxes.type2, boxes.format),
+                                      kCrowd && boxes.is_crowd(first + column));
+  }
+}
+
+bool is_single(const BoxPairs& boxes) {
+  return boxes.type2 == kFloat32 && boxes.format == kXyxy &&
+         reinterpret_cast<uintptr_t>(boxes.boxes2) % 16 == 0;
+}
+
+}  // namespace
 }  // namespace valor
 
-// The arguments are the fields of BoxPairs, see core/boxes.h; `pairs` is the size of `out`.
+// The arguments are the fields of BoxPairs, see core/boxes.h; then the rows of boxes1 and the size of `out`.
+// A segment has less than 2^31 rows of boxes2.
 VALOR_API int32_t valor_box_iou_cuda(const void* boxes1, const void* boxes2, int32_t type1, int32_t type2,
                                      int32_t format, const uint8_t* crowd, const int64_t* offsets,
-                                     int64_t segments, double* out, int64_t pairs, void* stream) {
+                                     int64_t segments, double* out, int64_t rows, int64_t pairs,
+                                     void* stream) {
   using namespace valor;
-  const BoxPairs task = BoxPairs::of(boxes1, boxes2, type1, type2, format, crowd, offsets, segments, out);
   if (pairs == 0) return 0;
-  const unsigned blocks = static_cast<unsigned>((pairs + kBoxIouThreads - 1) / kBoxIouThreads);
-  return VALOR_LAUNCH(box_iou_kernel, blocks, kBoxIouThreads, 0, stream, task, pairs);
+  IouTask task{BoxPairs::of(boxes1, boxes2, type1, type2, format, crowd, offsets, segments, out), rows, 1};
+  while (task.lanes < 32 && task.lanes * rows < pairs) task.lanes *= 2;
+  const int64_t a_block = kThreads / task.lanes * kRows, blocks = (rows + a_block - 1) / a_block;
+  if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
+  const bool single = is_single(task.boxes);
+  const auto kernel = crowd ? (single ? box_iou_kernel<true, true> : box_iou_kernel<false, true>)
+                            : (single ? box_iou_kernel<true, false> : box_iou_kernel<false, false>);
+  return VALOR_LAUNCH(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, task);
 }

@@ -17,6 +17,7 @@ class Budget:
         most: instructions an element.
         load_bits: the widest load. Of the innermost loops that with most such loads is meant.
         loop: False for all of a kernel.
+        calls: subroutines that the loop may call, such as those of a division.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Budget:
     most: float
     load_bits: int
     loop: bool = True
+    calls: int = 0
 
 
 _VALOR = "valor::(anonymous namespace)::"
@@ -49,6 +51,7 @@ def _maps(name: str, scores: str, elements: int, loads: int, most: float) -> Bud
 
 
 BUDGETS = (
+    Budget("IoU of boxes, float32", "boxes", f"{_VALOR}box_iou_kernel<true, false>", 1, 79, 128, calls=1),
     _maps("float32", "F32", 16, 128, 7),
     _maps("float16", "F16", 32, 128, 7),
     _maps("bfloat16", "BF16", 32, 128, 7),

@@ -202,3 +202,22 @@ def test_iou_has_no_gradient() -> None:
 def test_errors_name_the_argument(args: tuple[Any, ...], kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         box_iou(*args, **kwargs)
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_cuda_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
+    """Segments of none, few and many rows, for each number of lanes a row."""
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    rng = torch.Generator().manual_seed(int(seed))
+    simulated = kernel("simulated", "box_iou", boxes._box_iou_cuda)
+    for columns in ([0, 1, 2], [3, 0, 5, 0], [40, 7, 100]):
+        rows = [30, 0, 90, 1][: len(columns)]
+        first = torch.rand(sum(rows), 4, generator=rng).cumsum(1)
+        second = torch.rand(sum(columns), 4, generator=rng).cumsum(1)
+        lengths = torch.tensor(rows), torch.tensor(columns)
+        offsets = boxes._offsets((*lengths, lengths[0] * lengths[1]))
+        crowd = torch.rand(len(second), generator=rng) > 0.5
+        for flags in (None, crowd):
+            for dtype in (torch.float32, torch.float16):
+                arguments = (first.to(dtype), second.to(dtype), offsets, flags, 0)
+                assert torch.equal(simulated(*arguments), _library.reference("box_iou")(*arguments))

@@ -12,11 +12,14 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_choice, check_dense, check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.ops._device_tables import upload
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
+
+_UPLOADED_WORDS = 500  # of offsets that travel in the parameters of a kernel, so that a CUDA graph can capture it
 
 
 @typing.overload
@@ -146,11 +149,13 @@ def _box_iou_cpu(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor 
 
 
 def _box_iou_cuda(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
-    call = native.function("valor_cuda", "valor_box_iou_cuda", "ppiiippqpqp")
+    call = native.function("valor_cuda", "valor_box_iou_cuda", "ppiiippqpqqp")
     pairs = int(offsets[2, -1])
     with launching(boxes1.device) as stream:
-        table = to_device(offsets, boxes1.device)
-        return _run(call, boxes1, boxes2, table, crowd, box_format, pairs, pairs, stream)
+        few = offsets.numel() <= _UPLOADED_WORDS
+        table = upload(offsets.flatten().numpy(), boxes1.device) if few else to_device(offsets, boxes1.device)
+        table = table.view(offsets.shape)
+        return _run(call, boxes1, boxes2, table, crowd, box_format, pairs, boxes1.shape[0], pairs, stream)
 
 
 def _run(
