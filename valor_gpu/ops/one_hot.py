@@ -136,7 +136,8 @@ def _task(
     """The OneHotTask of csrc/core/one_hot.h, and the tensors that must outlive it."""
     hot = is_one_hot(preds, target)
     shape = target.shape if not hot[1] else (target.shape[0], *target.shape[2:])
-    for sides in ((preds, target), (preds.contiguous(), target.contiguous())):
+    for prepared in (Tensor.detach, Tensor.contiguous):  # a copy only where the strides need one
+        sides = prepared(preds), prepared(target)
         maps = [_map(side, one_hot) for side, one_hot in zip(sides, hot)]
         words = task_words(maps[0], maps[1], shape, classes, ignore_index, per_image, False)
         if words is not None:
