@@ -60,9 +60,10 @@ class Identity:
         def refuse(value: object) -> None:
             raise InputError(f"config must hold numbers, strings, lists and dicts but got {type(value).__name__}")
 
-        config = json.loads(json.dumps(self.config, sort_keys=True, default=refuse))
-        fields = {s.name: f"{s.merge} of {s}" for s in self.schema}
-        return json.dumps({"metric": self.metric, "config": config, "fields": fields}, separators=(",", ":"))
+        compact = {"separators": (",", ":"), "sort_keys": True}
+        config = json.dumps(self.config, default=refuse, **compact)  # type: ignore[arg-type]
+        fields = json.dumps({s.name: f"{s.merge} of {s}" for s in self.schema}, separators=(",", ":"))
+        return f'{{"metric":{json.dumps(self.metric)},"config":{config},"fields":{fields}}}'
 
     @functools.cached_property
     def digest(self) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import torch
 import torchmetrics
 from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from valor_gpu.checks import check_type
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=State)
 
 _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", torch.int64, ()))
+_REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
@@ -94,12 +96,18 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
         self._merged: Gathered | None = None
         start = dict(empty.tensors(), error=torch.tensor(NO_ERROR), signature=torch.tensor(list(self._identity.digest)))
         for spec in self._schema:
-            if hasattr(self, spec.name) or (spec in self._fields and spec.name in ("signature", "error")):
+            taken = spec.name in self.__dict__ or hasattr(type(self), spec.name)
+            if taken or (spec in self._fields and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
-            if spec.name != "signature" and not torch.equal(start[spec.name].cpu(), spec.identity()):
+            if spec not in _EXTRA and not spec.holds_nothing(start[spec.name]):
                 raise InputError(f"empty must hold no data but its field {spec.name} does")
-            default: Any = [] if spec.joined else start[spec.name].to(self._device)
-            self.add_state(spec.name, default, dist_reduce_fx=spec.merge)
+            self._register(spec, start[spec.name])
+
+    def _register(self, spec: Spec, start: Tensor) -> None:
+        """What ``add_state`` does, without its deep copy, which takes as long as the rest of a constructor."""
+        now: Any = [] if spec.joined else start.to(self._device).contiguous()
+        self.__dict__[spec.name], self._defaults[spec.name] = now, [] if spec.joined else now.clone()
+        self._persistent[spec.name], self._reductions[spec.name] = False, _REDUCERS[spec.merge]
 
     def state(self) -> S:
         """The state accumulated so far (of all ranks inside ``compute``), one tensor per field, on one device."""
@@ -362,11 +370,7 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
         device, whole = self._storage(), {}
         for spec in schema:
             now = self.__dict__[spec.name]
-            parts = now if isinstance(now, list) else [now]
-            if len(parts) == 1 and parts[0].device == device:
-                whole[spec.name] = parts[0]
-                continue
-            parts = [part.to(device) for part in parts]
+            parts = [p if p.device == device else p.to(device) for p in (now if isinstance(now, list) else [now])]
             whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
         return whole
 

@@ -96,6 +96,12 @@ class Spec:
         top = math.inf if self.dtype.is_floating_point else torch.iinfo(self.dtype).max
         return torch.full(self.shape, top, dtype=self.dtype, device=device)
 
+    def holds_nothing(self, value: Tensor) -> bool:
+        """Whether ``value`` is :meth:`identity`, on any device."""
+        if self.joined:
+            return len(value) == 0
+        return not bool(value.any()) if self.merge == "sum" else torch.equal(value.cpu(), self.identity())
+
     def check(self, value: object) -> None:
         """Raises :class:`InputError` unless ``value`` is a Tensor of this dtype and shape, with any number of rows."""
         if not isinstance(value, Tensor):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
@@ -36,6 +37,7 @@ from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_s
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
 _SHOWN = 8  # thresholds in a message
+_SHARED = 4096  # most thresholds that metrics share
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -357,9 +359,24 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
     if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= 2**24):
         need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
         raise InputError(f"thresholds must be {need} but got {thresholds}")
-    if isinstance(thresholds, Tensor):
-        thresholds = thresholds.detach().double().cpu().numpy()
-    values = np.linspace(0.0, 1.0, thresholds) if isinstance(thresholds, int) else np.asarray(thresholds, np.float64)
+    if isinstance(thresholds, int):
+        shared = thresholds <= _SHARED and not torch._C._len_torch_dispatch_stack()
+        levels, grid = (_even_grid if shared else _even_grid.__wrapped__)(thresholds, dtype)
+        return list(levels), grid
+    values = np.asarray(
+        thresholds.detach().double().cpu() if isinstance(thresholds, Tensor) else thresholds, np.float64
+    )
+    return _grid(values, dtype)
+
+
+@functools.lru_cache(maxsize=8)
+def _even_grid(count: int, dtype: torch.dtype) -> tuple[list[float], Tensor]:
+    """Evenly spaced thresholds; metrics share the tensor, which nothing changes in place."""
+    return _grid(np.linspace(0.0, 1.0, count), dtype)
+
+
+def _grid(values: NDArray[np.float64], dtype: torch.dtype) -> tuple[list[float], Tensor]:
+    """Thresholds as numbers, and as a tensor in ``dtype`` and then float64; raises unless they ascend."""
     grid = torch.from_numpy(values).to(dtype).double()
     if grid.ndim != 1 or len(grid) == 0 or not bool(grid.isfinite().all()) or bool((grid.diff() <= 0).any()):
         name = str(dtype).removeprefix("torch.")
