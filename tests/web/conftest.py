@@ -28,3 +28,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lines = ["question,answer", *(f"What is {n}?,It is {n}." for n in range(ROWS))]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     return tmp_path / "s.sqlite"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages wait for trials on a slow machine, too."""
+    monkeypatch.setattr("valor_gpu.web.errands.PATIENCE", 30.0)

@@ -67,7 +67,7 @@ def run_id(site: TestClient) -> str:
 
 def test_a_slow_judge_holds_no_thread(site: TestClient, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    monkeypatch.setattr(errands.Errand.wait, "__defaults__", (0.05,))
+    monkeypatch.setattr(errands, "PATIENCE", 0.05)
     judge.go.clear()
     page = send(site, "/evaluators/polite/try", {**ROW, "judge": "fake"})
     assert re.fullmatch(r"/evaluators/polite/trial/[0-9a-f]{16}", page.url.path)

@@ -50,9 +50,9 @@ class Errand:
         """Whether it has ended."""
         return self._ended.is_set()
 
-    def wait(self, seconds: float = PATIENCE) -> bool:
-        """Waits for its end; False where that did not come."""
-        return self._ended.wait(seconds)
+    def wait(self) -> bool:
+        """Waits for its end, :data:`PATIENCE` long; False where that did not come."""
+        return self._ended.wait(PATIENCE)
 
 
 class Errands:
