@@ -16,7 +16,6 @@ from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top
 from valor_gpu.ops.predictions import predict_maps
@@ -69,9 +68,12 @@ def check_seen(seen: Tensor, task: Task) -> None:
 
 def samples_seen(batch: ScoreBatch) -> Tensor:
     """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
-    seen = torch.tensor([batch.target.shape[0], 0])
-    if batch.target.is_cuda:
-        seen = to_device(seen, batch.target.device)
+    rows = batch.target.shape[0]
+    if batch.target.is_cuda:  # filled there: no pinned memory, so that a CUDA graph can capture it
+        seen = batch.target.new_zeros(2, dtype=torch.int64)
+        seen[:1].fill_(rows)
+    else:
+        seen = torch.tensor([rows, 0])
     if batch.task.ignore_index is not None:
         seen[1] = (batch.target == batch.task.ignore_index).sum()
     return seen
