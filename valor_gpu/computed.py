@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.utilities.data import _squeeze_if_scalar, apply_to_collection
+from torchmetrics.utilities import data
 
 
 def finished(value: Any) -> Any:
     """A value as torchmetrics gives it: one element has no dimension, and nobody else holds its memory."""
     if type(value) is Tensor:
         return (value.squeeze() if value.ndim and value.numel() == 1 else value).clone()
-    return apply_to_collection(_squeeze_if_scalar(value), Tensor, torch.clone)
+    return data.apply_to_collection(data._squeeze_if_scalar(value), Tensor, torch.clone)  # type: ignore[attr-defined]
 
 
 def local_compute(metric: Any, checked: Callable[..., Any], whole: Callable[..., Any]) -> Callable[..., Any]:

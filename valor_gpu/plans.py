@@ -127,7 +127,7 @@ class Planned:
         Plans live in the function, so that they are in no copy, pickle or checkpoint.
         """
         kind, state = type(self), self.__dict__
-        if kind._planner is Planned._planner or not _as_written(kind):
+        if kind._planner is Planned._planner or not _as_written(kind):  # type: ignore[arg-type]
             return checked
         planner: Planner | None = None
 

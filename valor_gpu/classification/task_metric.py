@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class TaskMetric(Metric[S]):
     """
 
     traceable = True
-    _plan_methods = ("update", "_add", "_raise_or_defer")
+    _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
         if "task" in kwargs:

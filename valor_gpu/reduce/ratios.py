@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -32,8 +32,8 @@ class Ratio(NamedTuple):
     numerator: Any
     denominator: Any
 
-    def value(self, zero_division: float = math.nan) -> Any:
-        """The quotient, ``zero_division`` where the denominator is 0.
+    def value(self, zero_division: float = math.nan) -> Tensor:
+        """The quotient, ``zero_division`` where the denominator is 0; of arrays an array, of floats a float.
 
         Example:
             >>> Ratio(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0])).value()
@@ -43,9 +43,9 @@ class Ratio(NamedTuple):
         if isinstance(denominator, Tensor):
             return torch.where(denominator != 0, numerator / denominator, zero_division)
         if isinstance(denominator, float):
-            return numerator / denominator if denominator != 0 else zero_division
+            return cast(Tensor, numerator / denominator if denominator != 0 else zero_division)
         quotient = np.full(denominator.shape, zero_division)
-        return np.divide(numerator, denominator, out=quotient, where=denominator != 0)
+        return cast(Tensor, np.divide(numerator, denominator, out=quotient, where=denominator != 0))
 
 
 class Outcomes(NamedTuple):
@@ -182,7 +182,7 @@ def normalized(matrix: Tensor, by: str | None) -> Tensor:
     return Ratio(matrix, matrix.sum(dims, keepdim=True)).value()
 
 
-def mean(scores: Any, weights: Any, empty: float = math.nan) -> Any:
+def mean(scores: Any, weights: Any, empty: float = math.nan) -> Tensor:
     """Weighted mean of the scores ``[C]`` that are numbers, ``[]``; ``empty`` where the weights sum to 0.
 
     Example:
