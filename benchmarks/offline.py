@@ -149,7 +149,7 @@ def report(results: list[dict[str, Any]]) -> str:
         "offline evaluation of boxes",
         "all",
         "CPU time of shards",
-        "merge of states on disk",
+        "CPU time of merge",
         "bytes of state",
         "memory",
     )
