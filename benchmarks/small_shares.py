@@ -54,6 +54,10 @@ def _entries() -> Iterator[tuple[Any, str, Any]]:
                     yield module, key, value
 
 
+def _timed_if(clock: _Clock, function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    return None if function is None else clock.timed(function)
+
+
 def shares(case: Small, seconds: float) -> dict[str, float]:
     """Fractions ``checks``, ``dispatch`` and ``kernel`` of an update, and the microseconds under this clock.
 
@@ -62,9 +66,10 @@ def shares(case: Small, seconds: float) -> dict[str, float]:
     """
     case.ours().update(*case.batch())  # modules are imported
     kernel, ops = _Clock(), _Clock()
-    found = native.function
+    found, plan = native.function, native.update_function
     with contextlib.ExitStack() as patches:
         patches.enter_context(mock.patch.object(native, "function", lambda *key: kernel.timed(found(*key))))
+        patches.enter_context(mock.patch.object(native, "update_function", lambda *key: _timed_if(kernel, plan(*key))))
         for clock, places in ((kernel, _entries()), (ops, _ops())):
             for module, key, value in list(places):
                 patches.enter_context(mock.patch.object(module, key, clock.timed(value)))
