@@ -4,7 +4,8 @@ A folder of states belongs to one configuration. It holds, for each shard, a rec
 and, for each content, one state file (by its SHA-256), so that a shard that is evaluated twice is there once.
 
 State file: magic, length of the header, header (JSON: names and sizes of the states, what counted), the states of the
-metrics as their ``to_bytes`` gives them, CRC-32 of all before it; numbers are little endian.
+metrics as their ``to_bytes`` gives them, deflated where that halves them (counts of few cells of a large table), CRC-32
+of all before it; numbers are little endian.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from valor_gpu.offline.shards import Shard, Stamp
 
 DONE, FAILED = "done", "failed"
 
-_MAGIC = b"VALOROF1"
+_MAGIC = b"VALOROF2"
 _HEAD = struct.Struct("<8sI")
 _CRC = struct.Struct("<I")
+_SAMPLES, _SAMPLE = 64, 1024  # pieces of a state, and bytes of each, that tell whether to deflate it
 
 
 @dataclass(frozen=True)
@@ -211,14 +213,25 @@ class StateFolder:
 
 def dump_states(counted: Counted, states: Mapping[str, bytes]) -> bytes:
     """A state file."""
-    about = {"counted": counted.to_dict(), "states": {name: len(state) for name, state in states.items()}}
-    header = json.dumps(about).encode("utf-8", "surrogateescape")
-    whole = b"".join((_HEAD.pack(_MAGIC, len(header)), header, *states.values()))
+    stored = {name: _deflated(state) for name, state in states.items()}
+    sizes = {name: [len(stored[name]), len(state)] for name, state in states.items()}
+    header = json.dumps({"counted": counted.to_dict(), "states": sizes}).encode("utf-8", "surrogateescape")
+    whole = b"".join((_HEAD.pack(_MAGIC, len(header)), header, *stored.values()))
     return whole + _CRC.pack(zlib.crc32(whole))
 
 
+def _deflated(state: bytes) -> bytes:
+    """The state in fewer bytes; as it is where samples say that it would not become half as long."""
+    step = max(len(state) // _SAMPLES, _SAMPLE)
+    sample = b"".join(state[at : at + _SAMPLE] for at in range(0, len(state), step))
+    if len(state) < _SAMPLE or 2 * len(zlib.compress(sample, 1)) > len(sample):
+        return state
+    packed = zlib.compress(state, 1)
+    return packed if len(packed) < len(state) else state
+
+
 def parse_states(data: bytes) -> tuple[Counted, dict[str, memoryview]]:
-    """What :func:`dump_states` was given, the states as views of ``data``.
+    """What :func:`dump_states` was given, the states as views of ``data`` or of memory of their own.
 
     Raises:
         InputError: ``data`` is no state file, or damaged.
@@ -232,9 +245,10 @@ def parse_states(data: bytes) -> tuple[Counted, dict[str, memoryview]]:
     start = _HEAD.size + _HEAD.unpack_from(whole)[1]
     about = json.loads(bytes(whole[_HEAD.size : start]))
     states = {}
-    for name, size in about["states"].items():
-        states[name] = whole[start : start + size]
-        start += size
+    for name, (stored, size) in about["states"].items():
+        part = whole[start : start + stored]
+        states[name] = part if stored == size else memoryview(zlib.decompress(part, bufsize=size))
+        start += stored
     return Counted.from_dict(about["counted"]), states
 
 

@@ -1,6 +1,6 @@
 """Outcomes of detections by class, bin of the score and setting, added to tables of a fixed size.
 
-Row layouts: docs/design/001-detection-records.md. Design: docs/design/034-binned-detections.md.
+Row layouts: docs/design/001-detection-records.md. Design: docs/design/036-binned-detections.md.
 """
 
 from __future__ import annotations
