@@ -13,8 +13,11 @@ from torchmetrics.utilities import data
 
 def finished(value: Any) -> Any:
     """A value as torchmetrics gives it: one element has no dimension, and nobody else holds its memory."""
-    if type(value) is Tensor:
+    kind = type(value)
+    if kind is Tensor:
         return (value.squeeze() if value.ndim and value.numel() == 1 else value).clone()
+    if kind is tuple or kind is list:
+        return kind(map(finished, value))
     return data.apply_to_collection(data._squeeze_if_scalar(value), Tensor, torch.clone)  # type: ignore[attr-defined]
 
 

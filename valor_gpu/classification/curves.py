@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
@@ -17,34 +17,23 @@ from valor_gpu.classification.curve_plot import plot_curves
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves
-from valor_gpu.reduce.curve_points import precision_recall_points, roc_points
-from valor_gpu.reduce.histogram_metrics import threshold_counts
+from valor_gpu.reduce.curve_points import (
+    CurveCounts,
+    counts_at_thresholds,
+    precision_recall_points,
+    roc_points,
+)
+from valor_gpu.reduce.histogram_metrics import quick, reversed_last
 from valor_gpu.result import Result
 
 
-class Points(NamedTuple):
-    """Positives and negatives of one class at or above thresholds, and all of them.
-
-    Attributes:
-        thresholds: ``[T]``, descending.
-        tp: float64 ``[T]``.
-        fp: float64 ``[T]``.
-        positives: float64 ``[]``.
-        negatives: float64 ``[]``.
+class Curve(NamedTuple):
+    """One curve, or all of a histogram: float64 ``first`` and ``second`` coordinates ``[..., T]``, in the order of the
+    class's ``_axes``: tensors, or on the CPU NumPy arrays; and the ``thresholds``.
     """
 
-    thresholds: Tensor
-    tp: Tensor
-    fp: Tensor
-    positives: Tensor
-    negatives: Tensor
-
-
-class Curve(NamedTuple):
-    """One curve: float64 ``first`` and ``second`` coordinates, in the order of the class's ``_axes``."""
-
-    first: Tensor
-    second: Tensor
+    first: Any
+    second: Any
     thresholds: Tensor
 
 
@@ -97,21 +86,23 @@ class CurveMetric(ScoreMetric):
 
         One curve: float32 ``[T]`` each. Several: lists of them when exact, else ``[C, T]`` each and thresholds ``[T]``.
         """
-        curves = self._curves(self.state())
-        coordinates = [[part.float() for part in parts] for parts in zip(*(curve[:2] for curve in curves))]
-        thresholds = [self._shown(curve.thresholds.to(self.score_dtype)) for curve in curves]
-        if self._single:
-            return coordinates[0][0], coordinates[1][0], thresholds[0]
-        if self.exact:
-            return coordinates[0], coordinates[1], thresholds
-        return torch.stack(coordinates[0]), torch.stack(coordinates[1]), thresholds[0]
+        state = self.state()
+        if isinstance(state, Histogram):
+            curves = self._at_thresholds(state)
+            first, second = (_float32(part[0] if self._single else part) for part in curves[:2])
+            return first, second, curves.thresholds.to(self.score_dtype)
+        parts = [
+            (_float32(first), _float32(second), self._shown(thresholds.to(self.score_dtype)))
+            for first, second, thresholds in self._at_scores(state)
+        ]
+        return parts[0] if self._single else tuple(map(list, zip(*parts)))  # type: ignore[return-value]
 
     def result(self) -> Result:
         """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot."""
         with self.synced_state() as state:
             curves = self._curves(state)
             names = (*self._axes, "thresholds")
-            parts = {name: [part.cpu().double().numpy() for part in group] for name, group in zip(names, zip(*curves))}
+            parts = {name: [_float64(part) for part in group] for name, group in zip(names, zip(*curves))}
             values = {name: _of_classes(group, self._single) for name, group in parts.items()}
             missing = [name for name, group in parts.items() if any(np.isnan(part).any() for part in group)]
             reasons = dict.fromkeys(missing, "nothing to divide by at these points")
@@ -136,36 +127,31 @@ class CurveMetric(ScoreMetric):
         return self.task.kind == "binary" or self.average == "micro"
 
     def _curves(self, state: ScoreRecords | Histogram) -> list[Curve]:
-        pooled = self.average == "micro"
-        if isinstance(state, Histogram):
-            points = self._at_thresholds(state.counts.sum(1, keepdim=True) if pooled else state.counts)
-        else:
-            points = self._at_scores(state, pooled)
-        return [self._curve(one) for one in points]
+        if not isinstance(state, Histogram):
+            return self._at_scores(state)
+        first, second, thresholds = self._at_thresholds(state)
+        return [Curve(*pair, thresholds) for pair in zip(first, second)]
 
-    def _at_thresholds(self, counts: Tensor) -> list[Points]:
-        counts_at = threshold_counts(counts)
+    def _at_thresholds(self, state: Histogram) -> Curve:
+        """All curves: coordinates ``[C, T]``, and their thresholds."""
+        counts = state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
         thresholds = self.thresholds.to(counts.device).flip(0)
-        return [
-            Points(thresholds, tp.flip(0), fp.flip(0), tp[0] + fn[0], fp[0] + tn[0])
-            for tp, fp, fn, tn in zip(*counts_at)
-        ]
+        return self._curve(thresholds, counts_at_thresholds(quick(counts)))
 
-    def _at_scores(self, state: ScoreRecords, pooled: bool) -> list[Points]:
-        ranked = self._ranked(state, pooled)
+    def _at_scores(self, state: ScoreRecords) -> list[Curve]:
+        ranked = self._ranked(state, self.average == "micro")
         result = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(result.error)
         thresholds = (
             self._probabilities(state, result.thresholds[:, None])[:, 0] if self._monotone else result.thresholds
         )
-        offsets = result.offsets.tolist()
-        points = []
-        for start, end in pairwise(offsets):
-            tp, fp = result.tp[start:end].double(), result.fp[start:end].double()
-            points.append(Points(thresholds[start:end], tp, fp, _last(tp), _last(fp)))
-        return points
+        tp, fp, curves = quick(result.tp), quick(result.fp), []
+        for start, end in pairwise(result.offsets.tolist()):
+            sides = (tp[start:end], fp[start:end])
+            curves.append(self._curve(thresholds[start:end], CurveCounts(*sides, *map(_last, sides))))
+        return curves
 
-    def _curve(self, points: Points) -> Curve:
+    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
         raise NotImplementedError
 
     def _shown(self, thresholds: Tensor) -> Tensor:
@@ -212,12 +198,12 @@ class ROC(CurveMetric):
 
     _axes = ("fpr", "tpr")
 
-    def _curve(self, points: Points) -> Curve:
-        thresholds, tp, fp = points[:3]
+    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
+        tp, fp, *totals = counts
         if self.exact:
             thresholds = torch.cat((thresholds.new_full((1,), math.inf), thresholds))
-            tp, fp = (torch.cat((part.new_zeros(1), part)) for part in (tp, fp))
-        return Curve(*roc_points(tp, fp, points.positives, points.negatives), thresholds)
+            tp, fp = map(_from_zero, (tp, fp))
+        return Curve(*roc_points(tp, fp, *totals), thresholds)
 
     def _shown(self, thresholds: Tensor) -> Tensor:
         return torch.where(thresholds.isinf(), 1.0, thresholds) if self.exact else thresholds
@@ -263,14 +249,30 @@ class PrecisionRecallCurve(CurveMetric):
 
     _axes = ("precision", "recall")
 
-    def _curve(self, points: Points) -> Curve:
-        tp, fp = points.tp.flip(0), points.fp.flip(0)
-        return Curve(*precision_recall_points(tp, fp, points.positives), points.thresholds.flip(0))
+    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
+        tp, fp = map(reversed_last, counts[:2])
+        return Curve(*precision_recall_points(tp, fp, counts.positives), thresholds.flip(0))
 
 
-def _last(sums: Tensor) -> Tensor:
+def _float32(part: Any) -> Tensor:
+    return part.float() if isinstance(part, Tensor) else torch.from_numpy(part.astype(np.float32))
+
+
+def _float64(part: Any) -> NDArray[np.float64]:
+    array: NDArray[np.float64] = part.cpu().double().numpy() if isinstance(part, Tensor) else part
+    return array
+
+
+def _last(sums: Any) -> Any:
     """The last of running sums, 0 of none."""
-    return sums[-1] if len(sums) else sums.new_zeros(())
+    return sums[-1] if len(sums) else sums.sum()
+
+
+def _from_zero(sums: Any) -> Any:
+    """Running sums that begin with 0."""
+    if isinstance(sums, Tensor):
+        return torch.cat((sums.new_zeros(1), sums))
+    return np.concatenate((sums[:0].sum(keepdims=True), sums))
 
 
 def _of_classes(parts: Sequence[Any], single: bool) -> Any:

@@ -13,7 +13,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap
-from valor_gpu.reduce.histogram_metrics import average_precision, roc_auc
+from valor_gpu.reduce.histogram_metrics import average_precision, average_precision_value, roc_auc
 from valor_gpu.reduce.ratios import AVERAGES, mean
 from valor_gpu.result import Result
 
@@ -88,7 +88,11 @@ class RankingMetric(ScoreMetric):
 
     def compute(self) -> Tensor:
         """Returns float32 ``[]``, or ``[C]`` with average ``none``; NaN where the number does not exist."""
-        ranking = self._ranking_values(self.state())
+        state = self.state()
+        if isinstance(state, Histogram):
+            counts = self._binned_counts(state)
+            return self._average(self._binned_value(counts), counts.sum(-1)[0]).float()
+        ranking = self._ranking_values(state)
         return self._average(ranking.value, ranking.positives).float()
 
     def result(self) -> Result:
@@ -104,16 +108,23 @@ class RankingMetric(ScoreMetric):
         return mean(values, positives if self.average == "weighted" else torch.ones_like(values))
 
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
-        pooled = self.average == "micro"
         if isinstance(state, Histogram):
-            counts = state.counts.sum(1, keepdim=True) if pooled else state.counts
+            counts = self._binned_counts(state)
             positives, every = counts.sum(-1)
             return RankingValues(*self._binned(counts, state.lightest), positives, every - positives)
-        ranked = self._ranked(state, pooled)
+        ranked = self._ranked(state, self.average == "micro")
         result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(result.error)
         value = result.values[self._row]
         return RankingValues(value, value, value, *result.totals.double())
+
+    def _binned_counts(self, state: Histogram) -> Tensor:
+        """Counts between thresholds of each class, or of all as one."""
+        return state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
+
+    def _binned_value(self, counts: Tensor) -> Tensor:
+        """The number of each class from counts between thresholds."""
+        raise NotImplementedError
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Value, lowest and highest of each class from counts between thresholds."""
@@ -187,6 +198,9 @@ class ROCAUC(RankingMetric):
     """
 
     _row, _needs = 0, "positives or no negatives"
+
+    def _binned_value(self, counts: Tensor) -> Tensor:
+        return roc_auc(counts).value
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         value, bound = roc_auc(counts)
@@ -280,6 +294,9 @@ class AveragePrecision(RankingMetric):
     """
 
     _row, _needs = 1, "positives"
+
+    def _binned_value(self, counts: Tensor) -> Tensor:
+        return average_precision_value(counts)
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         bounded = average_precision(counts, float(lightest))

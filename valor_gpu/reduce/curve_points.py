@@ -1,15 +1,58 @@
-"""ROC and precision-recall curves from counts at thresholds: torch on any device, float64 out.
+"""ROC and precision-recall curves from counts at thresholds: float64 out.
+
+Tensors on any device give tensors. NumPy arrays give arrays: of few points in a third of the time.
 
 Sources: Fawcett, An introduction to ROC analysis (2006); scikit-learn ``roc_curve`` and ``precision_recall_curve``.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu.reduce.histogram_metrics import reversed_last
 
-def roc_points(tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
+_NO_SUCH_POINT = {"invalid": "ignore", "divide": "ignore"}
+
+
+class CurveCounts(NamedTuple):
+    """Positives and negatives at or above thresholds, which descend, and all of them.
+
+    Attributes:
+        tp: ``[..., T]``.
+        fp: ``[..., T]``.
+        positives: ``[...]``.
+        negatives: ``[...]``.
+    """
+
+    tp: Any
+    fp: Any
+    positives: Any
+    negatives: Any
+
+
+def counts_at_thresholds(histogram: Any) -> CurveCounts:
+    """Counts positives and negatives at or above each threshold of a histogram of scores.
+
+    Args:
+        histogram: float64 ``[2, ..., T + 1]``, see :mod:`valor_gpu.reduce.histogram_metrics`.
+
+    Example:
+        >>> counts = counts_at_thresholds(torch.tensor([[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0]]))
+        >>> counts.tp.tolist(), counts.fp.tolist(), float(counts.positives), float(counts.negatives)
+        ([1.0, 1.0, 2.0], [0.0, 1.0, 1.0], 2.0, 2.0)
+    """
+    positives, every = histogram
+    rest = every - positives  # a difference of sums of weights may not fall below 0
+    negatives = rest.clamp(min=0) if isinstance(rest, Tensor) else np.maximum(rest, 0.0)
+    tp, fp = (reversed_last(side).cumsum(-1) for side in (positives, negatives))
+    return CurveCounts(tp[..., :-1], fp[..., :-1], tp[..., -1], fp[..., -1])
+
+
+def roc_points(tp: Any, fp: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     """Computes the rates of false and of true positives at thresholds.
 
     Args:
@@ -26,10 +69,11 @@ def roc_points(tp: Tensor, fp: Tensor, positives: Tensor, negatives: Tensor) -> 
         >>> fpr.tolist(), tpr.tolist()
         ([0.0, 0.0, 1.0], [0.0, 0.5, 1.0])
     """
-    return fp.double() / negatives.double()[..., None], tp.double() / positives.double()[..., None]
+    with np.errstate(**_NO_SUCH_POINT):
+        return _double(fp) / _double(negatives)[..., None], _double(tp) / _double(positives)[..., None]
 
 
-def precision_recall_points(tp: Tensor, fp: Tensor, positives: Tensor) -> tuple[Tensor, Tensor]:
+def precision_recall_points(tp: Any, fp: Any, positives: Any) -> tuple[Any, Any]:
     """Computes precision and recall at thresholds, and after them the point (recall 0, precision 1) above all scores.
 
     Args:
@@ -46,6 +90,14 @@ def precision_recall_points(tp: Tensor, fp: Tensor, positives: Tensor) -> tuple[
         >>> precision.tolist(), recall.tolist()
         ([0.5, 1.0, 1.0], [1.0, 0.5, 0.0])
     """
-    precision, recall = tp.double() / (tp + fp).double(), tp.double() / positives.double()[..., None]
-    end = precision.new_zeros((*tp.shape[:-1], 1))
-    return torch.cat((precision, end + 1.0), -1), torch.cat((recall, end), -1)
+    with np.errstate(**_NO_SUCH_POINT):
+        precision, recall = _double(tp) / _double(tp + fp), _double(tp) / _double(positives)[..., None]
+    if isinstance(precision, Tensor):
+        end = precision.new_zeros((*tp.shape[:-1], 1))
+        return torch.cat((precision, end + 1.0), -1), torch.cat((recall, end), -1)
+    end = np.zeros((*tp.shape[:-1], 1))
+    return np.concatenate((precision, end + 1.0), -1), np.concatenate((recall, end), -1)
+
+
+def _double(values: Any) -> Any:
+    return values.double() if isinstance(values, Tensor) else values.astype(np.float64, copy=False)
