@@ -13,6 +13,8 @@ from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    import os
+
     from valor_gpu.store.saved import SavedRun
 
 
@@ -53,6 +55,10 @@ class Signature(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._choices)
+
+    def __eq__(self, other: object) -> bool:
+        # Choices that are read from a file are lists where they may have been tuples.
+        return isinstance(other, Mapping) and _json(self) == _json(other)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -163,6 +169,55 @@ class Result:
             "counts": dict(self.counts),
             "reasons": {name: self.reason(name) or f"{value}, no reason known" for name, value in missing.items()},
         }
+
+    def to_json(self, arrays: bool = True, indent: int | None = None) -> str:
+        """Strict JSON of :meth:`to_dict`: what is not finite is ``null``, and ``reasons`` says why.
+
+        Args:
+            arrays: keep the arrays, as nested lists.
+            indent: spaces of each level; None: all on one line.
+
+        Example:
+            >>> Result({"ap": float("nan")}, Signature({"version": "1"}), reasons={"ap": "no truth"}).to_json()
+            '{"values": {"ap": null}, "signature": {"version": "1"}, "counts": {}, "reasons": {"ap": "no truth"}}'
+        """
+        import json
+
+        return json.dumps(self.to_dict(arrays), allow_nan=False, indent=indent)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes this result to a file of strict JSON, in one step; :meth:`load` reads it.
+
+        Numbers, arrays with their dtypes, NaN, infinities, counts, reasons and the signature come back with the same
+        bits: tensors as arrays of numpy (bfloat16 as float32), the picture of :meth:`plot` not at all.
+
+        Raises:
+            OSError: the file cannot be written; an older one stays as it is.
+        """
+        from valor_gpu.exports.files import result_text, write_text
+
+        document = self.to_dict() | {"reasons": dict(self.reasons)}
+        write_text(path, result_text(document, _leaves(self.values)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Reads a file of :meth:`save`; nothing in it is executed.
+
+        Raises:
+            InputError: the file is not one of :meth:`save`, is damaged, or has a newer format.
+            OSError: the file cannot be read.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Result({"map": 0.37}, Signature({"metric": "mAP"})).save(f"{folder}/map.json")
+            ...     Result.load(f"{folder}/map.json").values["map"]
+            0.37
+        """
+        from valor_gpu.exports.files import read_parts
+
+        values, signature, counts, reasons = read_parts(path)
+        return cls(values, Signature(signature), counts, reasons)
 
     def to_run(self, kind: str | None = None, names: Sequence[str] | Mapping[str, str] | None = None) -> SavedRun:
         """This result as :meth:`valor_gpu.store.Store.save` keeps it.

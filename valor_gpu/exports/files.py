@@ -1,0 +1,132 @@
+"""Results as files of strict JSON, from which they come back with the same bits. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FORMAT, VERSION = "valor_gpu.result", 1
+_KINDS = "biuf"
+"""Kinds of numpy dtypes that an array of a file may have."""
+
+Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, int], Mapping[str, str]]
+"""Values, signature, counts and reasons."""
+
+
+def result_text(document: Mapping[str, Any], leaves: Iterator[tuple[str, Any]]) -> str:
+    """The text of a file.
+
+    Args:
+        document: of a result: ``values`` in JSON, where what is not finite is None, ``signature``, ``counts`` and
+            ``reasons``.
+        leaves: every number and array by its name, before JSON.
+    """
+    arrays, infinite = {}, {}
+    for name, value in leaves:
+        if hasattr(value, "shape") and len(value.shape):
+            arrays[name] = {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+        marks = _infinities(value)
+        if marks:
+            infinite[name] = marks
+    head = {"format": FORMAT, "format_version": VERSION}
+    return json.dumps({**head, **document, "arrays": arrays, "infinite": infinite}, allow_nan=False, indent=1) + "\n"
+
+
+def _infinities(value: Any) -> list[list[int]]:
+    """Place in reading order and sign of every number that is infinite; a number that is no array has place 0."""
+    numbers = [value]
+    if hasattr(value, "tolist"):
+        numbers = value.reshape(-1).tolist()
+    return [[i, 1 if n > 0 else -1] for i, n in enumerate(numbers) if isinstance(n, float) and math.isinf(n)]
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file in one step: a reader sees the old text or the new one, and a failure leaves the old one."""
+    whole = Path(os.path.realpath(path))
+    part = whole.with_name(f".{whole.name}.{secrets.token_hex(4)}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(whole)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_parts(path: str | os.PathLike[str]) -> Parts:
+    """What a file holds; NaN and the infinities are back in their places, arrays are those of numpy.
+
+    Raises:
+        InputError: the file is not one of a result, is damaged, or has a newer format.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file, parse_constant=_no_constant)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError("another kind of file")
+        if document["format_version"] != VERSION:
+            raise ValueError(f"format version {document['format_version']}; this version reads {VERSION}")
+        return _parts(document)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+        raise InputError(f"path must be a file that Result.save wrote but {os.fspath(path)} has {what}") from None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text}, which is no JSON")
+
+
+def _parts(document: dict[str, Any]) -> Parts:
+    for name in ("values", "signature", "counts", "reasons", "arrays", "infinite"):
+        if not isinstance(document[name], dict):
+            raise ValueError(f"{name} that is no object")
+    if not all(isinstance(count, int) for count in document["counts"].values()):
+        raise ValueError("a count that is no whole number")
+    if not all(isinstance(reason, str) for reason in document["reasons"].values()):
+        raise ValueError("a reason that is no text")
+    arrays, infinite = document["arrays"], document["infinite"]
+    values = _values(document["values"], arrays, infinite, "")
+    if arrays or infinite:
+        raise ValueError(f"no value {next(iter({**arrays, **infinite}))}")
+    return values, document["signature"], document["counts"], document["reasons"]
+
+
+def _values(values: dict[str, Any], arrays: dict[str, Any], infinite: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Numbers, arrays and mappings of these; takes what it has used out of ``arrays`` and ``infinite``."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        whole = prefix + name
+        if whole in arrays:
+            found[name] = _array(value, arrays.pop(whole), infinite.pop(whole, ()))
+        elif isinstance(value, dict):
+            found[name] = _values(value, arrays, infinite, f"{whole}/")
+        elif value is None:
+            marks = infinite.pop(whole, None)
+            found[name] = marks[0][1] * math.inf if marks else math.nan
+        elif isinstance(value, (bool, int, float)):
+            found[name] = value
+        else:
+            raise ValueError(f"value {whole} that is no number")
+    return found
+
+
+def _array(value: Any, form: dict[str, Any], infinite: list[list[int]]) -> np.ndarray[Any, Any]:
+    import numpy as np  # here, since results without arrays load without it
+
+    # numpy has no bfloat16; float32 holds each of its numbers.
+    kind = np.dtype("float32" if form["dtype"] == "bfloat16" else form["dtype"])
+    if kind.kind not in _KINDS:
+        raise ValueError(f"an array of {kind}")
+    found = np.array(value, dtype=kind).reshape(form["shape"])
+    flat = found.reshape(-1)
+    for place, sign in infinite:
+        flat[place] = sign * math.inf
+    return found
