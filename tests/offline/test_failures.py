@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.offline.shard_data import (
+    MASKS,
     add_member,
     classification,
     classification_rows,
@@ -130,6 +131,18 @@ def test_row_of_parquet(tmp_path: Path) -> None:
     check_alone(config, tmp_path / "part-0.parquet", "row 33 (counted from 0): target[0] must")
 
 
+def test_null_in_a_list_of_parquet(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    rows = classification_rows()
+    rows[1][7]["scores"][2] = None
+    for part, listed in enumerate(rows):
+        parquet.write_table(pa.Table.from_pylist(listed), tmp_path / f"part-{part}.parquet")
+    config["data"]["files"] = str(tmp_path / "part-*.parquet")
+    check_alone(config, tmp_path / "part-1.parquet", "row 7 (counted from 0), column 'scores' must hold a number")
+    left = run({**config, "on_bad_row": "row"})
+    assert (left.counts["counted"], left.counts["bad_rows"]) == (5, 1)
+
+
 def test_missing_column_of_parquet(tmp_path: Path) -> None:
     config = classification(tmp_path)
     for part, rows in enumerate(classification_rows()):
@@ -153,6 +166,32 @@ def test_cut_tar(tmp_path: Path, cut: str) -> None:
     }
     broken.write_bytes(broken.read_bytes()[: ends[cut]])
     check_alone(config, broken, "must be a")
+
+
+def test_tar_files_joined_by_cat(tmp_path: Path) -> None:
+    config = webdataset(tmp_path)
+    broken, other = tmp_path / "masks-1.tar", tmp_path / "other"
+    (tmp_path / "masks-2.tar").rename(other)
+    broken.write_bytes(broken.read_bytes() + other.read_bytes())
+    check_alone(config, broken, "must be one tar file but has more after its last block")
+
+
+@pytest.mark.parametrize("link", ["link", "twice"])
+def test_member_that_cannot_count(tmp_path: Path, link: str) -> None:
+    config = webdataset(tmp_path)
+    broken = tmp_path / "masks-1.tar"
+    with tarfile.open(broken, "a") as archive:
+        for side in ("gt", "pred"):
+            if link == "link":
+                member = tarfile.TarInfo(f"odd.{side}.png")
+                member.type, member.linkname = tarfile.LNKTYPE, archive.getnames()[0]
+                archive.addfile(member)
+            else:
+                name = archive.getnames()[0].partition(".")[0]
+                content = (MASKS / side / f"{name}.png").read_bytes()
+                add_member(archive, f"odd.{side}.png", content)
+                add_member(archive, f"odd.{side}.png", content)
+    check_alone(config, broken, "must be a regular file" if link == "link" else "must be there once but comes again")
 
 
 def test_sample_of_a_tar(tmp_path: Path) -> None:

@@ -86,6 +86,63 @@ def test_labels_by_name_and_an_empty_part(tmp_path: Path) -> None:
     assert result.counts["counted"] == 2
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_names_of_classes_that_are_numbers(tmp_path: Path, form: str) -> None:
+    table = pa.table({"preds": [1, 2, 1], "target": [1, 2, 2], "weight": [1, 1, 2]})
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        parquet.write_table(table, path)
+    elif form == "jsonl":
+        write_jsonl(path, table.to_pylist())
+    else:
+        path.write_text("preds,target,weight\n1,1,1\n2,2,1\n1,2,2\n")
+    fields = {name: name for name in table.column_names}
+    labels = ["1", "2"]
+    if form == "csv":  # a name that is no number, so that every cell of the column is a name
+        labels = ["1", "2", "three"]
+    config = {
+        "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 3, "average": None}},
+        "data": {"files": str(path), "task": "classification", "labels": labels, "fields": fields},
+        "output": str(tmp_path / "out"),
+    }
+    values = finished(config).results["accuracy"].values
+    assert np.asarray(values["support"]).tolist() == [1, 3, 0]
+    assert np.asarray(values["tp"]).tolist() == [1, 1, 0]
+
+
+def test_scores_in_lists_are_no_names_of_classes(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"preds": [1, 0], "target": 2}, {"preds": [0, 1], "target": 2}])
+    config = {
+        "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 2, "average": "micro"}},
+        "data": {"files": str(tmp_path / "*.jsonl"), "task": "classification", "labels": ["1", "2"]},
+        "output": str(tmp_path / "out"),
+    }
+    values = finished(config).results["accuracy"].values
+    assert values["Accuracy"] == 0.5
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("form", ["one column", "several columns", "lists"])
+def test_scores_that_are_whole_in_a_chunk(tmp_path: Path, form: str, size: int) -> None:
+    scores, target = [1, 0, 0.25, 0.75], [1, 0, 1, 0]
+    path = tmp_path / "a.csv"
+    data: dict[str, Any] = {"task": "classification", "batch_size": size}
+    if form == "lists":
+        path = tmp_path / "a.jsonl"
+        write_jsonl(path, [{"preds": [1 - score, score], "target": truth} for score, truth in zip(scores, target)])
+    else:
+        lines = (f"{1 - score},{score},{truth}" for score, truth in zip(scores, target))
+        path.write_text("no,yes,truth\n" + "\n".join(lines))
+        data["fields"] = {"preds": "yes" if form == "one column" else ["no", "yes"], "target": "truth"}
+    classes = {} if form == "one column" else {"num_classes": 2}
+    config = {
+        "metrics": {name: {"class": f"classification.{name}", **classes} for name in ("ROCAUC", "CalibrationError")},
+        "data": {"files": str(path), **data},
+        "output": str(tmp_path / "out"),
+    }
+    assert finished(config).results["ROCAUC"].values["ROCAUC"] == 0.75
+
+
 def test_texts_with_several_references_gzipped(tmp_path: Path) -> None:
     rows = [{"answer": "a cat", "truth": ["the cat", "dog"]}, {"answer": "bird", "truth": ["fish"]}]
     for part, row in enumerate(rows):

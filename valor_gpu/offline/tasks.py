@@ -26,17 +26,20 @@ class Task:
         data: fields, names of classes and the like.
         fields: argument to column or columns.
         device: where tensors are put.
+        is_binary: whether all metrics are of two classes, whose ``preds`` may be scores in one column.
     """
 
     data: DataConfig
     fields: Mapping[str, str | tuple[str, ...]]
     device: str
+    is_binary: bool = False
 
     @classmethod
     def of(cls, data: DataConfig, metrics: Mapping[str, Metric[Any]], device: str) -> Task:
         """The task of a configuration; which fields of COCO files are read, its metrics tell."""
         fields = data.fields or {name: name for name in _coco_fields(metrics.values())}
-        return cls(data, fields, device)
+        kinds = {getattr(getattr(metric, "task", None), "kind", None) for metric in metrics.values()}
+        return cls(data, fields, device, kinds == {"binary"})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -79,28 +82,40 @@ def _coco_fields(metrics: Any) -> Iterator[str]:
 
 
 def _classification(task: Task, chunk: Chunk) -> Iterator[Arguments]:
-    arguments = [_numbers(task, chunk, name) for name in ("preds", "target")]
+    preds = _numbers(task, chunk, "preds")
+    if preds.dtype.kind in "iub" and (preds.ndim == 2 or _may_be_scores(task, chunk, preds)):
+        preds = preds.astype(np.float64)
+    arguments = [preds, _numbers(task, chunk, "target")]
     if "weight" in task.fields:
         arguments.append(_numbers(task, chunk, "weight"))
     yield tuple(task.tensor(values) for values in arguments)
 
 
+def _may_be_scores(task: Task, chunk: Chunk, preds: NDArray[Any]) -> bool:
+    """Whether these are scores of two classes that happen to be whole in this chunk; columns with a dtype tell."""
+    is_typed = isinstance(chunk.columns[str(task.fields["preds"])], np.ndarray)
+    return task.is_binary and not is_typed and bool(((preds == 0) | (preds == 1)).all())
+
+
 def _numbers(task: Task, chunk: Chunk, name: str) -> NDArray[Any]:
     """``[N]`` or ``[N, C]`` of numbers; names of classes as their indices."""
     columns = task.fields[name]
+    labels = () if name == "weight" or not isinstance(columns, str) else task.data.labels or ()
+    index = {label: place for place, label in enumerate(labels)}
     if isinstance(columns, str):
-        return _column(task, chunk, columns)
-    parts = [_column(task, chunk, column) for column in columns]
+        return _column(chunk, columns, index)
+    parts = [_column(chunk, column, index) for column in columns]
     if any(part.ndim != 1 for part in parts):
         raise InputError(f"data.fields.{name} must be one column of lists or several of numbers but is both")
     return np.stack(parts, axis=1)
 
 
-def _column(task: Task, chunk: Chunk, column: str) -> NDArray[Any]:
+def _column(chunk: Chunk, column: str, index: Mapping[str, int]) -> NDArray[Any]:
     values = chunk.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
-        return values
-    index = {name: place for place, name in enumerate(task.data.labels or ())}
+        if not index or values.dtype.kind == "f":
+            return values
+        values = values.tolist()  # whole numbers may be names of classes, as in the other formats
     numbers = [_number(f"{place}, column {column!r}", value, index) for place, value in zip(chunk.places, values)]
     sizes = {np.shape(number) for number in numbers}
     if len(sizes) > 1:
@@ -111,13 +126,16 @@ def _column(task: Task, chunk: Chunk, column: str) -> NDArray[Any]:
     return array
 
 
-def _number(place: str, value: Any, index: Mapping[str, int]) -> Any:
-    """A number, or a list of them; names of classes and texts of numbers as what they stand for."""
+def _number(place: str, value: Any, index: Mapping[str, int], in_list: bool = False) -> Any:
+    """A number, or a list of them; names of classes and texts of numbers as what they stand for.
+
+    In a list, a number is a score or a mark even where a class has its name.
+    """
     if isinstance(value, (np.ndarray, np.generic)):
         return value
     if isinstance(value, list):
-        return [_number(place, item, index) for item in value]
-    if index and str(value) in index:
+        return [_number(place, item, index, in_list=True) for item in value]
+    if str(value) in index and not (in_list and isinstance(value, (bool, int, float))):
         return index[str(value)]
     if isinstance(value, str) and not index:
         try:

@@ -85,7 +85,7 @@ def _values(column: Any) -> Column:
         column = column.dictionary_decode()
     if _is_number(types, column.type) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if (levels := _list_levels(types, column.type)) and levels <= 2:
+    if (levels := _list_levels(types, column.type)) and levels <= 2 and not _has_null_items(column, levels):
         return _lists(column)
     found: list[Any] = column.to_pylist()
     return found
@@ -103,6 +103,15 @@ def _list_levels(types: Any, kind: Any) -> int:
     return levels if levels and _is_number(types, kind) else 0
 
 
+def _has_null_items(column: Any, levels: int) -> bool:
+    """Whether a list holds null, which only Python objects show row by row."""
+    for _ in range(levels):
+        column = column.flatten()
+        if column.null_count:
+            return True
+    return False
+
+
 def _lists(column: Any) -> list[Any]:
     """Of each row an array; None where the row is null. Lists of lists of one length become a matrix."""
     make = _splitter(column)
@@ -117,15 +126,11 @@ def _splitter(column: Any) -> Callable[[int], Any]:
     lengths = [length or 0 for length in column.value_lengths().to_pylist()]
     ends = np.cumsum([0, *lengths])
     flat = column.flatten()
-    if flat.null_count:
-        raise InputError("lists must hold numbers but hold null")
     if not _list_levels(types, flat.type):
         values = flat.to_numpy(zero_copy_only=False)
         return lambda row: values[ends[row] : ends[row + 1]]
     widths = flat.value_lengths().to_pylist()
     inner = flat.flatten()
-    if inner.null_count:
-        raise InputError("lists must hold numbers but hold null")
     values, starts = inner.to_numpy(zero_copy_only=False), np.cumsum([0, *widths])
 
     def matrix(row: int) -> Any:

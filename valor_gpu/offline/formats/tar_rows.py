@@ -20,6 +20,7 @@ from valor_gpu.offline.chunks import Chunk, in_chunks
 from valor_gpu.offline.shards import Shard
 
 _BLOCK = 512  # bytes of a tar header
+_PIECE = 1 << 16  # bytes read at a time behind the last member
 
 
 def read_webdataset(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator[Chunk]:
@@ -50,6 +51,8 @@ def _rows(path: str, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str,
             key, values, error = here, {}, ""
         if column in columns and not error:
             try:
+                if column in values:
+                    raise InputError(f"{path}, member {name} must be there once but comes again")
                 values[column] = _decode(f"{path}, member {name}", column, content())
             except InputError as problem:
                 error = str(problem)
@@ -58,14 +61,14 @@ def _rows(path: str, columns: Sequence[str]) -> Iterator[tuple[str, Mapping[str,
 
 
 def _members(path: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Name of each regular file, and what reads it.
+    """Name of each member that is no folder, and what reads it.
 
     Raises:
         InputError: the tar file is damaged or ends too early.
     """
     with _reading(path), tarfile.open(path, "r:*") as archive:
         while (member := archive.next()) is not None:
-            if member.isfile():
+            if not member.isdir():
                 yield member.name, partial(_content, path, archive, member)
             archive.members = []  # type: ignore[attr-defined]  # or tarfile keeps the headers of all
         _check_end(path, archive)
@@ -83,14 +86,22 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _check_end(path: str, archive: tarfile.TarFile) -> None:
-    """Raises unless the archive ends as tar files do, with a block of zeros: tarfile takes a cut one for whole."""
+    """Raises unless the archive ends as tar files do, with blocks of zeros and nothing else.
+
+    tarfile takes a cut archive for whole, and of archives that were joined by ``cat`` it reads the first alone.
+    """
     stream: IO[bytes] = archive.fileobj  # type: ignore[assignment]
     stream.seek(archive.offset)
     if stream.read(_BLOCK) != bytes(_BLOCK):
         raise InputError(f"{path} must be a whole tar file but ends without its last block")
+    while rest := stream.read(_PIECE):
+        if rest.count(0) != len(rest):
+            raise InputError(f"{path} must be one tar file but has more after its last block, as joined files have")
 
 
 def _content(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    if not member.isfile():
+        raise InputError(f"{path}, member {member.name} must be a regular file but is a link or a device")
     with _reading(path):
         file = archive.extractfile(member)
         content = b"" if file is None else file.read()
