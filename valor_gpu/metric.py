@@ -370,7 +370,7 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
         device, whole = self._storage(), {}
         for spec in schema:
             now = self.__dict__[spec.name]
-            parts = [p if p.device == device else p.to(device) for p in (now if isinstance(now, list) else [now])]
+            parts = [p if p.device == device else p.to(device) for p in (now if type(now) is list else (now,))]
             whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
         return whole
 

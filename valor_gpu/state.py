@@ -58,7 +58,7 @@ def least() -> Any:
 
 def merge_tensors(merge: str, parts: Sequence[Tensor]) -> Tensor:
     """One tensor out of at least one, left to right, by ``merge``: ``sum``, ``cat`` or ``min``."""
-    return _MERGE[merge](parts)
+    return parts[0] if len(parts) == 1 else _MERGE[merge](parts)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.confusion_base import PairMetric
 from valor_gpu.classification.examples import shown
-from valor_gpu.classification.pair_counts import PairCounts, PairExamples
+from valor_gpu.classification.pair_counts import PairExamples
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
@@ -73,7 +73,7 @@ class ConfusionMatrix(PairMetric):
 
     def compute(self) -> Tensor:
         """Returns float64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``, multilabel ``[L, 2, 2]``."""
-        matrix = self._matrix(self.state())
+        matrix = self._counted()
         return (
             matrix if self.normalize in ("none", None) else normalized(matrix, self.normalize).nan_to_num(0.0).float()
         )
@@ -154,18 +154,17 @@ class MatthewsCorrCoef(PairMetric):
     plot_lower_bound = -1.0
     plot_upper_bound = 1.0
 
-    def _ratio(self, state: PairCounts) -> Ratio:
-        matrix = self._matrix(state)
+    def _ratio(self, matrix: Tensor) -> Ratio:
         return matthews(matrix.sum(0) if matrix.ndim == 3 else matrix)
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``."""
-        return self._ratio(self.state()).value(0.0).float()
+        return self._ratio(self._counted()).value(0.0).float()
 
     def result(self) -> Result:
         """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
-            values = {"MatthewsCorrCoef": float(self._ratio(state).value())}
+            values = {"MatthewsCorrCoef": float(self._ratio(self._matrix(state)).value())}
             return self._result_of(state, values, {}, "fewer than two classes are true, or predicted", None)
 
 
@@ -210,16 +209,16 @@ class CohenKappa(PairMetric):
         self.weights = weights
         super().__init__(num_classes, **kwargs)
 
-    def _ratio(self, state: PairCounts) -> Ratio:
-        return cohen_kappa(self._matrix(state), KAPPA_WEIGHTS[self.weights])
+    def _ratio(self, matrix: Tensor) -> Ratio:
+        return cohen_kappa(matrix, KAPPA_WEIGHTS[self.weights])
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``."""
-        return self._ratio(self.state()).value(math.nan).float()
+        return self._ratio(self._counted()).value(math.nan).float()
 
     def result(self) -> Result:
         """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
-            values = {"CohenKappa": float(self._ratio(state).value())}
+            values = {"CohenKappa": float(self._ratio(self._matrix(state)).value())}
             reason = "chance alone agrees on every sample"
             return self._result_of(state, values, {"weights": self.weights}, reason, None)

@@ -223,6 +223,12 @@ class PairMetric(TaskMetric[PairCounts]):
             rows = torch.cat([part.to(self.picked[0].device) for part in self.picked])
             self.picked = [thinned(rows, self._cells, self.max_examples)]
 
+    def _counted(self) -> Tensor:
+        """The matrix of the state; where nothing is pending, without a look at the other fields."""
+        if self.pending or self.compute_on_cpu:
+            return self._matrix(self.state())
+        return self.matrix[0] if self.task.kind == "binary" else self.matrix
+
     def _matrix(self, state: PairCounts) -> Tensor:
         """float64 ``[C, C]``, or multilabel ``[L, 2, 2]``."""
         if len(state.pending):

@@ -24,17 +24,18 @@ from valor_gpu.reduce.curve_points import (
     roc_points,
 )
 from valor_gpu.reduce.histogram_metrics import quick, reversed_last
+from valor_gpu.reduce.ratios import where
 from valor_gpu.result import Result
 
 
 class Curve(NamedTuple):
     """One curve, or all of a histogram: float64 ``first`` and ``second`` coordinates ``[..., T]``, in the order of the
-    class's ``_axes``: tensors, or on the CPU NumPy arrays; and the ``thresholds``.
+    class's ``_axes``, and the ``thresholds``: tensors, or on the CPU NumPy arrays.
     """
 
     first: Any
     second: Any
-    thresholds: Tensor
+    thresholds: Any
 
 
 class CurveMetric(ScoreMetric):
@@ -90,9 +91,9 @@ class CurveMetric(ScoreMetric):
         if isinstance(state, Histogram):
             curves = self._at_thresholds(state)
             first, second = (_float32(part[0] if self._single else part) for part in curves[:2])
-            return first, second, curves.thresholds.to(self.score_dtype)
+            return first, second, _tensor(curves.thresholds).to(self.score_dtype)
         parts = [
-            (_float32(first), _float32(second), self._shown(thresholds.to(self.score_dtype)))
+            (_float32(first), _float32(second), _tensor(self._shown(thresholds)).to(self.score_dtype))
             for first, second, thresholds in self._at_scores(state)
         ]
         return parts[0] if self._single else tuple(map(list, zip(*parts)))  # type: ignore[return-value]
@@ -135,7 +136,7 @@ class CurveMetric(ScoreMetric):
     def _at_thresholds(self, state: Histogram) -> Curve:
         """All curves: coordinates ``[C, T]``, and their thresholds."""
         counts = state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
-        thresholds = self.thresholds.to(counts.device).flip(0)
+        thresholds = reversed_last(quick(self.thresholds.to(counts.device)))
         return self._curve(thresholds, counts_at_thresholds(quick(counts)))
 
     def _at_scores(self, state: ScoreRecords) -> list[Curve]:
@@ -145,17 +146,18 @@ class CurveMetric(ScoreMetric):
         thresholds = (
             self._probabilities(state, result.thresholds[:, None])[:, 0] if self._monotone else result.thresholds
         )
-        tp, fp, curves = quick(result.tp), quick(result.fp), []
+        thresholds, tp, fp = map(quick, (thresholds, result.tp, result.fp))
+        curves = []
         for start, end in pairwise(result.offsets.tolist()):
             sides = (tp[start:end], fp[start:end])
             curves.append(self._curve(thresholds[start:end], CurveCounts(*sides, *map(_last, sides))))
         return curves
 
-    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
+    def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         raise NotImplementedError
 
-    def _shown(self, thresholds: Tensor) -> Tensor:
-        """Thresholds as torchmetrics shows them."""
+    def _shown(self, thresholds: Any) -> Any:
+        """Thresholds of an exact curve as torchmetrics shows them."""
         return thresholds
 
 
@@ -198,15 +200,15 @@ class ROC(CurveMetric):
 
     _axes = ("fpr", "tpr")
 
-    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
+    def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         tp, fp, *totals = counts
         if self.exact:
-            thresholds = torch.cat((thresholds.new_full((1,), math.inf), thresholds))
-            tp, fp = map(_from_zero, (tp, fp))
+            thresholds = _after(math.inf, thresholds)
+            tp, fp = _after(0, tp), _after(0, fp)
         return Curve(*roc_points(tp, fp, *totals), thresholds)
 
-    def _shown(self, thresholds: Tensor) -> Tensor:
-        return torch.where(thresholds.isinf(), 1.0, thresholds) if self.exact else thresholds
+    def _shown(self, thresholds: Any) -> Any:
+        return where(abs(thresholds) == math.inf, 1.0, thresholds)
 
 
 class PrecisionRecallCurve(CurveMetric):
@@ -249,17 +251,21 @@ class PrecisionRecallCurve(CurveMetric):
 
     _axes = ("precision", "recall")
 
-    def _curve(self, thresholds: Tensor, counts: CurveCounts) -> Curve:
+    def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         tp, fp = map(reversed_last, counts[:2])
-        return Curve(*precision_recall_points(tp, fp, counts.positives), thresholds.flip(0))
+        return Curve(*precision_recall_points(tp, fp, counts.positives), reversed_last(thresholds))
 
 
 def _float32(part: Any) -> Tensor:
     return part.float() if isinstance(part, Tensor) else torch.from_numpy(part.astype(np.float32))
 
 
+def _tensor(part: Any) -> Tensor:
+    return part if isinstance(part, Tensor) else torch.from_numpy(part.copy())
+
+
 def _float64(part: Any) -> NDArray[np.float64]:
-    array: NDArray[np.float64] = part.cpu().double().numpy() if isinstance(part, Tensor) else part
+    array: NDArray[np.float64] = part.cpu().double().numpy() if isinstance(part, Tensor) else part.astype(np.float64)
     return array
 
 
@@ -268,11 +274,11 @@ def _last(sums: Any) -> Any:
     return sums[-1] if len(sums) else sums.sum()
 
 
-def _from_zero(sums: Any) -> Any:
-    """Running sums that begin with 0."""
-    if isinstance(sums, Tensor):
-        return torch.cat((sums.new_zeros(1), sums))
-    return np.concatenate((sums[:0].sum(keepdims=True), sums))
+def _after(first: float, values: Any) -> Any:
+    """``values`` after ``first``."""
+    if isinstance(values, Tensor):
+        return torch.cat((values.new_full((1,), first), values))
+    return np.concatenate((np.full(1, first, values.dtype), values))
 
 
 def _of_classes(parts: Sequence[Any], single: bool) -> Any:

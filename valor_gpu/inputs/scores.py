@@ -139,10 +139,11 @@ class ScoreBatch:
             lowest, highest = torch.aminmax(scores)
         elif self.task.kind == "multiclass":
             rows = self.target != ignored
-            lowest, highest = (torch.where(rows, ends.reshape(-1), 0) for ends in torch.aminmax(scores, dim=1))
+            lows, highs = (torch.where(rows, ends.reshape(-1), 0) for ends in torch.aminmax(scores, dim=1))
+            lowest, highest = lows.amin(), highs.amax()
         else:
             lowest, highest = torch.aminmax(torch.where(self.target != ignored, scores, 0))
-        return (lowest.amin() < 0) | (highest.amax() > 1)
+        return (lowest < 0) | (highest > 1)
 
 
 def _activated(scores: Tensor, how: str) -> Tensor:

@@ -8,6 +8,7 @@ rows changes a bit. How weighted sums are ordered: :func:`running_sums` and :fun
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -300,18 +301,19 @@ def _curves_cpu(
     room = scores.new_empty((width, rows)), *(scores.new_empty((width, rows), dtype=sums) for _ in range(2))
     counts, errors = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), NO_ERROR)
     columns: list[list[Tensor]] = [[], [], []]
+    ends: list[int] = []
     for call, column in enumerate(range(0, classes, width)):
         size = min(width, classes - column)
         native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
             words, column, size, *(part.data_ptr() for part in room), counts[column:].data_ptr(),
             errors[call:].data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
-        ends = counts[column : column + size].tolist()
+        found = counts[column : column + size].tolist()
+        ends += found
         for parts, part in zip(columns, room):
-            parts.append(torch.cat([part[j, :end] for j, end in enumerate(ends)]))
-    thresholds, tp, fp = (torch.cat(parts) for parts in columns)
-    offsets = torch.cat((counts.new_zeros(1), counts)).cumsum(0)
-    return thresholds, tp, fp, offsets, errors.min()
+            parts.append(part[0, : found[0]] if classes == 1 else torch.cat([part[j, :e] for j, e in enumerate(found)]))
+    thresholds, tp, fp = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in columns)
+    return thresholds, tp, fp, torch.tensor([0, *accumulate(ends)]), errors.min()
 
 
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"

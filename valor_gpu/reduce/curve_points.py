@@ -15,8 +15,6 @@ from torch import Tensor
 
 from valor_gpu.reduce.histogram_metrics import reversed_last
 
-_NO_SUCH_POINT = {"invalid": "ignore", "divide": "ignore"}
-
 
 class CurveCounts(NamedTuple):
     """Positives and negatives at or above thresholds, which descend, and all of them.
@@ -69,7 +67,7 @@ def roc_points(tp: Any, fp: Any, positives: Any, negatives: Any) -> tuple[Any, A
         >>> fpr.tolist(), tpr.tolist()
         ([0.0, 0.0, 1.0], [0.0, 0.5, 1.0])
     """
-    with np.errstate(**_NO_SUCH_POINT):
+    with np.errstate(invalid="ignore", divide="ignore"):
         return _double(fp) / _double(negatives)[..., None], _double(tp) / _double(positives)[..., None]
 
 
@@ -90,13 +88,13 @@ def precision_recall_points(tp: Any, fp: Any, positives: Any) -> tuple[Any, Any]
         >>> precision.tolist(), recall.tolist()
         ([0.5, 1.0, 1.0], [1.0, 0.5, 0.0])
     """
-    with np.errstate(**_NO_SUCH_POINT):
+    with np.errstate(invalid="ignore", divide="ignore"):
         precision, recall = _double(tp) / _double(tp + fp), _double(tp) / _double(positives)[..., None]
     if isinstance(precision, Tensor):
         end = precision.new_zeros((*tp.shape[:-1], 1))
         return torch.cat((precision, end + 1.0), -1), torch.cat((recall, end), -1)
-    end = np.zeros((*tp.shape[:-1], 1))
-    return np.concatenate((precision, end + 1.0), -1), np.concatenate((recall, end), -1)
+    last = np.zeros((*tp.shape[:-1], 1))
+    return np.concatenate((precision, last + 1.0), -1), np.concatenate((recall, last), -1)
 
 
 def _double(values: Any) -> Any:

@@ -121,8 +121,8 @@ def average_precision_value(histogram: Tensor) -> Tensor:
 
 
 def quick(values: Tensor) -> Any:
-    """``values`` as small ones are computed with: those of the CPU as a NumPy array, which shares their memory."""
-    return values.detach().numpy() if values.is_cpu else values
+    """``values`` as small ones are computed with: on the CPU as a NumPy array, where it has their dtype."""
+    return values.detach().numpy() if values.is_cpu and values.dtype != torch.bfloat16 else values
 
 
 def reversed_last(values: Any) -> Any:
