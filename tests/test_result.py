@@ -86,13 +86,13 @@ def test_reason_is_that_of_the_nearest_name() -> None:
 
 def test_table_is_aligned() -> None:
     assert str(example()).splitlines() == [
-        "map              0.2500",
-        "map_small           nan  no small ground truth",
-        "images                3",
-        "tensor           0.5000",
-        "numpy            0.1250",
-        "precision  array [1, 2]",
-        "per_class      3 values",
+        "map          0.2500",
+        "map_small       nan  no small ground truth",
+        "images            3",
+        "tensor       0.5000",
+        "numpy        0.1250",
+        "precision  [[0.5 nan]]",
+        "per_class  3 values",
         "images 3",
         "metric:mAP|iou:0.5,0.75|crowd:yes|ids:none|version:1.0",
     ]
@@ -169,3 +169,23 @@ print([name for name in ("torch", "numpy", "matplotlib") if name in sys.modules]
 def test_counts_of_nothing_are_shown() -> None:
     text = str(Result({}, Signature({"metric": "mAP"}), {"images": 0, "ignored": 0}))
     assert text.splitlines()[0] == "images 0, ignored 0"
+
+
+def test_short_arrays_are_shown_as_numbers() -> None:
+    values = {
+        "ap": 0.5,
+        "few": np.array([1, 2]),
+        "ten": torch.linspace(0.5, 0.95, 10),
+        "eleven": np.zeros(11),
+        "empty": np.zeros((0, 2)),
+        "some": np.array([0.25, NAN, True]),
+    }
+    text = str(Result(values, Signature({}), reasons={"some": "class 1 is absent", "ten": "not shown"}))
+    assert text.splitlines()[:6] == [
+        "ap            0.5000",
+        "few            [1 2]",
+        "ten     [0.5 0.55 0.6 0.65 0.7 0.75 0.8 0.85 0.9 0.95]",
+        "eleven    array [11]",
+        "empty   array [0, 2]",
+        "some    [0.25 nan 1]  class 1 is absent",
+    ]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.result import Result, Signature
 
 NAN, INF = float("nan"), float("inf")
@@ -136,3 +136,59 @@ print([name for name in ("torch", "numpy", "pandas", "pyarrow") if name in sys.m
 """
     run = subprocess.run([sys.executable, "-c", program, tmp_path / "a"], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+ROWS = [
+    ("map", None, 0.1 + 0.2, None),
+    ("map_small", None, NAN, "no small ground truth"),
+    ("images", None, float(2**60), None),
+    ("on", None, 1.0, None),
+    ("worst", None, -INF, None),
+    ("tensor", None, 0.1, None),
+    ("per_class", "cat", NAN, "class without ground truth"),
+    ("per_class", "dog", 0.75, None),
+]
+
+
+def same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    return repr(found) == repr(expected)  # NaN is not equal to itself, but its text is
+
+
+def test_pandas_has_a_row_for_each_number() -> None:
+    frame = example().to_pandas()
+    rows = [tuple(None if isinstance(v, float) and v != v and at != 2 else v for at, v in enumerate(row))
+            for row in frame.itertuples(index=False, name=None)]  # fmt: skip
+    assert same(rows, ROWS)
+    assert str(frame["value"].dtype) == "float64" and list(frame.columns) == ["name", "key", "value", "reason"]
+    assert frame.attrs["signature"]["iou"] == [0.5, 0.75] and frame.attrs["counts"] == {"images": 3, "ignored": 0}
+    assert str(Result({}, Signature({})).to_pandas()["value"].dtype) == "float64"
+
+
+def test_arrow_has_the_same_rows_and_its_schema() -> None:
+    table = example().to_arrow()
+    assert same([tuple(row.values()) for row in table.to_pylist()], ROWS)
+    assert json.loads(table.schema.metadata[b"signature"])["metric"] == "mAP"
+    assert json.loads(table.schema.metadata[b"counts"]) == {"images": 3, "ignored": 0}
+    empty = Result({"a": 1.0}, Signature({})).to_arrow()
+    assert [str(kind) for kind in empty.schema.types] == ["string", "string", "double", "string"]
+
+
+def test_arrays_become_rows_where_asked() -> None:
+    rows = [tuple(row.values()) for row in example().to_arrow(arrays=True).to_pylist()]
+    assert [row[:2] for row in rows if row[0] == "precision"] == [
+        ("precision", f"{i},{j}") for i in (0, 1) for j in (0, 1)
+    ]
+    assert ("per_class", "a/b/1", 2.0, None) in rows and len(rows) == len(ROWS) + 4 + 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("method", "package", "extra"), [("to_pandas", "pandas", "pandas"), ("to_arrow", "pyarrow", "arrow")]
+)
+def test_missing_packages_name_the_extra(
+    method: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        MissingExtraError, match=rf"Result.{method} needs {package}: pip install 'valor_gpu\[{extra}\]'"
+    ):
+        getattr(example(), method)()

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.exports.texts import is_array, is_scalar, needs_reason, value_text
 
 if TYPE_CHECKING:
     import os
+
+    import pandas
+    import pyarrow
 
     from valor_gpu.store.saved import SavedRun
 
@@ -151,7 +155,7 @@ class Result:
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays."""
-        return {prefix + name: float(value) for name, value in _leaves(self.values) if _is_scalar(value)}
+        return {prefix + name: float(value) for name, value in _leaves(self.values) if is_scalar(value)}
 
     def to_dict(self, arrays: bool = True) -> dict[str, Any]:
         """A dict that ``json.dumps(..., allow_nan=False)`` takes: what is not finite is None.
@@ -184,6 +188,53 @@ class Result:
         import json
 
         return json.dumps(self.to_dict(arrays), allow_nan=False, indent=indent)
+
+    def to_pandas(self, arrays: bool = False) -> pandas.DataFrame:
+        """A table with one row for each number.
+
+        Args:
+            arrays: also one row for each number of an array; without it arrays are left out.
+
+        Returns:
+            Columns ``name``; ``key`` (within a mapping, such as the class; in an array the place, such as ``0,3``;
+            missing for a number of its own); ``value`` (float64, NaN: does not exist); ``reason`` (why). ``attrs`` has
+            ``signature`` and ``counts``.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+
+        Example:
+            >>> frame = Result({"map": 0.5, "map_per_class": {"cat": 0.25, "dog": 0.75}}, Signature({})).to_pandas()
+            >>> frame["value"].tolist(), frame["key"].tolist()[1:]
+            ([0.5, 0.25, 0.75], ['cat', 'dog'])
+        """
+        from valor_gpu.exports.frames import pandas_table
+
+        return pandas_table(self._entries(), arrays, self._choices())
+
+    def to_arrow(self, arrays: bool = False) -> pyarrow.Table:
+        """The table of :meth:`to_pandas` as one of pyarrow: strings and float64; what is missing is null, NaN stays.
+
+        ``schema.metadata`` has ``signature`` and ``counts`` as JSON.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        from valor_gpu.exports.frames import arrow_table
+
+        return arrow_table(self._entries(), arrays, self._choices())
+
+    def _choices(self) -> dict[str, Any]:
+        return {"signature": _json(self.signature), "counts": dict(self.counts)}
+
+    def _entries(self) -> Iterator[tuple[str, str | None, Any, str | None]]:
+        """Name, key within it, number or array, reason."""
+        for name, value in self.values.items():
+            if isinstance(value, Mapping):
+                for key, part in _leaves(value):
+                    yield name, key, part, self.reason(f"{name}/{key}")
+            else:
+                yield name, None, value, self.reason(name)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes this result to a file of strict JSON, in one step; :meth:`load` reads it.
@@ -259,9 +310,11 @@ class Result:
         return self.plotter(self, ax=ax, **options)
 
     def __str__(self) -> str:
-        rows = [(name, _value_text(value), self._note(name, value)) for name, value in self.values.items()]
+        noted = [(name, value, needs_reason(value) and self.reason(name)) for name, value in self.values.items()]
+        rows = [(name, value_text(value), note or "") for name, value, note in noted]
         wide = max((len(name) for name, _, _ in rows), default=0)
-        tall = max((len(text) for _, text, _ in rows), default=0)
+        # A list of numbers may be wider than the column: it pushes no other number to the right.
+        tall = max((len(text) for _, text, _ in rows if not text.startswith("[")), default=0)
         lines = [f"{name:<{wide}}  {text:>{tall}}  {note}".rstrip() for name, text, note in rows]
         if self.counts:
             # Counts of what is left out or doubtful are mostly 0; a count that is not shown is 0.
@@ -269,26 +322,13 @@ class Result:
             lines.append(", ".join(f"{name} {count}" for name, count in shown.items()))
         return "\n".join([*lines, str(self.signature)])
 
-    def _note(self, name: str, value: Any) -> str:
-        return self.reason(name) or "" if _is_scalar(value) and not math.isfinite(value) else ""
-
-
-def _is_array(value: object) -> bool:
-    return hasattr(value, "tolist") and hasattr(value, "shape") and len(value.shape) > 0
-
-
-def _is_scalar(value: object) -> bool:
-    if isinstance(value, (bool, int, float)):
-        return True
-    return hasattr(value, "item") and hasattr(value, "shape") and len(value.shape) == 0
-
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every value that is no mapping, its nested names joined by ``/``."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{name}/")
-        elif _is_scalar(value) or _is_array(value):
+        elif is_scalar(value) or is_array(value):
             yield f"{prefix}{name}", value
         else:
             raise InputError(f"value {prefix}{name} must be a number, array or mapping but got {type(value).__name__}")
@@ -305,24 +345,13 @@ def _plain(value: Any) -> Any:
 
 def _json(value: Any, arrays: bool = True) -> Any:
     if isinstance(value, Mapping):
-        kept = {name: part for name, part in value.items() if arrays or not _is_array(part)}
+        kept = {name: part for name, part in value.items() if arrays or not is_array(part)}
         return {str(name): _json(part, arrays) for name, part in kept.items()}
     if isinstance(value, (list, tuple)):
         return [_json(part) for part in value]
     if hasattr(value, "tolist"):
         return _json(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{len(value)} values"
-    if _is_array(value):
-        return f"array {list(value.shape)}"
-    number = value if isinstance(value, (bool, int, float)) else value.item()
-    if not isinstance(number, float):
-        return str(number)
-    return f"{number:.4f}" if abs(number) < 1000 else f"{number:.6g}"
 
 
 def _choice_text(value: Any) -> str:
