@@ -223,6 +223,50 @@ def test_damaged_coco_file_and_foreign_image(tmp_path: Path) -> None:
     assert result.counts["counted"] == 2
 
 
+def test_image_id_of_two_images_fails_the_later_shard(tmp_path: Path) -> None:
+    config = coco(tmp_path)
+    first, other = (json.loads((tmp_path / f"gt-{part}.json").read_text())["images"][0]["id"] for part in (1, 3))
+    for side in ("gt", "dt"):
+        text = (tmp_path / f"{side}-3.json").read_text()
+        (tmp_path / f"{side}-3.json").write_text(text.replace(str(other), str(first)))
+    rest = {side: [str(tmp_path / f"{side}-{part}.json") for part in range(3)] for side in ("gt", "dt")}
+    result = run(config)
+    (failure,) = result.failures
+    assert f"{tmp_path}/gt-3.json + {tmp_path}/dt-3.json: cannot count together" in failure.error
+    assert f"image_id {first} must name one image" in failure.error
+    without = {**config, "data": {"ground_truth": rest["gt"], "detections": rest["dt"], "batch_size": 7}}
+    assert result.to_dict()["results"] == run(without).to_dict()["results"]
+
+
+def test_image_ids_that_start_again_in_every_file_are_an_error(tmp_path: Path) -> None:
+    config = coco(tmp_path, parts=12)
+    for part in range(12):
+        images = [{"id": 1, "width": 100, "height": 100}]
+        box = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 20 + part, 20]}
+        rows = [{**box, "id": 1, "area": 400 + 20 * part, "iscrowd": 0}]
+        whole = {"images": images, "annotations": rows, "categories": [{"id": 1, "name": "cat"}]}
+        (tmp_path / f"gt-{part}.json").write_text(json.dumps(whole))
+        (tmp_path / f"dt-{part}.json").write_text(json.dumps([{**box, "score": 0.5}]))
+    with pytest.raises(InputError, match=r"more than 8 shards cannot count together.*gt-9\.json.*image_id 1 must"):
+        run(config)
+
+
+def test_category_with_another_name_fails_the_later_shard(tmp_path: Path) -> None:
+    config = coco(tmp_path)
+    path = tmp_path / "gt-3.json"
+    text = path.read_text()
+    assert '"name": "cat"' in text
+    path.write_text(text.replace('"name": "cat"', '"name": "dog"'))
+    rest = {side: [str(tmp_path / f"{side}-{part}.json") for part in range(3)] for side in ("gt", "dt")}
+    for _ in range(2):  # made, and from disk
+        result = run(config)
+        (failure,) = result.failures
+        assert "must be 'cat', as in" in failure.error
+        assert "gt-3.json" in failure.error
+    without = {**config, "data": {"ground_truth": rest["gt"], "detections": rest["dt"], "batch_size": 7}}
+    assert result.to_dict()["results"] == run(without).to_dict()["results"]
+
+
 def test_bad_value_of_coco_names_file_and_row(tmp_path: Path) -> None:
     config = coco(tmp_path)
     found = json.loads((tmp_path / "dt-2.json").read_text())

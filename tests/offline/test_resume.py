@@ -135,6 +135,22 @@ def test_damage_between_work_and_merge_is_an_error(tmp_path: Path) -> None:
     assert not run(config).failures
 
 
+def test_other_stamps_of_the_same_content_count(tmp_path: Path, worked: list[str]) -> None:
+    config = classification(tmp_path)
+
+    def touch(done: int, total: int, record: Any) -> None:
+        if done == total:  # as the files of a machine look on another one
+            for part in range(3):
+                os.utime(tmp_path / f"part-{part}.jsonl", ns=(1, part))
+
+    result = run_offline(config, progress=touch)
+    assert result is not None
+    assert result.counts["counted"] == 5
+    worked.clear()
+    assert run(config).to_dict() == result.to_dict()
+    assert worked == []
+
+
 def test_same_content_counts_once(tmp_path: Path, worked: list[str]) -> None:
     config = classification(tmp_path)
     first = run(config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,11 +22,13 @@ class Chunk:
         places: how messages call each row.
         columns: name to values, one per row: a list or an array.
         bad: rows that could not be read, which are not among the columns.
+        classes: label, as text, to name, where the shard names its classes; in its first chunk.
     """
 
     places: Sequence[str]
     columns: Mapping[str, Column]
     bad: tuple[BadRow, ...] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)

@@ -15,7 +15,7 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from valor_gpu.offline.shards import Shard, Stamp
 
 DONE, FAILED = "done", "failed"
 
-_MAGIC = b"VALOROF2"
+_MAGIC = b"VALOROF3"
 _HEAD = struct.Struct("<8sI")
 _CRC = struct.Struct("<I")
 _SAMPLES, _SAMPLE = 64, 1024  # pieces of a state, and bytes of each, that tell whether to deflate it
@@ -53,11 +53,13 @@ class Counted:
         rows: how many counted.
         bad_rows: those that were left out.
         files: the paths of the shard.
+        classes: label, as text, to the name that the shard gives it, where its format has names.
     """
 
     rows: int = 0
     bad_rows: tuple[BadRow, ...] = ()
     files: tuple[str, ...] = ()
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, shard: Shard) -> Counted:
         """The same of a shard with the same content, whose files may have other names."""
@@ -73,7 +75,8 @@ class Counted:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Counted:
         """What :meth:`to_dict` gave."""
-        return cls(found["rows"], tuple(BadRow(**row) for row in found["bad_rows"]), tuple(found["files"]))
+        bad = tuple(BadRow(**row) for row in found["bad_rows"])
+        return cls(found["rows"], bad, tuple(found["files"]), found["classes"])
 
 
 def _renamed(text: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -97,6 +100,7 @@ class Record:
         seconds: that it took.
         cpu_seconds: of the CPUs, all threads of the process.
         peak_bytes: largest resident memory of the process until then.
+        classes: see :class:`Counted`; on disk they are in the state file alone.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Record:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -153,9 +158,9 @@ class StateFolder:
         The states come first, so that a record that says done has them.
         """
         if states is not None:
-            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()))
+            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes)
             write_whole(self.state_path(record.content), dump_states(counted, states))
-        text = json.dumps(record.to_dict())
+        text = json.dumps(replace(record, classes={}).to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))
 
     def last_record(self, shard: Shard) -> Record | None:
@@ -185,7 +190,7 @@ class StateFolder:
         """What counted of a content whose states are there and sound; a damaged file is as none."""
         if content not in self._seen:
             try:
-                self._seen[content], _ = self.load(content)
+                self._seen[content] = replace(self.load(content)[0], classes={})  # large, and not needed again
             except (OSError, StoreError):
                 return None
         return self._seen[content]
@@ -202,6 +207,24 @@ class StateFolder:
             return parse_states(path.read_bytes())
         except InputError as error:
             raise StoreError(f"{path} is damaged: {error}; run again, which makes it anew") from error
+
+    def classes(self, content: str) -> Mapping[str, str]:
+        """Names of the classes of a content, from the header of its states alone.
+
+        Raises:
+            StoreError: the file is damaged.
+            OSError: it cannot be read.
+        """
+        path = self.state_path(content)
+        with open(path, "rb") as file:
+            try:
+                magic, size = _HEAD.unpack(file.read(_HEAD.size))
+                found: Mapping[str, str] = json.loads(file.read(size))["counted"]["classes"]
+                if magic == _MAGIC:
+                    return found
+            except (struct.error, ValueError, KeyError, TypeError):
+                pass
+        raise StoreError(f"{path} is damaged: run again, which makes it anew")
 
     def others(self) -> list[Path]:
         """Folders of states of other configurations with the same output."""

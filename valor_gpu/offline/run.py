@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_device, check_int, check_type
-from valor_gpu.errors import StoreError
+from valor_gpu.offline.collecting import collect
 from valor_gpu.offline.config import OfflineConfig, load_offline_config
 from valor_gpu.offline.engines import ENGINES, engine_named
 from valor_gpu.offline.files import write_whole
-from valor_gpu.offline.merging import merge_tree
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult, OfflineStatus
-from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of, folder_bytes
-from valor_gpu.offline.shards import Shard, find_shards
+from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, folder_bytes
+from valor_gpu.offline.shards import find_shards
 
 RESULT = "result.json"
 Tell = Callable[[int, int, Record], None]
@@ -47,7 +45,7 @@ def run_offline(
         The result; under torchrun of rank 0 alone, None of the others.
 
     Raises:
-        InputError: the configuration is wrong, or a pattern matches no file.
+        InputError: the configuration is wrong, a pattern matches no file, or many shards cannot count together.
         StoreError: states on disk were damaged while this ran, or are not in the folder that rank 0 sees.
         MissingExtraError: a package is missing, such as ray.
 
@@ -102,54 +100,6 @@ def offline_status(config: OfflineConfig | Mapping[str, Any] | str | os.PathLike
     failures = tuple(each for each in records if each and each.status == FAILED)
     rows, others = sum(each.rows for each in done), tuple(map(str, folder.others()))
     return OfflineStatus(len(records), len(done), failures, rows, folder_bytes(folder.path), others)
-
-
-def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard]) -> OfflineResult:
-    """The result of what is on disk.
-
-    Raises:
-        StoreError: a shard has no record there, or its states are damaged.
-    """
-    records = [_recorded(folder, shard) for shard in shards]
-    contents = [each.content if each.status == DONE else None for each in records]
-    duplicates = duplicates_of(contents) if config.duplicates == "once" else {}
-    counted = {number: content for number, content in enumerate(contents) if content and number not in duplicates}
-    results = {}
-    for name in config.metrics:
-        whole = merge_tree(_states(folder, name, counted.values()), lambda name=name: _empty(config, name))  # type: ignore[misc]
-        results[name] = whole.result()
-    failures = tuple(record for record in records if record.status == FAILED)
-    kept = [records[number] for number in counted]
-    counts = {
-        "shards": len(shards), "counted": len(kept), "failed": len(failures), "duplicates": len(duplicates),
-        "rows": sum(record.rows for record in kept), "bad_rows": sum(len(record.bad_rows) for record in kept),
-    }  # fmt: skip
-    bad = tuple(row for record in kept for row in record.bad_rows)
-    names = {shards[number].name: shards[first].name for number, first in duplicates.items()}
-    return OfflineResult(results, counts, failures, bad, names)
-
-
-def _empty(config: OfflineConfig, name: str) -> Any:
-    return make_metrics({name: config.metrics[name]})[name]
-
-
-def _states(folder: StateFolder, name: str, contents: Iterable[str]) -> Iterator[memoryview]:
-    for content in contents:
-        yield folder.load(content)[1][name]
-
-
-def _recorded(folder: StateFolder, shard: Shard) -> Record:
-    """How a shard went in this run or one before; a shard that has changed since does not count."""
-    record = folder.last_record(shard)
-    if record is None:
-        raise StoreError(
-            f"{folder.path} must have a record of {shard.name} but has none: the process that evaluated it wrote to a"
-            " folder that is not this one, as on another machine"
-        )
-    if record.status == FAILED or folder.record(shard) is not None:
-        return record
-    return replace(record, status=FAILED, rows=0, bad_rows=(),
-                   error=f"{shard.name} has changed since it was evaluated: run again")  # fmt: skip
 
 
 def _config(config: OfflineConfig | Mapping[str, Any] | str | os.PathLike[str]) -> OfflineConfig:

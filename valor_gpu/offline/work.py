@@ -69,7 +69,8 @@ def process_shard(config: OfflineConfig, shard: Shard, known: Known = lambda con
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     status = FAILED if error else DONE
     spent = (seconds, cpu, peak_bytes())
-    return Record(shard.name, status, stamp, content, counted.rows, counted.bad_rows, error, *spent), states
+    about = (shard.name, status, stamp, content, counted.rows, counted.bad_rows, error, *spent)
+    return Record(*about, classes=counted.classes), states
 
 
 def _described(problem: Exception, config: OfflineConfig) -> str:
@@ -101,19 +102,20 @@ def _evaluate(config: OfflineConfig, shard: Shard) -> tuple[Counted, dict[str, b
 def _pass(config: OfflineConfig, shard: Shard, add: _Add) -> tuple[Counted, dict[str, bytes]]:
     metrics = make_metrics(config.metrics, config.device)
     task = Task.of(config.data, metrics, config.device)
-    rows, bad = 0, list[BadRow]()
+    rows, bad, classes = 0, list[BadRow](), dict[str, str]()
     for chunk in format_named(config.data.format)(shard, task.columns, config.data.batch_size):
         left_out = [*chunk.bad, *(add(task, chunk, metrics) if len(chunk) else ())]
         if left_out and config.on_bad_row == "shard":
             raise _RowError(left_out[0])
         rows += len(chunk) - len(left_out) + len(chunk.bad)
         bad += left_out
+        classes |= chunk.classes
     try:
         _check_errors(metrics)
     except Exception as problem:
         raise _UpdateError(problem) from problem
     states = {name: metric.to_bytes() for name, metric in metrics.items()}
-    return Counted(rows, tuple(bad), tuple(shard.files.values())), states
+    return Counted(rows, tuple(bad), tuple(shard.files.values()), classes), states
 
 
 def _update_all(task: Task, chunk: Chunk, metrics: Metrics) -> list[BadRow]:

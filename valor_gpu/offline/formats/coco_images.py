@@ -32,7 +32,8 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
         chosen = ids[begin : begin + batch_size]
         places = [f"{truth.where}, image {number}" for number in chosen.tolist()]
         rows = range(begin, begin + len(chosen))
-        yield Chunk(places, {name: _column(name, rows, ids, sides, truth) for name in columns})
+        classes = {} if begin else {str(each["id"]): str(each["name"]) for each in truth.categories if "name" in each}
+        yield Chunk(places, {name: _column(name, rows, ids, sides, truth) for name in columns}, classes=classes)
 
 
 class _Side:

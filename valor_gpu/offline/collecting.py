@@ -1,0 +1,141 @@
+"""States on disk to one result; a shard that cannot count together with those before it fails alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from valor_gpu.errors import InputError, StoreError
+from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.merging import merge_tree
+from valor_gpu.offline.metrics import make_metrics
+from valor_gpu.offline.outcome import OfflineResult
+from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of
+from valor_gpu.offline.shards import Shard
+from valor_gpu.result import Result
+
+_CONFLICTS = 8  # shards that cannot count together with others: more are a mistake of the whole data
+
+
+def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard]) -> OfflineResult:
+    """The result of what is on disk.
+
+    Raises:
+        InputError: more than a few shards cannot count together, as where image ids start again in every file.
+        StoreError: a shard has no record there, or its states are damaged.
+    """
+    records = [_recorded(folder, shard) for shard in shards]
+    _check_classes(folder, records)
+    for _ in range(_CONFLICTS + 1):
+        counted, duplicates = _counted(config, records)
+        try:
+            results = {name: _result(config, folder, name, counted.values()) for name in config.metrics}
+            break
+        except InputError as error:
+            conflict = error
+            number = _first_to_blame(config, folder, counted)
+            if number is None:
+                raise
+            records[number] = _failed(records[number], f"cannot count together with the shards before it: {error}")
+    else:
+        name = shards[number].name
+        raise InputError(
+            f"more than {_CONFLICTS} shards cannot count together, such as {name}: {conflict}"
+        ) from conflict
+    failures = tuple(record for record in records if record.status == FAILED)
+    kept = [records[number] for number in counted]
+    counts = {
+        "shards": len(shards), "counted": len(kept), "failed": len(failures), "duplicates": len(duplicates),
+        "rows": sum(record.rows for record in kept), "bad_rows": sum(len(record.bad_rows) for record in kept),
+    }  # fmt: skip
+    bad = tuple(row for record in kept for row in record.bad_rows)
+    names = {shards[number].name: shards[first].name for number, first in duplicates.items()}
+    return OfflineResult(results, counts, failures, bad, names)
+
+
+def _counted(config: OfflineConfig, records: Sequence[Record]) -> tuple[dict[int, str], dict[int, int]]:
+    """Number to content of the shards that count, in order; number of a duplicate to that of the first."""
+    contents = [each.content if each.status == DONE else None for each in records]
+    duplicates = duplicates_of(contents) if config.duplicates == "once" else {}
+    return {n: content for n, content in enumerate(contents) if content and n not in duplicates}, duplicates
+
+
+def _result(config: OfflineConfig, folder: StateFolder, name: str, contents: Iterable[str]) -> Result:
+    spec = {name: config.metrics[name]}
+    return merge_tree(_states(folder, name, contents), lambda: make_metrics(spec)[name]).result()
+
+
+def _states(folder: StateFolder, name: str, contents: Iterable[str]) -> Iterator[memoryview]:
+    for content in contents:
+        yield folder.load(content)[1][name]
+
+
+def _first_to_blame(config: OfflineConfig, folder: StateFolder, counted: Mapping[int, str]) -> int | None:
+    """The number of the first shard that has no result together with those before it; None: there is none without it.
+
+    The parts of the tree hold several shards each, and some conflicts are found by ``result`` alone, so that results
+    of the first shards are made, half of those in question at a time.
+    """
+    numbers, contents = list(counted), list(counted.values())
+    sound, failing = 0, len(contents)
+    if not failing or _fails(config, folder, []):
+        return None
+    while failing - sound > 1:
+        middle = (sound + failing) // 2
+        if _fails(config, folder, contents[:middle]):
+            failing = middle
+        else:
+            sound = middle
+    return numbers[failing - 1]
+
+
+def _fails(config: OfflineConfig, folder: StateFolder, contents: Sequence[str]) -> bool:
+    try:
+        for name in config.metrics:
+            _result(config, folder, name, contents)
+    except InputError:
+        return True
+    return False
+
+
+def _check_classes(folder: StateFolder, records: list[Record]) -> None:
+    """Fails the shards whose labels mean other classes than those of the shards before them."""
+    known: dict[str, tuple[str, str]] = {}
+    for number, record in enumerate(records):
+        found = folder.classes(record.content) if record.status == DONE else {}
+        other = next((label for label, name in found.items() if known.get(label, (name,))[0] != name), None)
+        if other is None:
+            for label, name in found.items():
+                known.setdefault(label, (name, record.name))
+            continue
+        name, first = known[other]
+        records[number] = _failed(record, f"category {other} must be {name!r}, as in {first}, but is {found[other]!r}")
+
+
+def _recorded(folder: StateFolder, shard: Shard) -> Record:
+    """How a shard went in this run or one before; a shard whose content has changed since does not count."""
+    record = folder.last_record(shard)
+    if record is None:
+        raise StoreError(
+            f"{folder.path} must have a record of {shard.name} but has none: the process that evaluated it wrote to a"
+            " folder that is not this one, as on another machine"
+        )
+    if record.status == FAILED or folder.record(shard) is not None or _same_content(folder, shard, record):
+        return record
+    return _failed(record, "it has changed since it was evaluated: run again")
+
+
+def _same_content(folder: StateFolder, shard: Shard, record: Record) -> bool:
+    """Whether a file with another stamp is still the same, as a copy on another machine is or one that was touched."""
+    try:
+        stamp = shard.stamp()
+        same = shard.content() == record.content and shard.stamp() == stamp
+    except OSError:
+        return False
+    if same:
+        folder.save(shard, replace(record, stamp=stamp), None)
+    return same
+
+
+def _failed(record: Record, why: str) -> Record:
+    return replace(record, status=FAILED, rows=0, bad_rows=(), error=f"{record.name}: {why}")
