@@ -112,6 +112,9 @@ def test_a_picture_of_the_run(site: tuple[TestClient, str], tmp_path: Path) -> N
     assert found.headers["x-content-type-options"] == "nosniff"
     assert browser.get(f"/runs/{uid}/images/2").status_code == 404, "no such file"
     assert browser.get(f"/runs/{uid}/images/99").status_code == 404
+    page = browser.get(f"/runs/{uid}")
+    assert page.text.count("<image href=") == 1, "no address of a picture that is not there"
+    assert re.search(r"\d of these \d pictures cannot be shown", text_of(page))
     assert locked_client(tmp_path / "s.sqlite").get(f"/runs/{uid}/images/1").status_code == 403
 
 

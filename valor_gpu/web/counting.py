@@ -15,6 +15,7 @@ from valor_gpu.store import Store
 KIND = "counts"
 _ERRORS = 20  # of rows that cannot be read, kept with the counts
 _OPENED = 32
+_FORM = 2  # of counts in the store: those of another form are not found
 
 
 def opened_data(path: str) -> DataSource:
@@ -44,7 +45,7 @@ def counts_of(store: Store, source: DataSource, mapping: Mapping, limit: int | N
         mapping: where fields come from.
         limit: number of rows; None for all.
     """
-    said = json.dumps([mapping.to_dict(), limit], sort_keys=True)
+    said = json.dumps([_FORM, mapping.to_dict(), limit], sort_keys=True)
     name = f"{source.hash}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
     kept = store.views.get(KIND, name)
     if kept is not None:

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any
 
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
+from valor_gpu.evaluation.judged.fields import is_blank_field
 from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
@@ -55,25 +56,25 @@ class RowCounts:
         rows: of the data, within the limit.
         n_unreadable: of them, rows that cannot be read.
         errors: of these; all of them, or the first where they come out of a store.
-        lacking: fields that a row has no value for, with how many rows that lack just these, and how many turns of the
-            assistant their conversations have.
+        lacking: fields that a row has no value for, and those with a text that shows nothing, which only judged metrics
+            take for missing; with how many rows these are, and how many turns of the assistant their conversations have.
     """
 
     rows: int = 0
     n_unreadable: int = 0
     errors: list[str] = field(default_factory=list)
-    lacking: dict[frozenset[str], tuple[int, int]] = field(default_factory=dict)
+    lacking: dict[tuple[frozenset[str], frozenset[str]], tuple[int, int]] = field(default_factory=dict)
 
     def to_dict(self, most_errors: int) -> dict[str, Any]:
         """The counts as JSON, with the first errors."""
-        lacking = [[sorted(fields), *counts] for fields, counts in self.lacking.items()]
+        lacking = [[sorted(none), sorted(blank), *counts] for (none, blank), counts in self.lacking.items()]
         return {"rows": self.rows, "n_unreadable": self.n_unreadable, "errors": self.errors[:most_errors],
                 "lacking": lacking}  # fmt: skip
 
     @classmethod
     def from_dict(cls, kept: Fields[str, Any]) -> RowCounts:
         """The counts that :meth:`to_dict` gave."""
-        lacking = {frozenset(fields): (rows, turns) for fields, rows, turns in kept["lacking"]}
+        lacking = {(frozenset(none), frozenset(blank)): tuple(counts) for none, blank, *counts in kept["lacking"]}
         return cls(kept["rows"], kept["n_unreadable"], list(kept["errors"]), lacking)
 
 
@@ -94,9 +95,10 @@ def count_rows(source: DataSource, mapping: Mapping, limit: int | None) -> RowCo
             continue
         fields = mapping.values(row.values)
         lacking = frozenset(name for name, value in fields.items() if value is None)
+        blank = frozenset(name for name, value in fields.items() if value is not None and is_blank_field(name, value))
         turns = _turns(fields[MESSAGES]) if MESSAGES in fields and MESSAGES not in lacking else 0
-        rows, all_turns = found.lacking.get(lacking, (0, 0))
-        found.lacking[lacking] = rows + 1, all_turns + turns
+        rows, all_turns = found.lacking.get((lacking, blank), (0, 0))
+        found.lacking[lacking, blank] = rows + 1, all_turns + turns
     return found
 
 
@@ -122,10 +124,11 @@ def forecast(
     """
     found = Forecast(counts.rows, counts.errors, judge={each.name: 0 for each in evaluators if each.judged})
     own = {name for name, source_ in mapping.sources.items() if has_target and source_.root != "data"} | given
-    for lacking, (rows, turns) in counts.lacking.items():
+    for (lacking, blank), (rows, turns) in counts.lacking.items():
         found.target += rows * epochs if has_target else 0
         for each in evaluators:
-            if any(name in lacking or name not in mapping.sources for name in each.requires - own):
+            absent = lacking | blank if each.judged else lacking
+            if any(name in absent or name not in mapping.sources for name in each.requires - own):
                 found.missing[each.name] = found.missing.get(each.name, 0) + rows
             elif each.judged:  # of a conversation a request for each turn of the assistant
                 asked = turns if MESSAGES in each.requires else rows

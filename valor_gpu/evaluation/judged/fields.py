@@ -98,6 +98,20 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+def is_blank_field(name: str, value: Any) -> bool:
+    """Whether judged metrics take the value of a field for missing: it has no text that shows anything.
+
+    Example:
+        >>> is_blank_field("answer", " "), is_blank_field("context", ["", "It leaves at nine."])
+        (True, False)
+    """
+    reader = _READERS.get(name)
+    try:
+        return reader is not None and not reader(name, value)
+    except InputError:
+        return False
+
+
 def row_texts(row: Row, fields: Collection[str]) -> JudgedTexts:
     """The texts of ``fields`` of a row; other columns are not looked at.
 

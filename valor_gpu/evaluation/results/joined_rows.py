@@ -89,8 +89,8 @@ def join_rows(run: Run, baseline: Run) -> tuple[Side, Side]:
     _, *places = np.intersect1d(sides[0][0], sides[1][0], assume_unique=True, return_indices=True)
     if not len(places[0]):
         raise InputError(
-            f"runs must share rows to be compared but none of the keys of {run!r}, such as {_example(run)}, "
-            f"is a key of {baseline!r}, such as {_example(baseline)}"
+            f"runs must share rows to be compared but none of the keys of {_named(run)}, such as {_example(run)}, "
+            f"is a key of {_named(baseline)}, such as {_example(baseline)}"
         )
     chosen = [questions[place] for (_, questions), place in zip(sides, places)]
     order = np.argsort(chosen[0])
@@ -98,6 +98,10 @@ def join_rows(run: Run, baseline: Run) -> tuple[Side, Side]:
         Side(one, questions[order], len(whole)) for one, questions, (whole, _) in zip((run, baseline), chosen, sides)
     ]
     return found[0], found[1]
+
+
+def _named(run: Run) -> str:
+    return f"run {run.id}, {run.name!r}," if run.name else f"run {run.id}"
 
 
 def _questions(run: Run) -> tuple[Marks, Ints]:

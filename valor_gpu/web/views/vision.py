@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from valor_gpu.evaluation.report.bounds import short
@@ -190,8 +191,8 @@ def _after(text: str, score: str) -> StoredScore | None:
 def _image(run: Run, row: StoredRow, score: StoredScore, has_folder: bool) -> dict[str, Any]:
     name = short(row.inputs.get("image") or row.key)
     shapes = (score.details or {}).get("shapes") or []
-    size = row.inputs if shapes or has_folder else {}
-    address = f"/runs/{run.id}/images/{row.number}" if has_folder else ""
+    address = _address(run, row)
+    size = row.inputs if shapes or address else {}
     value = numbers.number(score.value, 3)
     counts = ", ".join(f"{n:,} {words_of(each)}" for each, n in row.outputs.items() if isinstance(n, int) and n)
     if "ground_truth" in row.inputs:
@@ -203,7 +204,17 @@ def _image(run: Run, row: StoredRow, score: StoredScore, has_folder: bool) -> di
         "why": short(counts),
         "n_shapes": len(shapes),
         "picture": scene(size, shapes, address, f"{name}: {words_of(score.evaluator)} {value}, {counts}"),
+        "lacks_picture": has_folder and not address,
     }
+
+
+def _address(run: Run, row: StoredRow) -> str:
+    """Of the picture of an image; empty where there is none to show."""
+    folder = (run.config.get("images") or {}).get("folder")
+    try:
+        return f"/runs/{run.id}/images/{row.number}" if folder and picture_file(folder, row.inputs.get("image")) else ""
+    except HTTPException:
+        return ""
 
 
 def image(ask: Ask) -> Response:
@@ -214,7 +225,7 @@ def image(ask: Ask) -> Response:
         raise missing(f"Run {run.id} has no image {number}.")
     scores = list(run.scores(first=number, last=number))
     shapes = next(((each.details or {}).get("shapes") for each in scores if each.details), None) or []
-    address = f"/runs/{run.id}/images/{number}" if (run.config.get("images") or {}).get("folder") else ""
+    address = _address(run, row)
     name = short(row.inputs.get("image") or row.key)
     return page(
         ask,
