@@ -90,7 +90,7 @@ def test_rows_are_joined_by_key_whatever_their_order(store: Store, tmp_path: Pat
 
 def test_runs_that_share_no_row(store: Store) -> None:
     other = make_run(store, ["f1_score"], [StoredRow(1, "z", {})], make_scores("f1_score", [1]))
-    with pytest.raises(InputError, match=r"must share rows .* of run \w+, .* such as 'k1', is a key of run \w+, .* such as 'z'"):
+    with pytest.raises(InputError, match=r"keys of run \w+, .* such as 'k1', is a key of run \w+, .* such as 'z'"):
         compare_runs(run_of(store, {"f1_score": [1, 2]}), other)
 
 

@@ -57,7 +57,7 @@ class RowCounts:
         n_unreadable: of them, rows that cannot be read.
         errors: of these; all of them, or the first where they come out of a store.
         lacking: fields that a row has no value for, and those with a text that shows nothing, which only judged metrics
-            take for missing; with how many rows these are, and how many turns of the assistant their conversations have.
+            take for missing; with how many rows these are, and how many turns of the assistant they have.
     """
 
     rows: int = 0
