@@ -224,6 +224,12 @@ class Result:
 
         return arrow_table(self._entries(), arrays, self._choices())
 
+    def _repr_html_(self) -> str:
+        """Tables for notebooks: numbers with their bars and reasons, classes folded, counts and the signature."""
+        from valor_gpu.exports.html import result_html
+
+        return result_html(self._entries(), self.counts, str(self.signature))
+
     def _choices(self) -> dict[str, Any]:
         return {"signature": _json(self.signature), "counts": dict(self.counts)}
 

@@ -1,0 +1,88 @@
+"""Results as HTML for notebooks: tables with bars, in the colours of the pages, dark and light. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from valor_gpu.exports.frames import Entry
+from valor_gpu.exports.texts import is_scalar, needs_reason, value_text
+from valor_gpu.pages.charts import Estimate, rate_bar
+from valor_gpu.pages.sheets import stylesheet
+from valor_gpu.pages.texts import Html, escape, visible
+
+_MOST_ROWS = 100
+"""Rows that are shown of a mapping, such as classes; what is left out is counted."""
+_BAR = 120  # px
+# Rules nest in one class, so that they change nothing else in a notebook.
+_RULES = """
+background: var(--surface); color: var(--ink); font: 400 var(--t1)/1.45 var(--sans); padding: var(--s3) var(--s4);
+border: 1px solid var(--line); border-radius: 6px; font-variant-numeric: tabular-nums; overflow-x: auto;
+table { border-collapse: collapse; margin: 0 0 var(--s2); color: inherit; }
+tr, tr:nth-child(odd), tr:hover { background: none; }
+th, td { padding: 2px var(--s3) 2px 0; text-align: left; vertical-align: middle; border: 0; font-weight: 400; }
+td.n { text-align: right; white-space: nowrap; }
+td.why, p { color: var(--ink-2); }
+p { margin: var(--s1) 0; overflow-wrap: anywhere; }
+summary { cursor: pointer; }
+"""
+
+
+def result_html(entries: Iterable[Entry], counts: Mapping[str, int], signature: str) -> str:
+    """A result as one element, with its style; every text of the user is escaped, and there is no script.
+
+    Args:
+        entries: numbers and arrays. Those with a key are folded, by their name.
+        counts: those that are 0 are left out, unless all are.
+        signature: its text.
+    """
+    single, folded = [], []
+    for (name, nested), group in groupby(entries, lambda entry: (entry[0], entry[1] is not None)):
+        if nested:
+            folded.append(_folded(name, list(group)))
+        else:
+            single += [_row(name, value, reason) for _, _, value, reason in group]
+    shown = {name: count for name, count in counts.items() if count} or counts
+    lines = [", ".join(f"{name} {count}" for name, count in shown.items()), signature]
+    notes = "".join(f"<p>{_text(line)}</p>" for line in lines if line)
+    return f'<div class="valor-gpu"><style>{_style()}</style>{_table(single)}{"".join(folded)}{notes}</div>'
+
+
+def _style() -> str:
+    tokens = stylesheet("tokens").replace(":root", ".valor-gpu")
+    return f"{tokens}.valor-gpu {{{_RULES}{stylesheet('charts')}}}"
+
+
+def _folded(name: str, entries: list[Entry]) -> str:
+    rows = [_row(str(key), value, reason) for _, key, value, reason in entries[:_MOST_ROWS]]
+    left = len(entries) - len(rows)
+    more = f"<p>and {left} more, which to_pandas() has</p>" if left else ""
+    return f"<details><summary>{_text(name)}: {len(entries)} values</summary>{_table(rows)}{more}</details>"
+
+
+def _table(rows: list[str]) -> str:
+    return f"<table>{''.join(rows)}</table>" if rows else ""
+
+
+def _row(name: str, value: Any, reason: str | None) -> str:
+    why = _text(reason or "") if needs_reason(value) else ""
+    cells = "".join(_cells(name, value))
+    return f'<tr><th scope="row">{_text(name)}</th>{cells}<td class="why">{why}</td></tr>'
+
+
+def _cells(name: str, value: Any) -> Iterator[str]:
+    """The number, and its bar where it is a fraction; a long value takes both cells."""
+    text = value_text(value)
+    if not is_scalar(value):
+        yield f'<td colspan="2">{_text(text)}</td>'
+        return
+    yield f'<td class="n">{_text(text)}</td>'
+    number = value if isinstance(value, (bool, int, float)) else value.item()
+    is_fraction = isinstance(number, float) and math.isfinite(number) and 0 <= number <= 1
+    yield f"<td>{rate_bar(Estimate(number), f'{visible(name)} {text}', _BAR) if is_fraction else ''}</td>"
+
+
+def _text(text: str) -> Html:
+    return escape(visible(text))
