@@ -46,10 +46,11 @@ $(VENV)/.installed: pyproject.toml setup.py Makefile
 	  { echo "Python 3.10 or newer is needed: make PYTHON=python3.x"; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
-	@$(PY) -c "import torch" 2>/dev/null || $(PIP) "$(TORCH)"
+	@$(PY) -c "import torch" 2>/dev/null || $(PIP) --no-compile "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
-	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) -c $(VENV)/constraints.txt -e ".[dev]"  # native code: by .native, once
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) --no-compile -c $(VENV)/constraints.txt -e ".[dev]"  # native: by .native, once
 	@$(PY) tools/install_oracle.py $(VENV)/oracle
+	@$(PY) -m compileall -qq -j 0 $(VENV)/lib || true  # by all cores; pip has one, and passes over templates as well
 	@touch $@
 
 $(VENV)/.native: $(VENV)/.installed $(NATIVE)
