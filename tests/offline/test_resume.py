@@ -106,6 +106,19 @@ def test_other_settings_have_states_of_their_own(tmp_path: Path, worked: list[st
     assert worked[10:] == ["part-9.jsonl"]
 
 
+def test_edited_class_has_states_of_its_own(tmp_path: Path, worked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "edited_metric.py"
+    module.write_text("from valor_gpu.classification import Accuracy as Mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {**classification(tmp_path), "metrics": {"mine": {"class": "edited_metric:Mine", "num_classes": 4}}}
+    run(config)
+    run(config)
+    assert len(worked) == 5
+    module.write_text("from valor_gpu.classification import F1Score as Mine\n")
+    run(config)
+    assert len(worked) == 10
+
+
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone"])
 def test_damaged_state_is_made_again(tmp_path: Path, worked: list[str], damage: str) -> None:
     config = classification(tmp_path)
@@ -193,7 +206,7 @@ def test_no_part_of_a_file_is_left_where_writing_fails(tmp_path: Path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*/a'"):
         write_whole(tmp_path / "a", b"text")
     assert not list(tmp_path.iterdir())
 

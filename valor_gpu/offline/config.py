@@ -12,12 +12,15 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from valor_gpu._version import __version__
@@ -135,10 +138,27 @@ class OfflineConfig:
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits that stand for all that the states of a shard depend on beside its content."""
+        """16 hexadecimal digits that stand for all that the states of a shard depend on beside its content.
+
+        Of classes of the user's own, that is the file of their module, not what it imports.
+        """
         data = {name: value for name, value in asdict(self.data).items() if name not in _PLACES}
         about = {"valor_gpu": __version__, "metrics": self.metrics, "data": data, "on_bad_row": self.on_bad_row}
+        if sources := _sources(self.metrics):
+            about["sources"] = sources
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _sources(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Each module with a class of the user's own and the SHA-256 of its file; states are of the class as it was."""
+    found = {}
+    for spec in metrics.values():
+        module, is_own, _ = str(spec["class"]).partition(":")
+        if is_own:
+            with contextlib.suppress(ImportError, ValueError, AttributeError, OSError):  # the class is looked for later
+                where = importlib.util.find_spec(module)
+                found[module] = hashlib.sha256(Path(str(where and where.origin)).read_bytes()).hexdigest()
+    return found
 
 
 _PLACES = ("files", "ground_truth", "detections")

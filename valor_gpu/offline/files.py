@@ -24,9 +24,11 @@ def write_whole(path: Path, *chunks: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # of a full disk, which the system reports without a name
         raise
     _sync_folder(path.parent)
 
