@@ -35,6 +35,14 @@ _PREFIX = struct.Struct("<8sII")  # magic, format version, header bytes
 _CRC = struct.Struct("<I")
 
 
+def _refuse(value: object) -> None:
+    raise InputError(f"config must hold numbers, strings, lists and dicts but got {type(value).__name__}")
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"))  # made once: every constructor of a metric encodes three times
+_CONFIG_JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=_refuse)
+
+
 @dataclass(frozen=True)
 class Identity:
     """What two states must agree on to be merged.
@@ -57,13 +65,9 @@ class Identity:
             InputError: the configuration holds something that JSON has no form for.
         """
 
-        def refuse(value: object) -> None:
-            raise InputError(f"config must hold numbers, strings, lists and dicts but got {type(value).__name__}")
-
-        compact = {"separators": (",", ":"), "sort_keys": True}
-        config = json.dumps(self.config, default=refuse, **compact)  # type: ignore[arg-type]
-        fields = json.dumps({s.name: f"{s.merge} of {s}" for s in self.schema}, separators=(",", ":"))
-        return f'{{"metric":{json.dumps(self.metric)},"config":{config},"fields":{fields}}}'
+        config = _CONFIG_JSON.encode(self.config)
+        fields = _JSON.encode({s.name: f"{s.merge} of {s}" for s in self.schema})
+        return f'{{"metric":{_JSON.encode(self.metric)},"config":{config},"fields":{fields}}}'
 
     @functools.cached_property
     def digest(self) -> bytes:

@@ -19,14 +19,16 @@ def _apart(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def outside_graphs(function: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Callable[..., Any]:
+def outside_graphs(
+    function: Callable[..., Any], traced: Callable[..., Any] | None = None, named: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """``function``, run as it stands where a compiled program calls it; torch.compile makes a graph before and after.
 
     With ``traced``, that is run in its place and becomes part of the graph. Elsewhere it costs one look, and torch's
-    compiler is not imported.
+    compiler is not imported. It has the name and signature of ``named``, by default ``function``.
     """
 
-    @functools.wraps(function)
+    @functools.wraps(named or function)
     def either(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return _apart(function, *args, **kwargs) if traced is None else traced(*args, **kwargs)
@@ -89,7 +91,6 @@ class Graphable:
 def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
     """``update`` of a metric that leaves the metric as it was when it raises."""
 
-    @functools.wraps(update)
     def guarded(*args: Any, **kwargs: Any) -> None:
         metric._check_not_synced("update")
         saved = {name: getattr(metric, name) for name in (*metric._merge, "_update_count", "_computed")}
@@ -125,7 +126,6 @@ def _check_devices_served(*values: Any) -> None:
 def traced_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
     """``update`` of a metric as part of a compiled program. A bad value raises in ``compute``, as on CUDA."""
 
-    @functools.wraps(update)
     def traced(*args: Any, **kwargs: Any) -> None:
         metric._check_not_synced("update")
         metric._computed = metric._merged = None

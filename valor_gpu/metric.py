@@ -274,17 +274,16 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         """An update that raises leaves the metric as it was."""
         traced = traced_update(self, update) if self.traceable else None
-        return self._with_plans(outside_graphs(guarded_update(self, super()._wrap_update(update)), traced))
+        return self._with_plans(outside_graphs(guarded_update(self, super()._wrap_update(update)), traced, update))
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """The sticky error raises inside the synchronised context, so on every rank."""
 
-        @functools.wraps(compute)
         def checked(*args: Any, **kwargs: Any) -> Any:
             self._check_error()
             return compute(*args, **kwargs)
 
-        return local_compute(self, checked, outside_graphs(super()._wrap_compute(checked)))
+        return local_compute(self, checked, outside_graphs(super()._wrap_compute(checked), named=compute))
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None
