@@ -64,7 +64,6 @@ class Identity:
         Raises:
             InputError: the configuration holds something that JSON has no form for.
         """
-
         config = _CONFIG_JSON.encode(self.config)
         fields = _JSON.encode({s.name: f"{s.merge} of {s}" for s in self.schema})
         return f'{{"metric":{_JSON.encode(self.metric)},"config":{config},"fields":{fields}}}'

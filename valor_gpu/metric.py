@@ -83,23 +83,24 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
     """Classes with one ``update`` may name it here: MetricCollection then runs it once for all of them."""
 
     _state_rule: Any = None  # what State.check has to know of the configuration
-    signature: Tensor
-    error: Tensor
+    _kind: type[S]
+    _identity: Identity
+    _merged: Gathered | None
 
     def __init__(self, empty: S, config: Any = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_type("empty", empty, State)
-        self._kind, self._fields = type(empty), empty.schema()
-        self._schema = (*self._fields, *_EXTRA)
-        self._merge = {spec.name: spec.merge for spec in self._schema}
-        self._identity = Identity(self.update_family or type(self).__name__, config, self._schema)
-        self._merged: Gathered | None = None
-        start = dict(empty.tensors(), error=torch.tensor(NO_ERROR), signature=torch.tensor(list(self._identity.digest)))
-        for spec in self._schema:
-            taken = spec.name in self.__dict__ or hasattr(type(self), spec.name)
-            if taken or (spec in self._fields and spec.name in ("signature", "error")):
+        schema = (*(fields := empty.schema()), *_EXTRA)
+        identity = Identity(self.update_family or type(self).__name__, config, schema)
+        # As self.name = value would, which looks through parameters, buffers and modules first.
+        self.__dict__.update(_kind=type(empty), _fields=fields, _schema=schema, _identity=identity, _merged=None)
+        self.__dict__["_merge"] = {spec.name: spec.merge for spec in schema}
+        start = dict(empty.tensors(), error=torch.tensor(NO_ERROR), signature=torch.tensor(list(identity.digest)))
+        for index, spec in enumerate(schema):
+            taken, own = spec.name in self.__dict__ or hasattr(type(self), spec.name), index < len(fields)
+            if taken or (own and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
-            if spec not in _EXTRA and not spec.holds_nothing(start[spec.name]):
+            if own and not spec.holds_nothing(start[spec.name]):
                 raise InputError(f"empty must hold no data but its field {spec.name} does")
             self._register(spec, start[spec.name])
 

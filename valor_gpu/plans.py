@@ -20,7 +20,7 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.computed import finished
-from valor_gpu.state import merge_tensors
+from valor_gpu.state import Spec, merge_tensors
 
 MAX_ELEMENTS = 1 << 14
 """Most elements of a tensor that a plan takes: of larger ones the checked path is faster, since it uses all cores."""
@@ -114,6 +114,10 @@ class Planned:
     dist_sync_on_step: bool
     _defaults: dict[str, Any]
     _merge: Mapping[str, str]
+    signature: Tensor
+    error: Tensor
+    _fields: tuple[Spec, ...]
+    _schema: tuple[Spec, ...]
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add")
     """What plans stand for: a subclass that replaces one of these methods has no plans, unless it names a planner."""
 

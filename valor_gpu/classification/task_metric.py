@@ -27,6 +27,7 @@ class TaskMetric(Metric[S]):
     """
 
     traceable = True
+    task: Task
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
@@ -35,7 +36,7 @@ class TaskMetric(Metric[S]):
                 "task must be left out: it follows from num_classes (multiclass), num_labels (multilabel) or neither"
                 f" (binary), but got {kwargs['task']!r}"
             )
-        self.task = self._state_rule = task
+        self.__dict__.update(task=task, _state_rule=task)  # quicker than torch.nn.Module sets attributes
         super().__init__(empty, config, **kwargs)
 
     def _raise_or_defer(self, error: Tensor) -> Tensor | None:
