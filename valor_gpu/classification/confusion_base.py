@@ -26,6 +26,7 @@ from valor_gpu.classification.ratio_base import (
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.metric import Metric
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
 from valor_gpu.ops.predictions import confuse_scores, predict_maps
@@ -224,8 +225,8 @@ class PairMetric(TaskMetric[PairCounts]):
             self.picked = [thinned(rows, self._cells, self.max_examples)]
 
     def _counted(self) -> Tensor:
-        """The matrix of the state; where nothing is pending, without a look at the other fields."""
-        if self.pending or self.compute_on_cpu:
+        """The matrix of the state; where nothing is pending and ``state`` is as written, without the other fields."""
+        if self.pending or self.compute_on_cpu or getattr(self.state, "__func__", None) is not Metric.state:
             return self._matrix(self.state())
         return self.matrix[0] if self.task.kind == "binary" else self.matrix
 
