@@ -15,12 +15,19 @@ import torch.distributed as dist
 
 from tests.contract import METRICS, Case
 from tests.contract_checks import CHECKS, check_single_sample
-from tests.contract_ranks import RANK_CHECKS
+from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
 from tests.ddp import run_ranks
 from tools.make_docs import metrics_of
 from valor_gpu import classification, detection, plans, segmentation, text
 
 Failures = dict[tuple[str, str], str]
+ALL_RANK_CHECKS = [*RANK_CHECKS, *FAMILY_RANK_CHECKS]
+FAMILIES = {(type(metric.state()), type(metric)._planner): case for case in METRICS[::-1] for metric in [case.make()]}
+"""The first case of each class of states, and of each way to plan its updates."""
+OF_RANKS = [
+    *((case, check) for case in METRICS for check in RANK_CHECKS),
+    *((case, check) for case in FAMILIES.values() for check in FAMILY_RANK_CHECKS),
+]
 PLANNED = [case for case in METRICS if type(case.make())._planner is not plans.Planned._planner]
 
 
@@ -52,7 +59,7 @@ def test_every_public_metric_has_a_case() -> None:
 
 
 def test_every_check_states_its_rule() -> None:
-    assert [check.__name__ for check in (*CHECKS, *RANK_CHECKS) if len(rule(check)) < 20] == []
+    assert [check.__name__ for check in (*CHECKS, *ALL_RANK_CHECKS) if len(rule(check)) < 20] == []
 
 
 def test_a_case_whose_single_sample_changes_nothing_is_reported_what_to_do() -> None:
@@ -76,7 +83,7 @@ def _checks_of_ranks(wanted: frozenset[tuple[str, str]], rank: int, world: int) 
     """
     failures = {}
     for case in METRICS:
-        for check in RANK_CHECKS:
+        for check in ALL_RANK_CHECKS:
             if (case.name, check.__name__) not in wanted:
                 continue
             dist.barrier()
@@ -91,13 +98,21 @@ def _checks_of_ranks(wanted: frozenset[tuple[str, str]], rank: int, world: int) 
 def failures_of_ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Failures]:
     """One start of three processes serves all checks of all metrics that this session selected."""
     calls = (getattr(item, "callspec", None) for item in request.session.items)
-    chosen = [call.params for call in calls if call is not None and call.params.get("check") in RANK_CHECKS]
+    chosen = [call.params for call in calls if call is not None and call.params.get("check") in ALL_RANK_CHECKS]
     wanted = frozenset((params["case"].name, params["check"].__name__) for params in chosen)
     return run_ranks(partial(_checks_of_ranks, wanted), tmp_path_factory.mktemp("ranks"))
 
 
-@pytest.mark.parametrize("check", RANK_CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
+def test_every_class_of_states_has_a_case_in_three_processes() -> None:
+    assert {state for state, _ in FAMILIES} == {type(case.make().state()) for case in METRICS}
+    assert METRICS[0] in FAMILIES.values()
+
+
+@pytest.mark.parametrize(
+    ("case", "check"),
+    OF_RANKS,
+    ids=[f"{case.name}-{check.__name__.removeprefix('check_')}" for case, check in OF_RANKS],
+)
 def test_contract_of_ranks(
     case: Case, check: Callable[[Case, int, int], None], failures_of_ranks: list[Failures]
 ) -> None:
