@@ -1,7 +1,7 @@
 """The command ``valor-gpu``.
 
-Exit status: 0 fine; 1 a condition of ``--fail-if`` holds, a run stopped early, or another failure; 2 the command line
-or the data cannot be used, and standard error says where; 130 interrupted.
+Exit status: 0 fine; 1 a condition of ``--fail-if`` holds, a number is below ``--fail-under``, a run stopped early, or
+another failure; 2 the command line or the data cannot be used, and standard error says where; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from valor_gpu.cli.options import (
     thresholds,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -60,11 +61,12 @@ def add_options(classify: argparse.ArgumentParser) -> None:
     add("--normalize", choices=("true", "pred", "all"),
         help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
     add_store_options(classify)
+    add_fail_under_option(classify)
     add_report_options(classify)
     classify.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
@@ -98,6 +100,7 @@ def run(options: argparse.Namespace) -> None:
     if reports(options):
         written = [f"wrote {path}" for path in [*([] if options.json is None else [options.json]), *pictures]]
         print(_classify_report(options, evaluated, [*written, *saved]))
+    return fail_under_status(options, evaluated.result)
 
 
 def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> list[str]:

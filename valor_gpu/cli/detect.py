@@ -21,6 +21,7 @@ from valor_gpu.cli.options import (
     score,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -86,6 +87,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--store-score", type=score, metavar="S",
         help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
         " default: 0.25. AP takes all")  # fmt: skip
+    add_fail_under_option(detect)
     add_report_options(detect)
     detect.set_defaults(run=run)
 
@@ -98,7 +100,7 @@ def _iou_type(text: str) -> str:
     return text
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
@@ -113,7 +115,8 @@ def run(options: argparse.Namespace) -> None:
             evaluated = _evaluate(options, progress)
             notes = _draw(options, evaluated, progress)
             progress.step("writing")
-            wanted = options.per_class or any(each is not None for each in (options.json, options.plot, options.store))
+            files = any(each is not None for each in (options.json, options.plot, options.store))
+            wanted = options.per_class or files or bool(options.fail_under)
             result = evaluated.result(with_values=wanted)
             notes = _write(options, evaluated, result, inputs) + notes
         report = _report(options, evaluated, result, notes) if reports(options) else ""
@@ -122,6 +125,7 @@ def run(options: argparse.Namespace) -> None:
     _warn(options, evaluated, result)
     if report:
         print(report)
+    return fail_under_status(options, result)
 
 
 def _check_choices(options: argparse.Namespace) -> None:

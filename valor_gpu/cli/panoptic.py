@@ -17,6 +17,7 @@ from valor_gpu.cli.options import (
     reports,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -59,11 +60,12 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add("--per-image", type=output_path, metavar="FILE", help="write a table (CSV) with one line per image")
     add("--threads", type=count, metavar="N", help="how many images are read at the same time; default: one per CPU")
     add_store_options(panoptic, images=True)
+    add_fail_under_option(panoptic)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
@@ -79,6 +81,7 @@ def run(options: argparse.Namespace) -> None:
     _warn(options, evaluated)
     if reports(options):
         print(_report(options, evaluated, notes))
+    return fail_under_status(options, evaluated.result())
 
 
 def _folder(options: argparse.Namespace, side: str) -> str:

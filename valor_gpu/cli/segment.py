@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.cli.options import add_report_options, check_outputs, count, input_path, integer, output_path, reports
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
+from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -67,11 +68,12 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
+    add_fail_under_option(segment)
     add_report_options(segment)
     segment.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
@@ -94,6 +96,7 @@ def run(options: argparse.Namespace) -> None:
     _warn(options, missing and f"{missing}; left out")
     if reports(options):
         print(_report(options, result, pictures))
+    return fail_under_status(options, result)
 
 
 # ----------------------------------------------------------------------------------------------------- before the work
