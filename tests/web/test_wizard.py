@@ -46,6 +46,7 @@ def browser(path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> 
     variants = {"loud": {"shout": True}, "low": {"shout": False}}
     registry = read_registry({
         "judges": {"free": judge, "priced": {**judge, "prices": {"prompt": 1000, "completion": 1000}},
+                   "cheap": {**judge, "prices": {"prompt": 1, "completion": 1}},
                    "locked": {**judge, "api_key_env": "WIZARD_NO_KEY"}},
         "targets": {"shop": {"use": f"{path.parent}/wizard_shop.py:answer", "variants": variants}},
         "evaluators": {"as_json": "json:dumps"},
@@ -178,6 +179,8 @@ def test_cost_before_anything_is_spent(browser: TestClient, server: ChatServer) 
     assert "cost unknown" in text_of(page)
     _, page = chosen(browser, "gpt_coherence", do="estimate", judge="priced")
     assert "cost unknown" not in text_of(page)
+    _, page = chosen(browser, "gpt_coherence", do="estimate", judge="cheap")
+    assert "as the prices less than 0.01" in text_of(page), "a small cost is not shown as none"
     assert server.requests == []
 
 
