@@ -62,12 +62,17 @@ class _Switch:
 
 @contextmanager
 def checked_only() -> Iterator[None]:
-    """Without plans: every update takes the checked path. For tests and measurements."""
+    """Without plans and other short ways: updates take the checked path. For tests and measurements."""
     before, _Switch.on = _Switch.on, False
     try:
         yield
     finally:
         _Switch.on = before
+
+
+def switched_on() -> bool:
+    """Whether short ways may be taken: not within :func:`checked_only`."""
+    return _Switch.on
 
 
 # ------------------------------------------------------------------------------------------------- updates with plans

@@ -36,7 +36,7 @@ def iou_sums(tables: NDArray[np.int64]) -> NDArray[np.float64]:
         >>> iou_sums(table).tolist()
         [0.5000000004656613]
     """
-    high, middle, low = np.moveaxis(tables[..., IOU_SUM:ROWS, :], -2, 0)
+    high, middle, low = (tables[..., row, :] for row in range(IOU_SUM, ROWS))
     middle = middle + (low >> 32)
     high = high + (middle >> 32)
     low, middle = low & 0xFFFFFFFF, middle & 0xFFFFFFFF
@@ -60,7 +60,7 @@ def category_scores(tables: NDArray[np.int64]) -> Scores:
     matches = tables[..., TRUE_POSITIVES, :]
     weight = matches + 0.5 * tables[..., FALSE_POSITIVES, :] + 0.5 * tables[..., FALSE_NEGATIVES, :]
     sq, rq = _divide(iou_sums(tables), matches), _divide(matches, weight)
-    return Scores(np.where(np.isnan(rq), rq, np.nan_to_num(sq) * rq), sq, rq)
+    return Scores(_or_zero(sq) * rq, sq, rq)
 
 
 def mean_scores(scores: Scores, categories: NDArray[np.bool_] | None = None) -> Scores:
@@ -73,9 +73,12 @@ def mean_scores(scores: Scores, categories: NDArray[np.bool_] | None = None) -> 
     Returns:
         NaN where no category takes part.
     """
-    present = ~np.isnan(scores.pq) & (True if categories is None else categories)
-    count = present.sum(-1)
-    return Scores(*(_divide(np.where(present, np.nan_to_num(part), 0.0).sum(-1), count) for part in scores))
+    return Scores(*(_mean(part, scores.pq, categories) for part in scores))
+
+
+def mean_pq(scores: Scores) -> NDArray[np.float64]:
+    """The mean panoptic quality alone, see :func:`mean_scores`."""
+    return _mean(scores.pq, scores.pq, None)
 
 
 def panoptic_values(table: NDArray[np.int64], things: NDArray[np.bool_], names: Sequence[str]) -> dict[str, Any]:
@@ -138,8 +141,24 @@ def segment_counts(table: NDArray[np.int64], modified: int | None = None) -> dic
     }
 
 
+def _mean(
+    part: NDArray[np.float64], pq: NDArray[np.float64], categories: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    present = pq == pq
+    if categories is not None:
+        present = present & categories
+    taken = np.where(present & (part == part), part, 0.0)
+    return _divide(np.add.reduce(taken, -1), np.add.reduce(present, -1, dtype=np.int64))
+
+
+def _or_zero(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``values`` with 0 for what does not exist; in a fifth of the time of nan_to_num."""
+    return np.where(values == values, values, 0.0)
+
+
 def _divide(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
     """The quotient, NaN where the denominator is 0."""
-    out = np.full(np.shape(numerator), math.nan)
+    out = np.empty(np.shape(numerator))
+    out.fill(math.nan)
     np.divide(numerator, denominator, out=out, where=denominator != 0)
     return out

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.reduce.region_tables import table_dice, table_generalized_dice
 from valor_gpu.reduce.regions import AVERAGES, generalized_dice, mean_of_images, region_value
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import (
@@ -76,14 +76,16 @@ class DiceScore(RegionState):
         check_choice("aggregation_level", aggregation_level, ("samplewise", "global"))
         task = pixel_task(num_classes, None, input_format)
         self.kept = kept_classes(num_classes, include_background)
+        self.first = int(not self.kept[0])
         self.include_background, self.average = include_background, average
         self.aggregation_level, self.input_format = aggregation_level, input_format
         super().__init__(task, aggregation_level == "samplewise", **kwargs)
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, or ``[C]`` without average; NaN where no image has it."""
-        value = mean_of_images(self._values(self.state(), self.average))
-        return torch.from_numpy(np.asarray(value)).float().to(self.device)
+        if (table := self._table(self.first)) is not None:
+            return self._shown(table_dice(table, self.average))
+        return self._shown(mean_of_images(self._values(self.state(), self.average)))
 
     def result(self) -> Result:
         """Returns the value in float64, ``per_class``, and with ``samplewise`` ``per_image``; NaN has a reason.
@@ -157,14 +159,16 @@ class GeneralizedDiceScore(RegionState):
         check_choice("weight_type", weight_type, WEIGHT_TYPES)
         task = pixel_task(num_classes, None, input_format)
         self.kept = kept_classes(num_classes, include_background)
+        self.first = int(not self.kept[0])
         self.include_background, self.per_class = include_background, per_class
         self.weight_type, self.input_format = weight_type, input_format
         super().__init__(task, True, **kwargs)
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, with ``per_class`` ``[C]``; NaN without images."""
-        value = mean_of_images(self._values(self.state(), self.per_class))
-        return torch.from_numpy(np.asarray(value)).float().to(self.device)
+        if (table := self._table(self.first)) is not None:
+            return self._shown(table_generalized_dice(table, self.weight_type, self.per_class))
+        return self._shown(mean_of_images(self._values(self.state(), self.per_class)))
 
     def result(self) -> Result:
         """Returns the value in float64, ``per_class`` and ``per_image``; 0 / 0 is 0 as in ``compute``.

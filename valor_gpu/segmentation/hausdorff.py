@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.ops.surface import LARGEST, SurfaceDistances
-from valor_gpu.segmentation.surface_base import DistanceMetric, Spacing, metric_of, spacing_of, with_missing
+from valor_gpu.segmentation.surface_base import (
+    DistanceMetric,
+    Spacing,
+    mean_ascending,
+    metric_of,
+    spacing_of,
+    with_missing,
+)
 
 
 class HausdorffDistance(DistanceMetric):
@@ -74,6 +83,9 @@ class HausdorffDistance(DistanceMetric):
 
     def compute(self) -> Tensor:
         """Returns the mean as torchmetrics gives it: float32 ``[]``, infinite where one distance is."""
+        if (few := self._few_scores()) is not None:
+            # a third of the time of torch.tensor
+            return torch.from_numpy(np.array(math.inf if math.inf in few else mean_ascending(few), np.float32))
         if bool(self.state().scores.isinf().any()):
             return torch.tensor(torch.inf, device=self.error.device)
         return super().compute().float()

@@ -15,6 +15,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch, PixelTask
 from valor_gpu.ops.dtypes import to_device
+from valor_gpu.reduce.region_tables import mean_of_values, table_iou
 from valor_gpu.reduce.regions import mean_of_images, region_value
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import (
@@ -154,11 +155,16 @@ class MeanIoU(RegionState):
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, NaN without data; with ``per_class`` ``[C]`` with -1 for no image."""
+        first = int(not self.include_background and self.num_classes != 1)
+        if (table := self._table(first)) is not None:
+            ratios = table_iou(table)
+            return self._shown(
+                [value if value == value else -1.0 for value in ratios] if self.per_class else mean_of_values(ratios)
+            )
         values = self._values(self.state())
-        value = (
+        return self._shown(
             np.nan_to_num(mean_of_images(values), nan=-1.0) if self.per_class else mean_of_images(values.reshape(-1))
         )
-        return torch.from_numpy(np.asarray(value)).float().to(self.device)
 
     def result(self) -> Result:
         """Returns ``MeanIoU`` and ``per_class`` in float64, NaN with a reason where they do not exist.

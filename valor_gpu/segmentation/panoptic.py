@@ -31,6 +31,7 @@ from valor_gpu.reduce.panoptic import (
     Scores,
     category_scores,
     iou_sums,
+    mean_pq,
     mean_scores,
     panoptic_reasons,
     panoptic_values,
@@ -207,9 +208,10 @@ class PanopticQuality(_PanopticMetric):
         mean of no category.
         """
         scores = self._scores()
+        if not (self.return_per_class or self.return_sq_and_rq):
+            return self._tensor(mean_pq(scores))[0]
         if not self.return_per_class:
-            means = self._tensor(*mean_scores(scores))
-            return means if self.return_sq_and_rq else means[0]
+            return self._tensor(*mean_scores(scores))
         numbers = self._tensor(*map(np.nan_to_num, scores))
         return numbers if self.return_sq_and_rq else numbers[:, 0][None]
 
@@ -252,7 +254,7 @@ class ModifiedPanopticQuality(_PanopticMetric):
 
     def compute(self) -> Tensor:
         """Returns the mean over categories, float64 ``[]``; NaN where no category has a segment that counts."""
-        return self._tensor(mean_scores(self._scores()).pq)[0]
+        return self._tensor(mean_pq(self._scores()))[0]
 
 
 def _categories(name: str, given: Collection[int]) -> set[int]:

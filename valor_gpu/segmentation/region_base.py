@@ -19,7 +19,9 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import raise_or_defer
-from valor_gpu.plans import Planner, Step
+from valor_gpu.plans import Planner, Step, switched_on
+from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES
+from valor_gpu.reduce.region_tables import MAX_COUNT, Table
 from valor_gpu.reduce.regions import absent
 from valor_gpu.result import Signature
 from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
@@ -211,6 +213,28 @@ class RegionState(PixelMetric[Any]):
         if not self.per_image:
             return RegionCounts(counts, seen)
         return ImageRegions(narrowed(batch, counts), seen)
+
+    def _table(self, first: int) -> Table | None:
+        """The counts of one image, or of the data set as one, where they are few and on the CPU; else None.
+
+        Args:
+            first: the first class that counts.
+        """
+        counts = self.__dict__.get("counts")
+        if type(counts) is list:
+            counts = counts[0] if len(counts) == 1 and len(counts[0]) == 1 else None
+        if type(counts) is not Tensor or not counts.is_cpu or counts.shape[-1] > TABLE_CLASSES or not switched_on():
+            return None
+        rows = counts.tolist()
+        tp, predicted, true = rows[0] if self.per_image else rows
+        if counts.dtype is not torch.int32 and max(sum(predicted), sum(true)) >= MAX_COUNT:
+            return None
+        return (tp[first:], predicted[first:], true[first:]) if first else (tp, predicted, true)
+
+    def _shown(self, value: float | list[float] | NDArray[np.float64]) -> Tensor:
+        """What ``compute`` gives: float32, on the device of the metric."""
+        shown = torch.from_numpy(np.array(value, np.float32))  # a third of the time of torch.tensor
+        return shown if self.error.is_cpu else shown.to(self._device)
 
 
 def pixel_sums(state: Regions) -> dict[str, NDArray[np.int64]]:

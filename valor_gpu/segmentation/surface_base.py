@@ -17,11 +17,14 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
+from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
 from valor_gpu.state import State, check_elements, joined
 
 AVERAGES = ("macro", "micro", "none", None)
+
+_FEW = 256  # numbers of which arrays take longer than plain numbers
 
 Floats = NDArray[np.float64]
 Spacing = Sequence[float] | Tensor | None
@@ -156,6 +159,16 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 class DistanceMetric(SurfaceMetric):
     """Base of the metrics that keep one distance of each image and class: infinite where one boundary is empty."""
 
+    def _few_scores(self) -> list[float] | None:
+        """The distances of one batch, where they are few and on the CPU; else None."""
+        parts = self.__dict__["scores"]
+        one = type(parts) is list and len(parts) == 1 and type(parts[0]) is Tensor and parts[0].is_cpu
+        one = one and self.error.is_cpu
+        if not one or parts[0].numel() > _FEW or not switched_on():
+            return None
+        found: list[float] = parts[0].reshape(-1).tolist()
+        return found
+
     def _values(self, state: ImageScores) -> Floats:
         distances = state.scores[..., 0].cpu().numpy()
         return np.where(np.isinf(distances), np.nan, distances)
@@ -204,6 +217,20 @@ def _mean(values: Floats) -> Floats:
     sums = np.add.accumulate(np.nan_to_num(np.concatenate([np.zeros((1, values.shape[1])), ordered])), axis=0)[-1]
     means: Floats = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
     return means
+
+
+def mean_ascending(values: Sequence[float]) -> float:
+    """``averaged(values, "micro")`` of a few finite scores or NaN, in plain numbers; the same bits.
+
+    Example:
+        >>> mean_ascending([2.0, math.nan, 1.0])
+        1.5
+    """
+    known = sorted(value for value in values if value == value)
+    total = 0.0
+    for value in known:  # the builtin sum compensates rounding from Python 3.12 on
+        total += value
+    return total / len(known) if known else math.nan
 
 
 def spacing_of(spacing: Spacing) -> list[float] | None:
