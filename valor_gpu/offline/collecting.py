@@ -33,9 +33,10 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
             break
         except InputError as error:
             conflict = error
-            number = _first_to_blame(config, folder, counted)
-            if number is None:
+            blamed = _first_to_blame(config, folder, counted)
+            if blamed is None:
                 raise
+            number = blamed
             records[number] = _failed(records[number], f"cannot count together with the shards before it: {error}")
     else:
         name = shards[number].name

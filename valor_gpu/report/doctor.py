@@ -27,6 +27,7 @@ EXTRAS = {
     "mlflow": ("mlflow-skinny",),
     "eval": ("regex", "jsonschema-rs", "jinja2", "pyyaml"),
     "web": ("starlette", "jinja2", "uvicorn", "python-multipart"),
+    "ray": ("pyarrow", "pandas", "ray"),
 }
 """Extra to the packages that it installs."""
 
