@@ -40,8 +40,7 @@ def iou_sums(tables: NDArray[np.int64]) -> NDArray[np.float64]:
     middle = middle + (low >> 32)
     high = high + (middle >> 32)
     low, middle = low & 0xFFFFFFFF, middle & 0xFFFFFFFF
-    sums: NDArray[np.float64] = high * 2.0**-32 + (middle * 2.0**-64 + low * 2.0**-96)
-    return sums
+    return np.asarray(high * 2.0**-32 + (middle * 2.0**-64 + low * 2.0**-96), np.float64)
 
 
 def category_scores(tables: NDArray[np.int64]) -> Scores:
