@@ -88,7 +88,7 @@ def test_hausdorff_distances() -> None:
     for rows, missing in itertools.product((0, 1, 4, 100), (0.0, 0.5, 1.0)):
         scores = generator.random((rows, 4, 1)) * 30
         scores[generator.random(scores.shape) < missing] = np.nan
-        metric = HausdorffDistance(5, input_format="index")
+        metric: Any = HausdorffDistance(5, input_format="index")
         metric._update_count = 1
         metric.scores.append(torch.from_numpy(scores))
         assert (metric._few_scores() is None) == (rows > 64)
