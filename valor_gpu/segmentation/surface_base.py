@@ -159,14 +159,12 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 class DistanceMetric(SurfaceMetric):
     """Base of the metrics that keep one distance of each image and class: infinite where one boundary is empty."""
 
-    def _few_scores(self) -> list[float] | None:
-        """The distances of one batch, where they are few and on the CPU; else None."""
-        parts = self.__dict__["scores"]
-        one = type(parts) is list and len(parts) == 1 and type(parts[0]) is Tensor and parts[0].is_cpu
-        one = one and self.error.is_cpu
-        if not one or parts[0].numel() > _FEW or not switched_on():
+    def _few_scores(self, state: ImageScores) -> list[float] | None:
+        """The distances of a state, where they are few and on the CPU; else None."""
+        scores = state.scores
+        if scores.numel() > _FEW or not (switched_on() and scores.is_cpu and self.error.is_cpu):
             return None
-        found: list[float] = parts[0].reshape(-1).tolist()
+        found: list[float] = scores.reshape(-1).tolist()
         return found
 
     def _values(self, state: ImageScores) -> Floats:
