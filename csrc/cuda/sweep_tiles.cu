@@ -184,6 +184,7 @@ bool launch_format(const TileTask& task, void* stream, int32_t* status) {
   if (!plan_tiles(task, width, target.per_element || sides, plan)) return false;
   if (target.per_element) {
     if (!(bytes || target.type == kInt64) || !is_aligned(target.data)) return false;
+    if (target.ignores(0) || target.ignores(1)) return false;  // the loop counts every 0 and 1
     *status = bytes ? launch_tiles_of<Format, ByteTarget>(task, plan, stream)
                     : launch_tiles_of<Format, WordTarget>(task, plan, stream);
     return true;

@@ -170,6 +170,15 @@ def test_scores_that_begin_anywhere(op: Op, shift: int) -> None:
     assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize("ignored", [0, 1])
+def test_labels_may_be_ignored_where_they_are_0_or_1(op: Op, ignored: int, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(ignored)
+    scores, target = made.probabilities(rng, 70, 8), made.multi_hot(rng, 70, 8).clamp(0, 1).to(dtype)
+    arguments = (scores, target, GRIDS["hit"], ignored, None)
+    assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
 def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) -> None:
     """-1 is 255 in the bits of uint8."""
     scores, target = torch.tensor([[0.75], [0.25], [0.75]]), torch.tensor([[1], [255], [0]], dtype=torch.uint8)
