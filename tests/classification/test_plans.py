@@ -116,6 +116,16 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.smoke
+def test_some_batches_of_every_kind(steps: list[plans.Step]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for kind, task in CASES:
+        for _ in range(3):
+            metric, draw = drawn(kind, task, generator)
+            outcome(metric, draw())
+    assert len(steps) > len(CASES)
+
+
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_states_are_equal(kind: str, task: str, steps: list[plans.Step]) -> None:
     generator, failed = torch.Generator().manual_seed(len(kind) + len(task)), 0

@@ -41,6 +41,7 @@ def binned_curves(counts: Tensor, recalled: Tensor, positives: Tensor, recalls: 
         truth counts.
 
     Example:
+        >>> import torch
         >>> counts = torch.tensor([[[[0], [0]], [[1], [2]]]])  # one bin holds a true and a false positive
         >>> bounds = binned_curves(counts, torch.tensor([[[1]]]), torch.tensor([[1]]), torch.tensor([1.0]).double())
         >>> float(bounds.lowest.precision), float(bounds.highest.precision)

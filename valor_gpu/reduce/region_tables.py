@@ -61,7 +61,7 @@ def table_generalized_dice(table: Table, weight_type: str, per_class: bool) -> f
     """Generalized Dice score, or with ``per_class`` that of each class, 0 for 0 / 0.
 
     Example:
-        >>> table_generalized_dice(([2, 1], [2, 2], [3, 1]), "square", False)
+        >>> round(table_generalized_dice(([2, 1], [2, 2], [3, 1]), "square", False), 4)
         0.6875
     """
     numerators, denominators = [], []

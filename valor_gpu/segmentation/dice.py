@@ -54,6 +54,7 @@ class DiceScore(RegionState):
         InputError: an argument is out of range.
 
     Example:
+        >>> import torch
         >>> metric = DiceScore(num_classes=3, average="none", input_format="index")
         >>> metric.update(torch.tensor([[[0, 0], [1, 1]]]), torch.tensor([[[0, 0], [0, 1]]]))
         >>> metric.compute()
@@ -137,6 +138,7 @@ class GeneralizedDiceScore(RegionState):
         InputError: an argument is out of range.
 
     Example:
+        >>> import torch
         >>> metric = GeneralizedDiceScore(num_classes=2, input_format="index")
         >>> metric.update(torch.tensor([[[0, 0], [1, 1]]]), torch.tensor([[[0, 0], [0, 1]]]))
         >>> metric.compute()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import sys
@@ -124,7 +125,8 @@ class Database:
 
     def _message(self, error: Exception) -> str:
         text = str(error)
-        if "full" in text:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) if isinstance(error, OSError) else "full" in text
+        if full:
             return f"store {self.path} cannot be written: {text}; what was being written is not kept, all else is"
         if "readonly" in text:
             return f"store {self.path} cannot be written: the file or its folder is read-only ({text})"
