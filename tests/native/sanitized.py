@@ -6,6 +6,7 @@ Loaded by tests/native/test_sanitized.py with ``-p``, in a process that preloads
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import pytest
 
@@ -36,7 +37,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_configure() -> None:
     """Serve sanitizer builds before any op looks for its library."""
     sim.sanitizing = True
-    bind, load = native.function, native._load
+    bind, bind_update, load = native.function, native.update_function, native._load
     native._load = lambda name: (sim.sanitized_cpu(), "sanitized") if name == "valor_cpu" else load(name)  # type: ignore[assignment]
 
     def recording(library: str, symbol: str, signature: str) -> native.Function:
@@ -51,3 +52,16 @@ def pytest_configure() -> None:
 
     recording.cache_clear = bind.cache_clear  # type: ignore[attr-defined]
     native.function = recording  # type: ignore[assignment]
+
+    def recording_update(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
+        entry = bind_update(library, symbol, signature)
+        if entry is None:
+            return None
+
+        def call(words: bytes, addresses: bytes) -> int:
+            _reached.add(symbol)
+            return entry(words, addresses)
+
+        return call
+
+    native.update_function = recording_update  # type: ignore[assignment]

@@ -44,8 +44,8 @@ def binned_curves(counts: Tensor, recalled: Tensor, positives: Tensor, recalls: 
         >>> import torch
         >>> counts = torch.tensor([[[[0], [0]], [[1], [2]]]])  # one bin holds a true and a false positive
         >>> bounds = binned_curves(counts, torch.tensor([[[1]]]), torch.tensor([[1]]), torch.tensor([1.0]).double())
-        >>> float(bounds.lowest.precision), float(bounds.highest.precision)
-        (0.5, 0.9999999999999998)
+        >>> bounds.lowest.precision.item(), round(bounds.highest.precision.item(), 9)
+        (0.5, 1.0)
     """
     tables = counts.cpu().numpy(), positives.cpu().numpy()
     samples = recalls.cpu().numpy()
