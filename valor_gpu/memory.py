@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +94,7 @@ class Measured:
         empty.reset()
         tried = empty.clone()
         tried.update(*batch, **keywords)  # what is loaded or compiled at first counts as none
-        before = _start(metric.error.device)
-        empty.update(*batch, **keywords)
-        update = _peak(metric.error.device, before)
+        update = peak(metric.error.device, lambda: empty.update(*batch, **keywords))
         fixed = rows = 0
         for spec in tried._schema:
             now: Any = getattr(tried, spec.name)
@@ -111,24 +113,35 @@ def _sync_bytes(metric: Any, fixed: int, rows: int, ranks: int) -> int:
     return (2 + ranks) * (fixed + rows) + fixed + ranks * rows
 
 
+def peak(device: torch.device, work: Callable[[], object]) -> int | None:
+    """Bytes that ``work`` takes at its highest moment beside what is taken before; None where nothing tells."""
+    collects = gc.isenabled()
+    gc.disable()  # garbage of before that is freed on the way would be taken again unseen
+    try:
+        before = _start(device)
+        work()
+        if before is None:
+            return None
+        return (torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident("VmHWM")) - before
+    finally:
+        if collects:
+            gc.enable()
+
+
 def _start(device: torch.device) -> int | None:
-    """Bytes that are taken now, the mark of the highest moment being set back; None where nothing tells."""
+    """Bytes that are taken now, the mark of the highest moment being set back."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device)
     if device.type != "cpu" or sys.platform != "linux":
         return None
+    with contextlib.suppress(AttributeError):  # glibc alone has it, and keeps freed blocks, which would be taken again
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         _CLEAR.write_text("5")
         return _resident("VmRSS")
     except (OSError, InputError):
         return None
-
-
-def _peak(device: torch.device, before: int | None) -> int | None:
-    if before is None:
-        return None
-    return (torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident("VmHWM")) - before
 
 
 def _resident(name: str) -> int:
