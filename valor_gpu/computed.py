@@ -18,6 +18,8 @@ def finished(value: Any) -> Any:
         return (value.squeeze() if value.ndim and value.numel() == 1 else value).clone()
     if kind is tuple or kind is list:
         return kind(map(finished, value))
+    if kind is dict:
+        return {name: finished(part) for name, part in value.items()}
     return data.apply_to_collection(data._squeeze_if_scalar(value), Tensor, torch.clone)  # type: ignore[attr-defined]
 
 

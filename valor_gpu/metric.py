@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from valor_gpu.attributes import Settable
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
@@ -34,7 +35,7 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
+class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -370,7 +371,10 @@ class Metric(Graphable, Planned, Measured, torchmetrics.Metric, Generic[S]):
         device, whole = self._storage(), {}
         for spec in schema:
             now = self.__dict__[spec.name]
-            parts = [p if p.device == device else p.to(device) for p in (now if type(now) is list else (now,))]
+            if type(now) is not list:
+                whole[spec.name] = now if now.device == device else now.to(device)
+                continue
+            parts = [p if p.device == device else p.to(device) for p in now]
             whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
         return whole
 

@@ -232,29 +232,40 @@ def corpus_value(
     counts: BleuCounts, smoothing: str = "exp", smoothing_value: float | None = None, effective_order: bool = False
 ) -> tuple[float, tuple[float, ...], float]:
     """BLEU, smoothed precisions and brevity penalty of the sums of ``counts``; see :func:`corpus_bleu`."""
-    matches, totals = counts.matches.sum(0), counts.totals.sum(0)
+    matches, totals, predicted, reference = (part.sum(0).tolist() for part in counts)
+    return value_of_sums(matches, totals, predicted, reference, smoothing, smoothing_value, effective_order)
+
+
+def value_of_sums(
+    matches: Sequence[int],
+    totals: Sequence[int],
+    predicted: int,
+    reference: int,
+    smoothing: str,
+    smoothing_value: float | None,
+    effective_order: bool,
+) -> tuple[float, tuple[float, ...], float]:
+    """As :func:`corpus_value`, of matches and n-grams by size, and of words of the predictions and references."""
     given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     precisions, order = _smoothed(matches, totals, smoothing, given)
-    predicted, reference = int(counts.prediction_lengths.sum()), int(counts.reference_lengths.sum())
     penalty = math.exp(min(0.0, 1.0 - reference / predicted)) if predicted else 0.0
     used = precisions[:order] if effective_order else precisions
-    exists = matches.any() and min(used) > 0
+    exists = any(matches) and min(used) > 0
     value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0
     return value, tuple(precisions), penalty
 
 
-def _smoothed(matches: Ints, totals: Ints, smoothing: str, value: float) -> tuple[list[float], int]:
+def _smoothed(matches: Sequence[int], totals: Sequence[int], smoothing: str, value: float) -> tuple[list[float], int]:
     """Precisions by n, 0 from the first size on that the predictions do not have, and how many sizes they have."""
     precisions = [0.0] * len(totals)
     missing = order = 0
-    for n, (match, total) in enumerate(zip(matches.tolist(), totals.tolist())):
-        if smoothing == "add-k" and n:
-            match, total = match + value, total + value
-        if total == 0:
+    for n, (match, total) in enumerate(zip(matches, totals)):
+        shift = value if smoothing == "add-k" and n else 0
+        if total + shift == 0:
             break
         order = n + 1
-        if match:
-            precisions[n] = match / total
+        if match + shift:
+            precisions[n] = (match + shift) / (total + shift)
         elif smoothing == "exp":
             missing += 1
             precisions[n] = 1 / (2**missing * total)

@@ -164,7 +164,7 @@ class CorpusMetric(Metric[CorpusCounts]):
         """int64 ``[M]`` of a batch."""
 
     @abstractmethod
-    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
+    def _values(self, counts: list[int]) -> dict[str, float]:
         """The numbers of a corpus of at least one row."""
 
     def update(self, preds: Texts, target: References) -> None:
@@ -193,8 +193,8 @@ class CorpusMetric(Metric[CorpusCounts]):
         return step
 
     def _numbers(self, state: CorpusCounts) -> tuple[dict[str, float], int]:
-        counts, rows = state.counts.cpu().numpy(), int(state.rows)
-        values = self._values(counts)
+        rows = int(state.rows)
+        values = self._values(state.counts.tolist())
         return (values if rows else dict.fromkeys(values, float("nan"))), rows
 
     def compute(self) -> dict[str, Tensor]:

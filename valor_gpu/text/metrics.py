@@ -13,11 +13,10 @@ from valor_gpu.checks import check_choice
 from valor_gpu.text.bleu import (
     CORPUS_TOKENIZERS,
     SMOOTHING,
-    BleuCounts,
     bleu_counts,
-    corpus_value,
     gleu_scores,
     tokenize_13a,
+    value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.match_counts import edit_distance_of_words
@@ -192,10 +191,11 @@ class BLEU(CorpusMetric):
         lengths = [counts.prediction_lengths.sum(), counts.reference_lengths.sum()]
         return np.concatenate((counts.matches.sum(0), counts.totals.sum(0), lengths))
 
-    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        parts = np.split(counts, [self.max_ngram, 2 * self.max_ngram])
-        whole = BleuCounts(parts[0][None], parts[1][None], parts[2][:1], parts[2][1:])
-        value, precisions, penalty = corpus_value(whole, *self.choices)
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        sizes = self.max_ngram
+        value, precisions, penalty = value_of_sums(
+            counts[:sizes], counts[sizes : 2 * sizes], *counts[2 * sizes :], *self.choices
+        )
         by_size = {f"precision_{n}": precision for n, precision in enumerate(precisions, 1)}
         return {"bleu": value, **by_size, "brevity_penalty": penalty}
 
@@ -231,8 +231,8 @@ class CHRF(CorpusMetric):
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
         return np.concatenate([n.sum(0) for n in chrf_counts(preds, target, *self.orders, self.beta, self.lowercase)])
 
-    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        return {"chrf": float(chrf_value(ChrfCounts(*np.split(counts, 3)), self.beta))}
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        return {"chrf": float(chrf_value(ChrfCounts(*np.split(np.array(counts), 3)), self.beta))}
 
 
 _SHORT = 1000  # characters
@@ -260,8 +260,8 @@ class _ErrorRate(CorpusMetric):
         texts = type(prediction) is str and type(reference) is str and not self.lowercase
         return texts and len(prediction) + len(reference) <= _SHORT
 
-    def _values(self, counts: NDArray[np.int64]) -> dict[str, float]:
-        edits, length = counts.tolist()
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        edits, length = counts
         return {self.name: edits / length if length else math.nan if edits else 0.0}
 
 

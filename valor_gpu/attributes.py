@@ -1,0 +1,26 @@
+"""Attributes of a metric, set without the search of ``torch.nn.Module``, which is a third of a constructor."""
+
+from __future__ import annotations
+
+from types import FunctionType, MethodType, NoneType
+from typing import Any
+
+_PLAIN = frozenset({NoneType, bool, int, float, str, dict, list, tuple, MethodType, FunctionType})
+_CONSTANTS = frozenset({
+    "higher_is_better", "is_differentiable", "full_state_update",
+    "plot_lower_bound", "plot_upper_bound", "plot_legend_name",
+})  # fmt: skip
+"""Attributes that torchmetrics lets nobody set."""
+
+
+class Settable:
+    """Sets plain values as any object does, as a base of :class:`valor_gpu.metric.Metric`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        # A value of the name of a parameter, module or buffer replaces that.
+        holds_parts = own.get("_parameters") or own.get("_modules") or own.get("_buffers")
+        if type(value) not in _PLAIN or name in _CONSTANTS or holds_parts:
+            super().__setattr__(name, value)
+        else:
+            object.__setattr__(self, name, value)
