@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from valor_gpu import computed
+from valor_gpu import computed, plans
 from valor_gpu.classification import ROC, AveragePrecision, ConfusionMatrix, PrecisionRecallCurve, curves
+from valor_gpu.errors import InputError
 from valor_gpu.reduce import histogram_metrics
 
 FORMS: tuple[dict[str, int], ...] = ({}, {"num_classes": 4}, {"num_labels": 3})
@@ -49,7 +50,7 @@ def test_arrays_give_the_bits_of_tensors(
     for rows, average in itertools.product((1, 8, 300), ("none", "micro")):
         metric = _filled(kind(**form, thresholds=thresholds, average=average), rows, weighted, rows)
         by_arrays = metric.compute()
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch, plans.checked_only():
             patch.setattr(curves, "quick", lambda values: values)
             patch.setattr(histogram_metrics, "quick", lambda values: values)
             metric._computed = None
@@ -73,6 +74,31 @@ def test_the_short_way_gives_what_torchmetrics_makes_of_the_value(
         whole = metric.compute()
     assert type(short) is type(whole)
     _same(short, whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", [ROC, PrecisionRecallCurve])
+def test_few_scores_give_the_curves_of_the_op(kind: Any, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(int(dtype.itemsize))
+    for rows, ignore_index, activation in itertools.product((1, 2, 40), (None, 1, -1), ("none", "auto", "sigmoid")):
+        for form in FORMS:
+            metric = kind(**form, ignore_index=ignore_index, activation=activation, score_dtype=dtype)
+            shape = (rows,) if not form else (rows, metric.task.classes)
+            scores = (torch.randn(shape, generator=generator) * 4).round().to(dtype) / 2
+            top, labels = (2, shape) if metric.task.kind != "multiclass" else (4, (rows,))
+            metric.update(scores.clamp(0, 1) if rows == 2 else scores, torch.randint(top, labels, generator=generator))
+            short = metric.compute()
+            with plans.checked_only():
+                metric._computed = None
+                _same(short, metric.compute())
+
+
+@pytest.mark.parametrize("where", ["scores", "target"])
+def test_a_replaced_state_is_checked_before_its_memory_is_read(where: str) -> None:
+    metric = _filled(ROC(), 8, False, 3)
+    setattr(metric, where, [getattr(metric, where)[0][:1]])
+    with pytest.raises(InputError, match=r"target must have shape"):
+        metric.compute()
 
 
 @pytest.mark.parametrize("kind", [tuple, list])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +16,8 @@ from valor_gpu.checks import check_choice
 from valor_gpu.classification.curve_plot import plot_curves
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import rank_curves
+from valor_gpu.ops.ranks import rank_curves, small_rank_curves
+from valor_gpu.plans import switched_on
 from valor_gpu.reduce.curve_points import (
     CurveCounts,
     counts_at_thresholds,
@@ -65,6 +66,7 @@ class CurveMetric(ScoreMetric):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     _axes: ClassVar[tuple[str, str]]
+    _descending: ClassVar[bool]  # the order of thresholds of a histogram
 
     def __init__(
         self,
@@ -89,9 +91,10 @@ class CurveMetric(ScoreMetric):
         """
         state = self.state()
         if isinstance(state, Histogram):
-            curves = self._at_thresholds(state)
-            first, second = (_float32(part[0] if self._single else part) for part in curves[:2])
-            return first, second, _tensor(curves.thresholds).to(self.score_dtype)
+            first, second = self._at_thresholds(state)
+            if self._single:
+                first, second = first[0], second[0]
+            return _float32(first), _float32(second), self._grid(state).to(self.score_dtype)
         parts = [
             (_float32(first), _float32(second), _tensor(self._shown(thresholds)).to(self.score_dtype))
             for first, second, thresholds in self._at_scores(state)
@@ -130,30 +133,52 @@ class CurveMetric(ScoreMetric):
     def _curves(self, state: ScoreRecords | Histogram) -> list[Curve]:
         if not isinstance(state, Histogram):
             return self._at_scores(state)
-        first, second, thresholds = self._at_thresholds(state)
-        return [Curve(*pair, thresholds) for pair in zip(first, second)]
+        thresholds = self._grid(state)
+        return [Curve(*pair, thresholds) for pair in zip(*self._at_thresholds(state))]
 
-    def _at_thresholds(self, state: Histogram) -> Curve:
-        """All curves: coordinates ``[C, T]``, and their thresholds."""
+    def _at_thresholds(self, state: Histogram) -> tuple[Any, Any]:
+        """Coordinates ``[C, T]`` of all curves at :meth:`_grid`."""
         counts = state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
-        thresholds = reversed_last(quick(self.thresholds.to(counts.device)))
-        return self._curve(thresholds, counts_at_thresholds(quick(counts)))
+        return self._coordinates(counts_at_thresholds(quick(counts)))
+
+    def _grid(self, state: Histogram) -> Tensor:
+        """Thresholds ``[T]`` of the points of a histogram, float64, in the order of coordinates."""
+        grid = self.thresholds.to(state.counts.device)
+        return grid.flip(0) if self._descending else grid
 
     def _at_scores(self, state: ScoreRecords) -> list[Curve]:
-        ranked = self._ranked(state, self.average == "micro")
-        result = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(result.error)
-        thresholds = (
-            self._probabilities(state, result.thresholds[:, None])[:, 0] if self._monotone else result.thresholds
-        )
-        thresholds, tp, fp = map(quick, (thresholds, result.tp, result.fp))
         curves = []
-        for start, end in pairwise(result.offsets.tolist()):
-            sides = (tp[start:end], fp[start:end])
-            curves.append(self._curve(thresholds[start:end], CurveCounts(*sides, *map(_last, sides))))
+        for thresholds, tp, fp in self._points(state):
+            curves.append(self._curve(thresholds, CurveCounts(tp, fp, _last(tp), _last(fp))))
         return curves
 
+    def _points(self, state: ScoreRecords) -> Iterator[tuple[Any, Any, Any]]:
+        """Of each class thresholds, and the positives and negatives that reach them."""
+        ranked = self._ranked(state, self.average == "micro")
+        given = {"ignore_index": ranked.ignore_index, "weight": ranked.weight}
+        if switched_on() and (small := small_rank_curves(ranked.scores, ranked.target, **given)) is not None:
+            thresholds = self._activated(state, torch.from_numpy(small.thresholds)).numpy()
+            for *parts, count in zip(thresholds, small.tp, small.fp, small.counts):
+                yield tuple(part[:count] for part in parts)  # type: ignore[misc]
+            return
+        result = rank_curves(ranked.scores, ranked.target, **given)
+        check_ranked(result.error)
+        whole = [quick(part) for part in (self._activated(state, result.thresholds), result.tp, result.fp)]
+        for start, end in pairwise(result.offsets.tolist()):
+            yield tuple(part[start:end] for part in whole)  # type: ignore[misc]
+
+    def _activated(self, state: ScoreRecords, thresholds: Tensor) -> Tensor:
+        """Thresholds of any shape as the scores of users are after their activation."""
+        if not self._monotone:
+            return thresholds
+        return self._probabilities(state, thresholds.reshape(-1, 1)).reshape(thresholds.shape)
+
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
+        """The exact curve of a class, of distinct scores that descend."""
+        raise NotImplementedError
+
+    def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
+        """Both coordinates, of counts at thresholds that descend."""
         raise NotImplementedError
 
     def _shown(self, thresholds: Any) -> Any:
@@ -198,14 +223,15 @@ class ROC(CurveMetric):
         ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0], [1.0, 0.75, 0.5, 0.25])
     """
 
-    _axes = ("fpr", "tpr")
+    _axes, _descending = ("fpr", "tpr"), True
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         tp, fp, *totals = counts
-        if self.exact:
-            thresholds = _after(math.inf, thresholds)
-            tp, fp = _after(0, tp), _after(0, fp)
-        return Curve(*roc_points(tp, fp, *totals), thresholds)
+        points = roc_points(_after(0, tp), _after(0, fp), *totals)
+        return Curve(*points, _after(math.inf, thresholds))
+
+    def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
+        return roc_points(*counts)
 
     def _shown(self, thresholds: Any) -> Any:
         return where(abs(thresholds) == math.inf, 1.0, thresholds)
@@ -249,11 +275,13 @@ class PrecisionRecallCurve(CurveMetric):
         (tensor([0.5000, 0.6667, 1.0000, 1.0000]), [1.0, 1.0, 0.5, 0.0], [0.25, 0.5, 0.75])
     """
 
-    _axes = ("precision", "recall")
+    _axes, _descending = ("precision", "recall"), False
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
-        tp, fp = map(reversed_last, counts[:2])
-        return Curve(*precision_recall_points(tp, fp, counts.positives), reversed_last(thresholds))
+        return Curve(*self._coordinates(counts), reversed_last(thresholds))
+
+    def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
+        return precision_recall_points(reversed_last(counts.tp), reversed_last(counts.fp), counts.positives)
 
 
 def _float32(part: Any) -> Tensor:
@@ -278,7 +306,9 @@ def _after(first: float, values: Any) -> Any:
     """``values`` after ``first``."""
     if isinstance(values, Tensor):
         return torch.cat((values.new_full((1,), first), values))
-    return np.concatenate((np.full(1, first, values.dtype), values))
+    longer = np.empty(len(values) + 1, values.dtype)
+    longer[0], longer[1:] = first, values
+    return longer
 
 
 def _of_classes(parts: Sequence[Any], single: bool) -> Any:

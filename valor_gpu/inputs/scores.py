@@ -132,8 +132,8 @@ class ScoreBatch:
             return torch.where(outside, _activated(scores, how), scores)
         return _activated(scores, how) if outside else scores
 
-    def _outside(self) -> Tensor:
-        """Whether a score that counts lies outside [0, 1], bool ``[]``; False if one is NaN, which ops reject."""
+    def _outside(self) -> Tensor | bool:
+        """Whether a score that counts lies outside [0, 1], on CUDA bool ``[]``. Not if one is NaN: ops reject it."""
         scores, ignored = self.preds, self.task.ignore_index  # maps need not be turned around
         if ignored is None:
             lowest, highest = torch.aminmax(scores)
@@ -143,6 +143,8 @@ class ScoreBatch:
             lowest, highest = lows.amin(), highs.amax()
         else:
             lowest, highest = torch.aminmax(torch.where(self.target != ignored, scores, 0))
+        if scores.is_cpu and not torch.compiler.is_compiling():
+            return float(lowest) < 0 or float(highest) > 1
         return (lowest < 0) | (highest > 1)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import struct
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
@@ -27,6 +29,8 @@ LANES = 256
 
 
 _MAX_ROWS = 1 << 31  # kernels keep a row and its side in 32 bits
+_SMALL = 1 << 12  # elements of small_rank_curves
+_ARRAYS = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
 
 
 class AurocAndAp(NamedTuple):
@@ -124,6 +128,47 @@ def rank_curves(
     """
     _check(scores, target, weight)
     return RankCurves(*_CURVES(scores, target, ignore_index, weight))
+
+
+class SmallCurves(NamedTuple):
+    """What :class:`RankCurves` holds, as NumPy arrays ``[C, N]`` whose rows begin with the points of a class.
+
+    Attributes:
+        thresholds: in the dtype of the scores.
+        tp: int64, or float64 with weights.
+        fp: int64, or float64 with weights.
+        counts: points of each class.
+    """
+
+    thresholds: NDArray[Any]
+    tp: NDArray[Any]
+    fp: NDArray[Any]
+    counts: list[int]
+
+
+def small_rank_curves(
+    scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
+) -> SmallCurves | None:
+    """The points of :func:`rank_curves` of few elements on the CPU, which take less time than the way to the op.
+
+    Returns:
+        None where :func:`rank_curves` has to serve: there are many elements, NumPy lacks their dtype, a value is bad.
+    """
+    small = scores.is_cpu and scores.numel() <= _SMALL and scores.dtype in _ARRAYS
+    if not small or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
+        return None
+    _check(scores, target, weight)
+    words, _held = _input_words(scores, target, ignore_index, weight)
+    rows, classes = scores.shape
+    size = rows * classes
+    room = np.empty(3 * size + classes + 1, np.int64)  # thresholds, tp, fp, how many of each class, error code
+    starts = [room.ctypes.data + 8 * start for start in (0, size, 2 * size, 3 * size, 3 * size + classes)]
+    native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(words, 0, classes, *starts, 1)
+    *counts, error = room[3 * size :].tolist()
+    if error != NO_ERROR:
+        return None
+    sums = room[size : 3 * size].view(np.int64 if weight is None else np.float64).reshape(2, classes, rows)
+    return SmallCurves(room.view(_ARRAYS[scores.dtype])[:size].reshape(classes, rows), *sums, counts)
 
 
 def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:
@@ -298,22 +343,23 @@ def _curves_cpu(
     rows, classes = scores.shape
     width = min(classes, max(1, _CURVE_ROOM // max(1, rows)))
     sums = torch.int64 if weight is None else torch.float64
-    room = scores.new_empty((width, rows)), *(scores.new_empty((width, rows), dtype=sums) for _ in range(2))
-    counts, errors = torch.empty(classes, dtype=torch.int64), torch.full((-(-classes // width),), NO_ERROR)
+    room = scores.new_empty(width * rows), *(torch.empty(width * rows, dtype=sums) for _ in range(2))
+    counts, errors = torch.empty(classes, dtype=torch.int64), torch.empty(-(-classes // width), dtype=torch.int64)
+    addresses = [part.data_ptr() for part in (*room, counts, errors)]
+    run, threads = native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq"), torch.get_num_threads()
     columns: list[list[Tensor]] = [[], [], []]
     ends: list[int] = []
     for call, column in enumerate(range(0, classes, width)):
         size = min(width, classes - column)
-        native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
-            words, column, size, *(part.data_ptr() for part in room), counts[column:].data_ptr(),
-            errors[call:].data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
-        found = counts[column : column + size].tolist()
+        run(words, column, size, *addresses[:3], addresses[3] + 8 * column, addresses[4] + 8 * call, threads)
+        found = counts.tolist()[column : column + size]
         ends += found
         for parts, part in zip(columns, room):
-            parts.append(part[0, : found[0]] if classes == 1 else torch.cat([part[j, :e] for j, e in enumerate(found)]))
+            points = [part[j * rows : j * rows + end] for j, end in enumerate(found)]
+            parts.append(points[0] if classes == 1 else torch.cat(points))  # the next call writes over the room
     thresholds, tp, fp = (parts[0] if len(parts) == 1 else torch.cat(parts) for parts in columns)
-    return thresholds, tp, fp, torch.tensor([0, *accumulate(ends)]), errors.min()
+    error = errors[0] if len(errors) == 1 else errors.min()
+    return thresholds, tp, fp, torch.tensor([0, *accumulate(ends)]), error
 
 
 _ARGUMENTS = "(Tensor scores, Tensor target, int? ignore_index, Tensor? weight)"

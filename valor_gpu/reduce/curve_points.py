@@ -44,9 +44,13 @@ def counts_at_thresholds(histogram: Any) -> CurveCounts:
         ([1.0, 1.0, 2.0], [0.0, 1.0, 1.0], 2.0, 2.0)
     """
     positives, every = histogram
-    rest = every - positives  # a difference of sums of weights may not fall below 0
-    negatives = rest.clamp(min=0) if isinstance(rest, Tensor) else np.maximum(rest, 0.0)
-    tp, fp = (reversed_last(side).cumsum(-1) for side in (positives, negatives))
+    if isinstance(histogram, Tensor):
+        negatives = (every - positives).clamp(min=0)  # a difference of sums of weights may not fall below 0
+        tp, fp = (reversed_last(side).cumsum(-1) for side in (positives, negatives))
+    else:
+        sides = histogram.copy()
+        np.maximum(np.subtract(every, positives, out=sides[1]), 0.0, out=sides[1])
+        tp, fp = sides[..., ::-1].cumsum(-1)
     return CurveCounts(tp[..., :-1], fp[..., :-1], tp[..., -1], fp[..., -1])
 
 
@@ -68,7 +72,7 @@ def roc_points(tp: Any, fp: Any, positives: Any, negatives: Any) -> tuple[Any, A
         ([0.0, 0.0, 1.0], [0.0, 0.5, 1.0])
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        return _double(fp) / _double(negatives)[..., None], _double(tp) / _double(positives)[..., None]
+        return _quotient(fp, negatives), _quotient(tp, positives)
 
 
 def precision_recall_points(tp: Any, fp: Any, positives: Any) -> tuple[Any, Any]:
@@ -88,14 +92,19 @@ def precision_recall_points(tp: Any, fp: Any, positives: Any) -> tuple[Any, Any]
         >>> precision.tolist(), recall.tolist()
         ([0.5, 1.0, 1.0], [1.0, 0.5, 0.0])
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        precision, recall = _double(tp) / _double(tp + fp), _double(tp) / _double(positives)[..., None]
-    if isinstance(precision, Tensor):
-        end = precision.new_zeros((*tp.shape[:-1], 1))
-        return torch.cat((precision, end + 1.0), -1), torch.cat((recall, end), -1)
-    last = np.zeros((*tp.shape[:-1], 1))
-    return np.concatenate((precision, last + 1.0), -1), np.concatenate((recall, last), -1)
+    if not isinstance(tp, Tensor):
+        precision, recall = np.empty((2, *tp.shape[:-1], tp.shape[-1] + 1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            np.divide(tp, tp + fp, out=precision[..., :-1])
+            np.divide(tp, positives[..., None], out=recall[..., :-1])
+        precision[..., -1], recall[..., -1] = 1.0, 0.0
+        return precision, recall
+    precision, recall = tp.double() / (tp + fp).double(), _quotient(tp, positives)
+    end = precision.new_zeros((*tp.shape[:-1], 1))
+    return torch.cat((precision, end + 1.0), -1), torch.cat((recall, end), -1)
 
 
-def _double(values: Any) -> Any:
-    return values.double() if isinstance(values, Tensor) else values.astype(np.float64, copy=False)
+def _quotient(counts: Any, total: Any) -> Any:
+    if isinstance(counts, Tensor):
+        return counts.double() / total.double()[..., None]
+    return counts / total[..., None]  # of integers, NumPy divides as float64
