@@ -368,15 +368,8 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
 
     def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
         """One tensor per state; without data, an empty one of its dtype and shape."""
-        device, whole = self._storage(), {}
-        for spec in schema:
-            now = self.__dict__[spec.name]
-            if type(now) is not list:
-                whole[spec.name] = now if now.device == device else now.to(device)
-                continue
-            parts = [p if p.device == device else p.to(device) for p in now]
-            whole[spec.name] = merge_tensors(spec.merge, parts) if parts else spec.identity(device)
-        return whole
+        device = self._storage()
+        return {spec.name: spec.whole(self.__dict__[spec.name], device) for spec in schema}
 
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""

@@ -96,6 +96,14 @@ class Spec:
         top = math.inf if self.dtype.is_floating_point else torch.iinfo(self.dtype).max
         return torch.full(self.shape, top, dtype=self.dtype, device=device)
 
+    def whole(self, held: Tensor | list[Tensor], device: torch.device) -> Tensor:
+        """One tensor on ``device`` of what a metric holds: a tensor, or a list of tensors of rows."""
+        if type(held) is not list:
+            tensor: Tensor = held  # type: ignore[assignment]
+            return tensor if tensor.device == device else tensor.to(device)
+        parts = [part if part.device == device else part.to(device) for part in held]
+        return merge_tensors(self.merge, parts) if parts else self.identity(device)
+
     def holds_nothing(self, value: Tensor) -> bool:
         """Whether ``value`` is :meth:`identity`, on any device."""
         if self.joined:
