@@ -73,7 +73,7 @@ _COLUMNS: dict[str, dict[str, int]] = {
 }
 _RATIOS = (
     *("Accuracy", "Precision", "Recall", "F1Score", "FBetaScore", "Specificity", "NegativePredictiveValue"),
-    *("HammingDistance", "JaccardIndex"),
+    *("HammingDistance", "JaccardIndex", "StatScores"),
 )
 _MATRICES = ("ConfusionMatrix", "MatthewsCorrCoef", "CohenKappa")
 _RANKS = ("AUROC", "AveragePrecision")
@@ -113,6 +113,8 @@ def classification() -> Iterator[Small]:
         for name in (*_RANKS, *_CURVES):
             yield _pair(name, task, "", batch)
             yield _pair(name, task, ", 100 thresholds", batch, thresholds=100)
+        if task != "binary":
+            yield _pair("ExactMatch", task, "", batch)
         if task != "multilabel":
             yield _pair("CalibrationError", task, "", batch)
     for name in ("Accuracy", "ConfusionMatrix"):

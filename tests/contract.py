@@ -37,6 +37,7 @@ from tests.contract_boxes import (
 from tests.contract_overlaps import overlap_rows
 from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
 from tests.contract_regions import region_rows
+from tests.contract_scores import CLASS_CHOICES, bad_scores, scores_batch
 from tests.contract_surfaces import surface_rows
 from valor_gpu import classification, segmentation, text
 from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, OpenImagesAveragePrecision
@@ -109,40 +110,6 @@ def _pass_batch(seed: int, size: int = 5) -> Batch:
     return torch.rand(size, generator=generator), torch.randint(4, (size,), generator=generator)
 
 
-_MULTICLASS = dict(num_classes=4)
-_CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    **dict.fromkeys(("Accuracy", "Precision", "Recall", "FBetaScore", "Specificity", "NegativePredictiveValue"),
-                    (_MULTICLASS, dict(_MULTICLASS, top_k=2))),
-    "mROCAUC": (_MULTICLASS, dict(_MULTICLASS, ignore_index=1)),
-    **dict.fromkeys(("F1Score", "HammingDistance", "JaccardIndex", "BalancedAccuracy"),
-                    (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
-    **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError", "ROC", "ROCAUC"),
-                    (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
-    "AveragePrecision": (dict(num_labels=4, bins=4), dict(num_labels=4, bins=4, ignore_index=1)),
-    "PrecisionRecallCurve": (dict(num_labels=4, thresholds=6), dict(num_labels=4, thresholds=6, ignore_index=1)),
-    "ThresholdCounts": (dict(_MULTICLASS, hardmax=True), _MULTICLASS),
-    "DetailedPrecisionRecallCurve": (dict(num_classes=4, max_examples=0),
-                                     dict(num_classes=4, max_examples=0, ignore_index=1)),
-    "ConfusionMatrix": (dict(max_examples=2), dict(max_examples=2, ignore_index=1)),
-}  # fmt: skip
-"""Arguments of each metric of classification in two configurations."""
-
-
-def _scores_batch(columns: str, seed: int, size: int = 9, pixels: tuple[int, ...] = ()) -> Batch:
-    """Probabilities of four classes, of four labels, or of one (columns num_classes, num_labels or none)."""
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.rand((size, 4, *pixels), generator=generator)
-    if columns == "num_classes":
-        return scores.softmax(1), torch.randint(4, (size, *pixels), generator=generator)
-    scores = scores if columns == "num_labels" else scores[:, 0]
-    return scores, torch.randint(2, scores.shape, generator=generator)
-
-
-def _bad_scores(columns: str) -> Batch:
-    scores, target = _scores_batch(columns, 3)
-    return scores.index_fill(0, torch.tensor([2]), math.nan), target
-
-
 def join_batches(batches: Sequence[Batch]) -> Batch:
     """The batches as one: lists are chained, tensors concatenated."""
     return tuple(
@@ -182,17 +149,17 @@ class Case:
 
 
 def _class_case(name: str) -> Case:
-    metric, (choices, other) = getattr(classification, name), _CLASS_CHOICES[name]
+    metric, (choices, other) = getattr(classification, name), CLASS_CHOICES[name]
     columns = next((key for key in choices if key in ("num_classes", "num_labels")), "")
-    batch = partial(_scores_batch, columns)
+    batch = partial(scores_batch, columns)
     return Case(
-        name=name,
+        name=f"{name}-labels" if name in _TEXT_CHOICES else name,
         make=partial(metric, **choices),
         other=partial(metric, **other),
         batch=batch,
         empty=partial(batch, 0, 0),
         single=partial(batch, 7, 1, (20,)),
-        bad=partial(_bad_scores, columns),
+        bad=partial(bad_scores, columns),
     )
 
 
@@ -319,7 +286,7 @@ METRICS = [
         for name, other in OTHER.items()
     ),
     *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows())),
-    *map(_class_case, _CLASS_CHOICES),
+    *map(_class_case, CLASS_CHOICES),
     *map(_text_case, _TEXT_CHOICES),
 ]
 

@@ -168,7 +168,7 @@ def cli_page() -> str:
 
 
 CLASSIFICATION = {
-    "Classification: ratios of counts": ("accuracy", "ratio_metrics"),
+    "Classification: ratios of counts": ("accuracy", "ratio_metrics", "stat_scores", "exact_match"),
     "Classification: rankings and curves of scores": ("ranking_metrics", "curves", "threshold_counts"),
     "Classification: confusion matrix and calibration": ("confusion", "calibration"),
 }
@@ -222,13 +222,21 @@ def summary(kind: Any) -> str:
     return plain((kind.__doc__ or "").splitlines()[0])
 
 
+def page_name(kind: Any, home: str) -> str:
+    """The file of a class; of two classes of one name, that of texts has the plain one."""
+    from valor_gpu import text
+
+    shared = hasattr(text, kind.__name__) and home != text.__name__
+    return f"{home.rpartition('.')[2]}.{kind.__name__}" if shared else kind.__name__
+
+
 def index(documented: dict[str, list[tuple[Any, str]]]) -> str:
     """docs/metrics/README.md: what there is, by task."""
     from valor_gpu.text import judged
 
     parts = [NOTE.format(source="docstrings"), "# Metrics"]
     for heading, kinds in documented.items():
-        rows = [f"- [{kind.__name__}]({kind.__name__}.md): {summary(kind)}" for kind, _ in kinds]
+        rows = [f"- [{kind.__name__}]({page_name(kind, home)}.md): {summary(kind)}" for kind, home in kinds]
         if heading == VALOR_DETECTION:
             rows = [_WHICH, "", *rows]
         if heading.startswith("Texts"):
@@ -254,7 +262,7 @@ def pages() -> dict[str, str]:
     from valor_gpu.coco import mask
 
     documented = groups()
-    made = {f"docs/metrics/{kind.__name__}.md": class_page(kind, home)
+    made = {f"docs/metrics/{page_name(kind, home)}.md": class_page(kind, home)
             for kinds in documented.values() for kind, home in kinds}  # fmt: skip
     functions = [getattr(text, name) for name in text.__all__ if inspect.isfunction(getattr(text, name))]
     made["docs/metrics/text.md"] = functions_page("Functions of text comparison", "valor_gpu.text", functions)

@@ -31,6 +31,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("PrecisionRecallCurve", {"thresholds": [0.25, 0.5]}),
     ("ROCAUC", {"bins": 4}),
     ("ThresholdCounts", {**_FIVE, "hardmax": True}),
+    ("StatScores", _FIVE),
+    ("ExactMatch", _FIVE),
+    ("ExactMatch", {"num_labels": 5, "ignore_index": 0}),
 ]
 UPDATES = 11
 """More than torch compiles again before it gives up."""

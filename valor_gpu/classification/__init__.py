@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from valor_gpu.classification.calibration import CalibrationError
     from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
     from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
+    from valor_gpu.classification.exact_match import ExactMatch
     from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, mROCAUC
     from valor_gpu.classification.ratio_metrics import (
         F1Score,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         Recall,
         Specificity,
     )
+    from valor_gpu.classification.stat_scores import StatScores
     from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve, ThresholdCounts
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "CohenKappa",
     "ConfusionMatrix",
     "DetailedPrecisionRecallCurve",
+    "ExactMatch",
     "F1Score",
     "FBetaScore",
     "HammingDistance",
@@ -44,6 +47,7 @@ __all__ = [
     "PrecisionRecallCurve",
     "Recall",
     "Specificity",
+    "StatScores",
     "ThresholdCounts",
     "mROCAUC",
 ]
@@ -57,6 +61,8 @@ _HOMES = {
     **dict.fromkeys(("PrecisionRecallCurve", "ROC"), "valor_gpu.classification.curves"),
     **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.threshold_counts"),
     "CalibrationError": "valor_gpu.classification.calibration",
+    "ExactMatch": "valor_gpu.classification.exact_match",
+    "StatScores": "valor_gpu.classification.stat_scores",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

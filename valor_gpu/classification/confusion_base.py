@@ -20,6 +20,7 @@ from valor_gpu.classification.ratio_base import (
     decided,
     error_of_scores,
     next_above,
+    predicted_classes,
     samples_seen,
     without_activation,
 )
@@ -28,8 +29,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.metric import Metric
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.labels import count_labels, count_pairs, top_classes
-from valor_gpu.ops.predictions import confuse_scores, predict_maps
+from valor_gpu.ops.labels import count_labels, count_pairs
+from valor_gpu.ops.predictions import confuse_scores
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 
@@ -152,7 +153,7 @@ class PairMetric(TaskMetric[PairCounts]):
         if not (batch.hard or later) and batch.weight is None and batch.preds.ndim == 2:
             found = confuse_scores(batch.preds, batch.target, ignore_index=task.ignore_index)
             return found.classes, found.matrix.double(), self._none_pending(), found.error
-        predicted, read = self._predicted(batch)
+        predicted, read = predicted_classes(batch)
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
         if later:
             error = count_labels(predicted, batch.target, task.classes, **choices).error
@@ -161,15 +162,6 @@ class PairMetric(TaskMetric[PairCounts]):
             pairs = count_pairs(predicted, batch.target, task.classes, **choices)
             matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
         return predicted, matrix, pending, error if read is None else error_of_scores(error, read)
-
-    def _predicted(self, batch: ScoreBatch) -> tuple[Tensor, Tensor | None]:
-        """Predicted classes ``[N]``, and the first error of the scores that they are of."""
-        if batch.hard:
-            return batch.preds, None
-        if batch.preds.ndim == 3:
-            return predict_maps(batch.preds, batch.target, ignore_index=self.task.ignore_index)
-        top = top_classes(batch.preds)
-        return top.classes[:, 0], top.error
 
     def _pends(self, rows: int, few: int = _FEW_CELLS) -> bool:
         """Whether a batch is so small beside the matrix that it is counted later."""

@@ -17,7 +17,7 @@ from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
-from valor_gpu.ops.labels import TRUE, count_labels, count_top
+from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
 from valor_gpu.ops.predictions import predict_maps
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
@@ -141,6 +141,16 @@ def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> 
         result = count_top(batch.scores, batch.target, top_k, ignore_index=ignore_index, weight=weight)
     total = result.counts[TRUE].sum().expand(1, batch.task.classes)
     return ClassCounts(torch.cat((result.counts, total)).double(), samples_seen(batch)), result.error
+
+
+def predicted_classes(batch: ScoreBatch) -> tuple[Tensor, Tensor | None]:
+    """Predicted classes ``[N]`` of the multiclass task, and the first error of the scores that they are of."""
+    if batch.hard:
+        return batch.preds, None
+    if batch.preds.ndim == 3:
+        return predict_maps(batch.preds, batch.target, ignore_index=batch.task.ignore_index)
+    top = top_classes(batch.preds)
+    return top.classes[:, 0], top.error
 
 
 def error_of_scores(counted: Tensor, read: Tensor) -> Tensor:
@@ -278,12 +288,18 @@ class RatioMetric(TaskMetric[ClassCounts]):
         values: dict[str, Any] = {name: torch.as_tensor(array).cpu().numpy() for name, array in arrays.items()}
         if self.average not in ("none", None):
             values = {type(self).__name__: float(self._value(o, math.nan)), **values}
-        missing = {name for name, value in values.items() if bool(torch.as_tensor(value).isnan().any())}
-        samples, ignored = state.seen.tolist()
+        missing = sorted(name for name, value in values.items() if bool(torch.as_tensor(value).isnan().any()))
         choices = {"average": self.average, "zero_division": self.zero_division, **self._choices()}
+        return self._result_of(state, values, missing, choices)
+
+    def _result_of(
+        self, state: ClassCounts, values: dict[str, Any], missing: list[str], choices: dict[str, Any]
+    ) -> Result:
+        """A result of ``values``, with the reason why those that are ``missing`` are NaN or hold NaN."""
+        samples, ignored = state.seen.tolist()
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
         counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(sorted(missing), _NO_SAMPLE))
+        return Result(values, signature, counts, dict.fromkeys(missing, _NO_SAMPLE))
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

@@ -1,0 +1,169 @@
+"""Exact match: the fraction of samples all of whose elements are right."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.classification.ratio_base import (
+    choices_of,
+    count_classes,
+    decided,
+    error_of_scores,
+    predicted_classes,
+    without_activation,
+)
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops.labels import count_labels
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+
+
+@dataclass(frozen=True)
+class MatchCounts(State):
+    """Samples that match.
+
+    Attributes:
+        sums: float64 ``[2]``, samples that match and all samples, or the sums of their weights.
+        seen: int64 ``[3]``, samples, elements whose target is ``ignore_index``, and samples of such elements alone.
+    """
+
+    sums: Tensor = summed()
+    seen: Tensor = summed()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless the counts are sums, and no more samples match than there are."""
+        check_sums("sums", self.sums)
+        check_sums("seen", self.seen)
+        bounds = torch.stack((self.sums[1] * (1 + ROUNDING), self.sums[1]))
+        check_elements("sums", self.sums, self.sums <= bounds, "count no more matches than samples")
+        limits = torch.stack((self.seen[0], self.seen[1], self.seen[0]))
+        check_elements("seen", self.seen, self.seen <= limits, "count at most the samples as left out")
+
+
+class ExactMatch(TaskMetric[MatchCounts]):
+    """Computes exact match (subset accuracy), the fraction of samples all of whose elements are right.
+
+    Multiclass: the elements of a sample are its positions, of ``[N, ...]``; multilabel: its labels, and further
+    positions are further samples. Of equal largest scores the lowest class is predicted. Elements that are ignored
+    match; a sample of ignored elements alone therefore matches, as in torchmetrics, and :meth:`result` counts these
+    as ``all_ignored``. Without samples :meth:`result` has NaN with a reason and ``compute`` gives 0.
+
+    Source: scikit-learn, ``accuracy_score`` of multilabel targets ("subset accuracy"); torchmetrics, ``ExactMatch``.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. One of both is needed.
+        threshold: multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: elements with this target match whatever is predicted.
+        activation: multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0, 1];
+            ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+
+    Example:
+        >>> metric = ExactMatch(num_classes=3)
+        >>> metric.update(torch.tensor([[0, 1, 2], [1, 1, 0]]), torch.tensor([[0, 1, 2], [1, 2, 0]]))
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    update_family = "exact match of labels"
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        threshold: float = 0.5,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        if task.kind == "binary":
+            raise InputError("num_classes or num_labels must be given: a binary sample has one element, see Accuracy")
+        self.threshold = choices_of(task, 1, threshold)[1]
+        multiclass = task.kind == "multiclass"
+        config = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
+        empty = MatchCounts(torch.zeros(2, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+        super().__init__(task, empty, config, **kwargs)
+
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: multiclass: scores ``[N, C, ...]`` of any float dtype or class indices ``[N, ...]``; multilabel:
+                scores or integers 0 and 1, ``[N, L, ...]``.
+            target: multiclass: class indices ``[N, ...]``; multilabel: 0 and 1 in the shape of ``preds``.
+            sample_weight: ``[N]``, from 0 to 1e60; multilabel also one for each position, ``[N, ...]``.
+
+        Raises:
+            InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        if self.task.kind == "multiclass":
+            if sample_weight is not None and sample_weight.ndim != 1:
+                got = list(sample_weight.shape)
+                raise InputError(f"sample_weight must have shape [{len(target)}], one per sample, but got {got}")
+            samples = len(target)
+            right, error = self._right_classes(batch)
+        else:
+            samples = len(batch.target)
+            right, error = self._right_labels(batch)
+        deferred = self._raise_or_defer(error)
+        self._add(self._count(batch, right, samples), deferred)
+
+    def _right_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor]:
+        """Whether each element is right, bool ``[E]``, and the first error of the batch."""
+        predicted, read = predicted_classes(batch)
+        choices: Any = {"ignore_index": self.task.ignore_index, "weight": batch.weight}
+        error = count_labels(predicted, batch.target, self.task.classes, **choices).error
+        return predicted == batch.target, error if read is None else error_of_scores(error, read)
+
+    def _right_labels(self, batch: ScoreBatch) -> tuple[Tensor, Tensor]:
+        """Whether each element is right, bool ``[M, L]``, and the first error of the batch."""
+        scores, least = decided(batch, self.threshold)
+        return (scores >= least) == (batch.target == 1), count_classes(batch, threshold=self.threshold)[1]
+
+    def _count(self, batch: ScoreBatch, right: Tensor, samples: int) -> MatchCounts:
+        index, left_out = self.task.ignore_index, torch.zeros_like(right)
+        if index is not None:
+            left_out = batch.target == index
+        shape = (samples, right.numel() // max(1, samples))
+        matched = (right | left_out).reshape(shape).all(1)
+        empty = left_out.reshape(shape).all(1) if index is not None else torch.zeros_like(matched)
+        weight = torch.ones_like(matched, dtype=torch.float64)
+        if batch.weight is not None:
+            weight = batch.weight.reshape(samples, -1)[:, 0] if len(batch.weight) else weight
+        sums = torch.stack((torch.where(matched, weight, 0.0).sum(), weight.sum()))
+        count = torch.ones_like(matched, dtype=torch.int64).sum()
+        return MatchCounts(sums, torch.stack((count, left_out.sum(), empty.sum())))
+
+    def compute(self) -> Tensor:
+        """Returns float32 ``[]``, 0 without samples, as torchmetrics gives it."""
+        matched, total = self.state().sums
+        return torch.where(total > 0, matched / total, 0.0).float()
+
+    def result(self) -> Result:
+        """Returns the fraction in float64, and the samples behind it."""
+        with self.synced_state() as state:
+            matched, total = state.sums.tolist()
+            samples, ignored, empty = state.seen.tolist()
+            value = matched / total if total > 0 else math.nan
+            values = {"ExactMatch": value, "matched": matched, "total": total}
+            signature = Signature({"metric": "ExactMatch", **self._identity.config})
+            counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
+            return Result(values, signature, counts, {} if total > 0 else {"ExactMatch": "no sample has weight"})

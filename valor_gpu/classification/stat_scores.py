@@ -1,0 +1,87 @@
+"""The counts behind the metrics that are ratios: true and false positives and negatives, and the support."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
+from valor_gpu.errors import InputError
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.result import Result
+
+NAMES = ("tp", "fp", "tn", "fn", "support")
+
+
+class StatScores(RatioMetric):
+    """Counts true positives, false positives, true negatives, false negatives and the support (tp + fn).
+
+    Each class or label is taken against the rest. It shares its ``update`` in a ``MetricCollection`` with accuracy,
+    precision, recall and all that are ratios of these counts. Values equal those of torchmetrics' class of this name.
+
+    Source: Fawcett, An introduction to ROC analysis (2006), section 2.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        average: ``micro`` sums the counts of all classes; ``macro`` is their mean over all classes; ``weighted`` their
+            mean by support, NaN where there is no support; ``none`` or None gives every class.
+        top_k: multiclass: every one of the ``top_k`` largest scores of a row is predicted.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
+            [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task.
+
+    Example:
+        >>> metric = StatScores(num_classes=3, average="none")
+        >>> metric.update(torch.tensor([2, 1, 0, 1]), torch.tensor([2, 1, 0, 0]))
+        >>> metric.compute()
+        tensor([[1, 0, 2, 1, 2],
+                [1, 1, 2, 0, 1],
+                [1, 0, 3, 0, 1]])
+    """
+
+    higher_is_better = None
+    plot_lower_bound = None
+    plot_upper_bound = None
+
+    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+        if "zero_division" in kwargs:
+            raise InputError("zero_division must be left out: counts are not divided")
+        super().__init__(num_classes, num_labels, **kwargs)
+
+    def compute(self) -> Tensor:
+        """Returns tp, fp, tn, fn and support, ``[5]``, or ``[C, 5]`` without average.
+
+        Counts are int64, means float32; sums of weights that are no whole numbers are float64.
+        """
+        table = self._table(self.state().outcomes)
+        if self.average in ("macro", "weighted"):
+            return table.float()
+        return table.long() if bool((table == table.floor()).all()) else table
+
+    def _table(self, o: Outcomes) -> Tensor:
+        """float64 ``[5]`` or ``[C, 5]``."""
+        table = torch.stack([torch.as_tensor(part) for part in (o.tp, o.fp, o.tn, o.fn, o.true)], -1)
+        if self.average == "micro":
+            return table.sum(0)
+        if self.average == "macro":
+            return table.mean(0)
+        if self.average == "weighted":
+            weights = table[:, 4:]
+            return torch.where(weights.sum() > 0, (table * weights).sum(0) / weights.sum(), math.nan)
+        return table
+
+    def _result(self, state: ClassCounts) -> Result:
+        """Each count as a number, or without average as an array ``[C]``."""
+        columns = self._table(state.outcomes).cpu().unbind(-1)
+        values = {name: float(part) if part.ndim == 0 else part.numpy() for name, part in zip(NAMES, columns)}
+        missing = sorted(name for name, part in zip(NAMES, columns) if bool(part.isnan().any()))
+        return self._result_of(state, values, missing, {"average": self.average})
