@@ -341,6 +341,15 @@ def test_bad_options(more: list[str], said: str, capsys: pytest.CaptureFixture[s
     check_error(capsys, said)
 
 
+def test_a_picture_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = shutil.copytree(GROUND_TRUTH.with_suffix(""), tmp_path / "gt") / "000000142238.png"
+    content = picture.read_bytes()
+    for option in ("--per-image", "--json"):
+        assert main(["panoptic", *EXAMPLES, "--gt-dir", f"{tmp_path}/gt", option, str(picture)]) == BAD_INPUT
+        check_error(capsys, f"{option} must be another file than those of --gt-dir but {picture} is one of them")
+    assert picture.read_bytes() == content
+
+
 def test_without_pillow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["panoptic", *EXAMPLES]) != OK

@@ -191,14 +191,19 @@ def test_a_value_that_is_no_class_has_a_hint(folders: Path, capsys: pytest.Captu
         (["--gt-suffix", "_x"], "--gt must have label maps (*_x.png, *_x.npy, *_x.npz) but {}/gt has none of 3 files"),
         (["--json", "{}/gt"], "--json must be a file but {}/gt is a folder"),
         (["--per-image", "{}/none/a.csv"], "--per-image must lie in a folder that exists but {}/none does not"),
+        (["--per-image", "{}/gt/a.npy"],
+         "--per-image must be another file than those of --gt but {}/gt/a.npy is one of them"),
+        (["--json", "{}/gt/../pred/ulm/c.npy"],
+         "--json must be another file than those of --pred but {}/gt/../pred/ulm/c.npy is one of them"),
         (["--per-image", "{}/a", "--json", "{}/a"], "--per-image must be another file than --json but both are {}/a"),
     ],
-)
+)  # fmt: skip
 def test_errors_come_before_any_work(
     options: list[str], said: str, folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert segment(folders, *(option.replace("{}", str(folders)) for option in options)) == BAD_INPUT
     assert capsys.readouterr().err == f"valor-gpu segment: error: {said.replace('{}', str(folders))}\n"
+    assert np.load(folders / "gt/a.npy").shape == np.load(folders / "pred/ulm/c.npy").shape == (2, 4)
 
 
 def test_classes_must_be_known(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,29 @@ def test_the_worst_images_are_drawn(folders: Path, capsys: pytest.CaptureFixture
     assert [(drawn / name).read_bytes() for name in names] == first
 
 
+def test_names_longer_than_a_file_may_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for side, label in (("gt", 0), ("pred", 1)):
+        path = tmp_path / side / ("é" * 100) / ("d" * 150) / "i.npy"
+        path.parent.mkdir(parents=True)
+        np.save(path, np.full((4, 4), label))
+    numbers = tmp_path / "out.json"
+    assert (
+        segment(tmp_path, "--overlay", tmp_path / "drawn", "--json", numbers, "--per-image", tmp_path / "a.csv") == OK
+    )
+    (drawn,) = (tmp_path / "drawn").iterdir()
+    assert drawn.name == f"001_{'é' * 23}_{'d' * 150}_i.png" and numbers.stat().st_size
+    assert f"wrote {drawn}" in capsys.readouterr().out
+
+
+def test_an_error_of_a_picture_costs_no_number(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(label_map_overlay, "draw_label_maps", full)
+    assert segment(folders, "--overlay", folders / "drawn", "--json", folders / "out.json") == FAILURE
+    assert '"miou"' in (folders / "out.json").read_text()
+
+
 def test_photos_lie_under_the_labels(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folders / "photos/ulm").mkdir(parents=True)
     imsave(folders / "photos/ulm/i3_left.png", np.zeros((24, 32, 3)))
@@ -92,9 +115,10 @@ def test_no_error_is_no_picture(folders: Path, capsys: pytest.CaptureFixture[str
         (["--images-suffix", "x"], "--overlay must be given with --images-suffix but is not"),
         (["--overlay-count", "3"], "--overlay must be given with --overlay-count but is not"),
         (["--overlay", "{}/a", "--images", "{}/b"], "--images must be a folder but {}/b does not exist"),
+        (["--overlay", "{}/gt/a"], "--overlay must lie outside of --gt, whose files are read, but {}/gt/a is in {}/gt"),
         (["--overlay", "{}", "--images", "{}"], "--overlay must be another folder than --images but both are {}"),
     ],
-)
+)  # fmt: skip
 def test_errors_come_before_any_work(
     options: list[str], said: str, folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

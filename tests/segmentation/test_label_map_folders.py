@@ -171,7 +171,7 @@ def test_nothing_but_ignored_pixels_has_no_numbers(tmp_path: Path) -> None:
         (np.zeros((2, 3), int), np.zeros((4, 2, 3)), "{p} must have logits of 3 classes but has 4"),
         (np.array([[0, 1, 3]]), np.zeros((1, 3), int), "{g}[0, 2] must be a class index from 0 to 2 but is 3"),
         (np.zeros((2, 3), int), np.full((2, 3), -1), "{p}[0, 0] must be a class index from 0 to 2 but is -1"),
-        (np.array([[0, 1, 70000]]), np.zeros((3, 1, 3)), "{g}[0, 0, 2] must be a class index from 0 to 2 but is 70000"),
+        (np.array([[0, 1, 70000]]), np.zeros((3, 1, 3)), "{g}[0, 2] must be a class index from 0 to 2 but is 70000"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_names_the_file(

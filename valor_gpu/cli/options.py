@@ -198,3 +198,27 @@ def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
     if whole in taken:
         raise InputError(f"{option} must be another file than {taken[whole]} but both are {path}")
     taken[whole] = option
+
+
+_READ = (".png", ".npy", ".npz", ".jpg", ".jpeg")  # ends of the names of what commands read from folders
+
+
+def check_not_read(outputs: Sequence[tuple[str, Path | None]], inputs: Sequence[tuple[str, str | None]]) -> None:
+    """Raises for an output that would replace a picture or an array of a folder that is read.
+
+    Args:
+        outputs: options and their files; None of one that is not given.
+        inputs: options and their folders, or single files.
+    """
+    for option, output in outputs:
+        if output is None or output.suffix.lower() not in _READ or not output.is_file():
+            continue
+        for name, path in inputs:
+            if path is not None and is_inside(output, path):
+                raise InputError(f"{option} must be another file than those of {name} but {output} is one of them")
+
+
+def is_inside(path: str | Path, folder: str) -> bool:
+    """Whether a path is a folder, or a file, or lies in it, links followed."""
+    whole = os.path.realpath(folder)
+    return f"{os.path.realpath(path)}/".startswith(f"{whole.rstrip('/')}/")

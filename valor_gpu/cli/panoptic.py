@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from valor_gpu.cli.options import (
     add_report_options,
+    check_not_read,
     check_paths,
     count,
     input_files,
@@ -72,6 +73,10 @@ def run(options: argparse.Namespace) -> int:
     folders = _folder(options, "gt"), _folder(options, "pred")
     check_paths({"--gt": options.gt, "--pred": options.pred}, options.json, [])
     _check_folders(options, folders)
+    check_not_read(
+        [("--json", options.json), ("--per-image", options.per_image)],
+        [("--gt-dir", folders[0]), ("--pred-dir", folders[1]), ("--images", options.images)],
+    )
     check_store(options)
     inputs = input_files(options, ground_truths=options.gt, predictions=options.pred)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:

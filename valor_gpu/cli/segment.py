@@ -10,7 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import add_report_options, check_outputs, count, input_path, integer, output_path, reports
+from valor_gpu.cli.options import (
+    add_report_options,
+    check_not_read,
+    check_outputs,
+    count,
+    input_path,
+    integer,
+    output_path,
+    reports,
+)
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
@@ -77,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
     """Runs the command."""
     from valor_gpu.report.progress import Progress
 
-    check_outputs([("--json", options.json), ("--per-image", options.per_image)])
+    outputs = [("--json", options.json), ("--per-image", options.per_image)]
+    check_outputs(outputs)
+    check_not_read(outputs, [("--gt", options.gt), ("--pred", options.pred), ("--images", options.images)])
     check_overlay(options)
     check_store(options)
     names = _class_names(options)
@@ -88,10 +99,10 @@ def run(options: argparse.Namespace) -> int:
         totals = _evaluate(options, names, pairing, (worst, saved), progress)
         _check_failures(options, totals)
         progress.step("drawing the worst images" if worst else "writing")
-        pictures = draw_overlay(options, worst, totals) if worst else []
         result = totals.result(_counts_of_files(pairing))
-        _write_json(options, result, totals, pairing)
-        pictures += _save(options, result, totals, saved)
+        _write_json(options, result, totals, pairing)  # before the pictures: an error of one costs no number
+        notes = _save(options, result, totals, saved)
+        pictures = [*(draw_overlay(options, worst, totals) if worst else []), *notes]
     missing = pairing.describe_missing(sides)
     _warn(options, missing and f"{missing}; left out")
     if reports(options):

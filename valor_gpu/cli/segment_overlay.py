@@ -5,23 +5,33 @@ from __future__ import annotations
 import argparse
 import heapq
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from valor_gpu.cli.options import is_inside
 from valor_gpu.cli.overlay import COUNT, check_picture_folders, overlay_is_given, warn_of_missing, warn_of_unusable
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.report.label_map_overlay import LabelMaps
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Task, Totals
 
+_NAME_BYTES = 200  # of the 255 that file systems allow, with room for a rank, an ending and what a part file adds
 _PHOTOS = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG")
 
 
 def check_overlay(options: argparse.Namespace) -> None:
     """Raises for what cannot work: options without ``--overlay``, folders, no matplotlib."""
-    if overlay_is_given(options, "images", "images_suffix", "overlay_count"):
-        check_picture_folders(options)
+    if not overlay_is_given(options, "images", "images_suffix", "overlay_count"):
+        return
+    check_picture_folders(options)
+    for option, folder in (("--gt", options.gt), ("--pred", options.pred)):
+        if is_inside(options.overlay, folder):
+            raise InputError(
+                f"--overlay must lie outside of {option}, whose files are read, but {options.overlay} is in {folder}"
+            )
 
 
 class WorstImages:
@@ -78,11 +88,19 @@ def draw_overlay(options: argparse.Namespace, worst: WorstImages, totals: Totals
         if problem:
             problems.append(problem)
             maps = maps._replace(photo=None)
-        drawn.append(options.overlay / f"{rank:03}_{image.pair.name.replace('/', '_')}.png")
+        drawn.append(options.overlay / f"{rank:03}_{_file_name(image.pair.name)}.png")
         draw_label_maps(drawn[-1], maps, totals.names, colors)
     warn_of_missing(options, missing)
     warn_of_unusable(options, problems)
     return [f"wrote {path}" for path in drawn]
+
+
+def _file_name(name: str) -> str:
+    """The name of an image with its folders in one part, of a long one the end."""
+    cut = os.fsencode(name.replace("/", "_"))[-_NAME_BYTES:]
+    while cut and cut[0] & 0xC0 == 0x80:  # the rest of a character of UTF-8 whose first byte is cut off
+        cut = cut[1:]
+    return os.fsdecode(cut)
 
 
 def _photo(options: argparse.Namespace, name: str) -> Path | None:

@@ -174,7 +174,8 @@ def _counter() -> _Counter:
 
 def _count_native(preds: NDArray[Any], target: NDArray[Any], task: Task, names: tuple[str, str]) -> NDArray[np.int64]:
     if preds.dtype in NUMPY_FLOAT_TYPES:
-        return count_logits(preds[None], target[None], ignore_index=task.ignore_index, names=names, threads=1)
+        rows = preds.transpose(1, 0, 2)  # [H, C, W]: a place in a message is then that in the file
+        return count_logits(rows, target, ignore_index=task.ignore_index, names=names, threads=1)
     return count_pixels(preds, target, task.num_classes, ignore_index=task.ignore_index, names=names, threads=1)
 
 
@@ -186,8 +187,8 @@ def _count_torch(preds: NDArray[Any], target: NDArray[Any], task: Task, names: t
 
     found, true = (torch.from_numpy(np.require(array, requirements="W")) for array in (preds, target))
     if found.is_floating_point():
-        counted = ops.count_logits(found[None], true[None], ignore_index=task.ignore_index)
-        describe = ops.pixel_error(None, true[None], task.num_classes, names=names)
+        counted = ops.count_logits(found.transpose(0, 1), true, ignore_index=task.ignore_index)
+        describe = ops.pixel_error(None, true, task.num_classes, names=names)
     else:
         counted = ops.count_pixels(found, true, task.num_classes, ignore_index=task.ignore_index)
         describe = ops.pixel_error(found, true, task.num_classes, names=names)
