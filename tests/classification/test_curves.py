@@ -231,8 +231,8 @@ def test_plot(metric: Any, name: str, classes: int) -> None:
 
 
 def test_arguments_out_of_range() -> None:
-    with pytest.raises(InputError, match="average must be one of 'micro', 'none', None but got 'macro'"):
-        ROC(num_classes=3, average="macro")
+    with pytest.raises(InputError, match="average must be one of 'micro', 'macro', 'none', None but got 'mean'"):
+        ROC(num_classes=3, average="mean")
     with pytest.raises(InputError, match="val must be left out: plot draws the curves of the metric"):
         ROC().plot(1)  # type: ignore[arg-type]
     metric = updated(ROC(num_classes=2), (torch.tensor([[torch.inf, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])))

@@ -25,6 +25,7 @@ from valor_gpu.reduce.curve_points import (
     roc_points,
 )
 from valor_gpu.reduce.histogram_metrics import quick, reversed_last
+from valor_gpu.reduce.macro_curves import macro_precision_recall, macro_roc
 from valor_gpu.reduce.ratios import where
 from valor_gpu.result import Result
 
@@ -50,7 +51,8 @@ class CurveMetric(ScoreMetric):
         thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
             (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
             from 0 to 1), or ascending numbers, keep a histogram of constant size.
-        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
+            curve of the classes that have one.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
             batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
@@ -79,7 +81,7 @@ class CurveMetric(ScoreMetric):
         score_dtype: torch.dtype = torch.float32,
         **kwargs: Any,
     ) -> None:
-        check_choice("average", average, ("micro", "none", None))
+        check_choice("average", average, ("micro", "macro", "none", None))
         self.average = average or "none"
         task = Task.of(num_classes, num_labels, ignore_index, activation)
         super().__init__(task, thresholds, None, score_dtype, False, **kwargs)
@@ -90,6 +92,9 @@ class CurveMetric(ScoreMetric):
         One curve: float32 ``[T]`` each. Several: lists of them when exact, else ``[C, T]`` each and thresholds ``[T]``.
         """
         state = self.state()
+        if self._mean:
+            mean = self._macro(state)
+            return _float32(mean.first), _float32(mean.second), self._shown(mean.thresholds).to(self.score_dtype)
         if isinstance(state, Histogram):
             first, second = self._at_thresholds(state)
             if self._single:
@@ -104,7 +109,7 @@ class CurveMetric(ScoreMetric):
     def result(self) -> Result:
         """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot."""
         with self.synced_state() as state:
-            curves = self._curves(state)
+            curves = [self._macro(state)] if self._mean else self._curves(state)
             names = (*self._axes, "thresholds")
             parts = {name: [_float64(part) for part in group] for name, group in zip(names, zip(*curves))}
             values = {name: _of_classes(group, self._single) for name, group in parts.items()}
@@ -128,7 +133,27 @@ class CurveMetric(ScoreMetric):
 
     @property
     def _single(self) -> bool:
-        return self.task.kind == "binary" or self.average == "micro"
+        return self.task.kind == "binary" or self.average in ("micro", "macro")
+
+    @property
+    def _mean(self) -> bool:
+        return self.task.kind != "binary" and self.average == "macro"
+
+    def _macro(self, state: ScoreRecords | Histogram) -> Curve:
+        """The mean of the curves that exist, as tensors; NaN where none does."""
+        curves = [Curve(*map(_tensor, curve)) for curve in self._curves(state)]
+        exist = [curve for curve in curves if self._exists(curve)] or curves
+        first, second, thresholds = map(list, zip(*exist))
+        every = torch.cat(thresholds).sort(descending=self._descending).values
+        return Curve(*self._average(first, second), every)
+
+    def _exists(self, curve: Curve) -> bool:
+        """Whether a class has the curve."""
+        raise NotImplementedError
+
+    def _average(self, first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Coordinates of the mean curve."""
+        raise NotImplementedError
 
     def _curves(self, state: ScoreRecords | Histogram) -> list[Curve]:
         if not isinstance(state, Histogram):
@@ -191,7 +216,9 @@ class ROC(CurveMetric):
 
     An exact curve has a point for every distinct score and begins in (0, 0), whose threshold is infinite (in
     ``compute`` 1, as in torchmetrics); it equals scikit-learn's ``roc_curve(drop_intermediate=False)``. Rates that do
-    not exist, for want of positives or negatives, are NaN; torchmetrics gives 0.
+    not exist, for want of positives or negatives, are NaN; torchmetrics gives 0. ``average="macro"`` is vertical: the
+    mean true positive rate at the false positive rates of all classes; its thresholds are those of all classes in
+    order, so that none belongs to a point, as in torchmetrics, whose last points can lie below 1.
 
     Source: Fawcett, An introduction to ROC analysis (2006).
 
@@ -203,7 +230,8 @@ class ROC(CurveMetric):
         thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
             (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
             from 0 to 1), or ascending numbers, keep a histogram of constant size.
-        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
+            curve of the classes that have one.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
             batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
@@ -225,6 +253,12 @@ class ROC(CurveMetric):
 
     _axes, _descending = ("fpr", "tpr"), True
 
+    def _exists(self, curve: Curve) -> bool:
+        return not bool((curve.first + curve.second).isnan().any())
+
+    def _average(self, first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor]:
+        return macro_roc(first, second)
+
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         tp, fp, *totals = counts
         points = roc_points(_after(0, tp), _after(0, fp), *totals)
@@ -243,7 +277,9 @@ class PrecisionRecallCurve(CurveMetric):
     The exact curve has a point for every distinct score and equals scikit-learn's ``precision_recall_curve``. Precision
     is NaN where no score reaches the threshold, recall where there is no positive (there torchmetrics and scikit-learn
     give 1). :class:`~valor_gpu.classification.threshold_counts.ThresholdCounts` gives the counts, with Valor's
-    defaults.
+    defaults. ``average="macro"`` is the mean precision at the recalls of all classes, whose steps have the mean average
+    precision as area (torchmetrics interpolates recall over precision, which does not ascend); its thresholds are those
+    of all classes in order, so that none belongs to a point.
 
     Source: scikit-learn, ``precision_recall_curve``.
 
@@ -255,7 +291,8 @@ class PrecisionRecallCurve(CurveMetric):
         thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
             (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
             from 0 to 1), or ascending numbers, keep a histogram of constant size.
-        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements.
+        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
+            curve of the classes that have one.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
             batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
@@ -276,6 +313,12 @@ class PrecisionRecallCurve(CurveMetric):
     """
 
     _axes, _descending = ("precision", "recall"), False
+
+    def _exists(self, curve: Curve) -> bool:
+        return not bool(curve.second.isnan().any())
+
+    def _average(self, first: list[Tensor], second: list[Tensor]) -> tuple[Tensor, Tensor]:
+        return macro_precision_recall(first, second)
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         return Curve(*self._coordinates(counts), reversed_last(thresholds))

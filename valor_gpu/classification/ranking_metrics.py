@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import auroc_and_ap
+from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
 from valor_gpu.reduce.histogram_metrics import average_precision, average_precision_value, roc_auc
+from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ratios import AVERAGES, mean
 from valor_gpu.result import Result
 
@@ -130,6 +133,10 @@ class RankingMetric(ScoreMetric):
         """Value, lowest and highest of each class from counts between thresholds."""
         raise NotImplementedError
 
+    def _choices(self) -> dict[str, Any]:
+        """Further choices of this metric, for its signature."""
+        return {}
+
     def _result(self, state: ScoreRecords | Histogram) -> Result:
         ranking, name = self._ranking_values(state), type(self).__name__
         named = {"value": ranking.value}
@@ -147,7 +154,7 @@ class RankingMetric(ScoreMetric):
         for side, totals in (("positives", ranking.positives), ("negatives", ranking.negatives)):
             values[side] = float(totals[0]) if single else totals.cpu().numpy()
         reason = f"there are no {self._needs}" if single else f"classes with no {self._needs} have none"
-        signature = self._signature(average=self.average)
+        signature = self._signature(average=self.average, **self._choices())
         return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
 
 
@@ -174,6 +181,8 @@ class ROCAUC(RankingMetric):
             numbers, keep a histogram of constant size: scores between two thresholds are tied.
         bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
             apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        max_fpr: above 0, at most 1: the standardised area up to this false positive rate, 0.5 for scores without
+            information (McClish, 1989); None is the whole area.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
             the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
@@ -199,12 +208,52 @@ class ROCAUC(RankingMetric):
 
     _row, _needs = 0, "positives or no negatives"
 
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        average: str | None = "macro",
+        thresholds: int | ArrayLike | Tensor | None = None,
+        *,
+        max_fpr: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        number = isinstance(max_fpr, (int, float)) and not isinstance(max_fpr, bool)
+        if max_fpr is not None and not (number and 0 < max_fpr <= 1):
+            raise InputError(f"max_fpr must be a number above 0 and at most 1, or None, but got {max_fpr!r}")
+        self.max_fpr = max_fpr
+        super().__init__(num_classes, num_labels, average, thresholds, **kwargs)
+
+    def _choices(self) -> dict[str, Any]:
+        return {} if self.max_fpr is None else {"max_fpr": self.max_fpr}
+
+    def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
+        if self.max_fpr is None or isinstance(state, Histogram):
+            return super()._ranking_values(state)
+        ranked = self._ranked(state, self.average == "micro")
+        found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(found.error)
+        rows = []
+        for start, end in pairwise(found.offsets.tolist()):
+            tp, fp = (torch.nn.functional.pad(side[start:end], (1, 0)) for side in (found.tp, found.fp))
+            value = partial_roc_auc(tp, fp, self.max_fpr).value
+            rows.append(torch.stack((value, tp[-1].double(), fp[-1].double())))
+        values, positives, negatives = torch.stack(rows, 1)
+        return RankingValues(values, values, values, positives, negatives)
+
     def _binned_value(self, counts: Tensor) -> Tensor:
-        return roc_auc(counts).value
+        return roc_auc(counts).value if self.max_fpr is None else self._partial(counts).value
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if self.max_fpr is not None:
+            return self._partial(counts)
         value, bound = roc_auc(counts)
         return value, value - bound, value + bound
+
+    def _partial(self, counts: Tensor) -> PartialArea:
+        positives, every = counts
+        tp, fp = (side.flip(-1).cumsum(-1) for side in (positives, (every - positives).clamp(min=0)))
+        return partial_roc_auc(tp, fp, self.max_fpr or 1.0)
 
 
 AUROC = ROCAUC
@@ -230,6 +279,8 @@ class mROCAUC(ROCAUC):
             numbers, keep a histogram of constant size: scores between two thresholds are tied.
         bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
             apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        max_fpr: above 0, at most 1: the standardised area up to this false positive rate, 0.5 for scores without
+            information (McClish, 1989); None is the whole area.
         ignore_index: target value that leaves out a row (multiclass) or one element.
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
             the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.

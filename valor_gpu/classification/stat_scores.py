@@ -48,9 +48,9 @@ class StatScores(RatioMetric):
                 [1, 0, 3, 0, 1]])
     """
 
-    higher_is_better = None
-    plot_lower_bound = None
-    plot_upper_bound = None
+    higher_is_better = None  # type: ignore[assignment]
+    plot_lower_bound = None  # type: ignore[assignment]
+    plot_upper_bound = None  # type: ignore[assignment]
 
     def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
         if "zero_division" in kwargs:
