@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import data
 
+_compiling = torch.compiler.is_compiling
+
 
 def finished(value: Any) -> Any:
     """A value as torchmetrics gives it: one element has no dimension, and nobody else holds its memory."""
@@ -36,7 +38,7 @@ def local_compute(metric: Any, checked: Callable[..., Any], whole: Callable[...,
     @functools.wraps(whole)
     def compute(*args: Any, **kwargs: Any) -> Any:
         if (
-            torch.compiler.is_compiling() or state["_is_synced"] or state["_computed"] is not None
+            _compiling() or state["_is_synced"] or state["_computed"] is not None
             or not state["_update_count"] or metric._traced_updates is not None or metric.distributed_available_fn()
         ):  # fmt: skip
             return whole(*args, **kwargs)

@@ -109,7 +109,52 @@ VALOR_CLONES void add_bytes(const uint8_t* preds, const uint8_t* target, const u
   }
 }
 
+// Adds values side by side: the sums of a block of `width` values go to the same lanes as those of the next.
+VALOR_CLONES void add_blocks(const uint8_t* preds, const uint8_t* target, int64_t count, int64_t width,
+                             uint8_t* lanes) {
+  uint8_t *both = lanes, *predicted = lanes + width, *true_ = lanes + 2 * width;
+  for (int64_t i = 0; i < count; i += width)
+    for (int64_t j = 0; j < width; ++j) {
+      both[j] += preds[i + j] & target[i + j];
+      predicted[j] += preds[i + j];
+      true_[j] += target[i + j];
+    }
+}
+
+// Whether the channels of a pixel lie side by side on both sides, and pixels after another, all of which
+// count.
+bool interleaved(const OneHotTask& task) {
+  const int64_t classes = task.pixels.classes;
+  if (task.ignored_channel() >= 0 || classes == 1 || classes * kLanes > kSpan) return false;
+  for (int side = 0; side < kSides; ++side)
+    if (!task.one_hot(side) || task.channel_stride(side) != 1 || task.map(side).pixel_stride != classes)
+      return false;
+  return true;
+}
+
+// A span of interleaved maps in the order of memory: a block is so long that its lanes keep their channels.
+void count_interleaved(const OneHotTask& task, const PixelPlace& place, int64_t count, Span& span,
+                       int64_t* table) {
+  const int64_t classes = task.pixels.classes, width = classes * kLanes, step = kSpan / width * width;
+  uint8_t lanes[kRows * kSpan];
+  for (int64_t done = 0; done < count * classes; done += step) {
+    const int64_t values = std::min(step, count * classes - done),
+                  blocks = (values + width - 1) / width * width;
+    for (int side = 0; side < kSides; ++side) {
+      span.bad |= with_channel(task, side, place, 0, [&](auto first) {
+        return clean_dense(first + done, values, span.bytes[side]);
+      });
+      std::fill(span.bytes[side] + values, span.bytes[side] + blocks, 0);
+    }
+    std::fill_n(lanes, kRows * width, 0);
+    add_blocks(span.bytes[0], span.bytes[1], blocks, width, lanes);
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t j = 0; j < width; ++j) table[row * classes + j % classes] += lanes[row * width + j];
+  }
+}
+
 void count_span(const OneHotTask& task, const PixelPlace& place, int64_t count, Span& span, int64_t* table) {
+  if (interleaved(task)) return count_interleaved(task, place, count, span, table);
   for (int64_t channel = 0; channel < task.pixels.classes; ++channel) {
     for (int side = 0; side < kSides; ++side)
       if (task.one_hot(side))

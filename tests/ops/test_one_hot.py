@@ -104,6 +104,19 @@ def test_labels_made_one_hot_count_as_labels(classes: int) -> None:
             assert int(own.ignored) == (0 if ignore_index is None else int((target == 1).sum()))
 
 
+@pytest.mark.parametrize("classes", [2, 3, 5, 32, 128, 129])
+def test_channels_side_by_side(classes: int) -> None:
+    generator = random(classes)
+    for dtype, pixels, ignore in ((torch.int64, 4096, None), (torch.uint8, 4097, None), (torch.int16, 37, 1)):
+        sides = [torch.from_numpy(generator.integers(0, 2, (2, pixels, classes))).to(dtype) for _ in range(2)]
+        if pixels == 37:
+            sides[1][1, 36, classes - 1] = 3
+        args = (*(side.movedim(-1, 1) for side in sides), classes, ignore, pixels == 4097)
+        check(one_hot._count_one_hot_cpu(*args), args)
+        unaligned = (*(side[..., 1:] for side in args[:2]), *args[2:])
+        check(one_hot._count_one_hot_cpu(*unaligned), unaligned)
+
+
 def test_threads_give_the_same_counts() -> None:
     rng = random(9)
     hot, truth = made.hot_of(rng, (5, 200, 301), 12), labels_of(rng, (5, 200, 301), 12)

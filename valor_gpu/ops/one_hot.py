@@ -130,7 +130,7 @@ def _map(side: Tensor, one_hot: bool) -> Map:
     return Map(side.data_ptr(), PIXEL_TYPES[side.dtype], None if dense else tuple(steps), channel_stride)
 
 
-def _task(
+def one_hot_words(
     preds: Tensor, target: Tensor, classes: int, ignore_index: int | None, per_image: bool
 ) -> tuple[bytes, Tensor, Tensor]:
     """The OneHotTask of csrc/core/one_hot.h, and the tensors that must outlive it."""
@@ -159,7 +159,7 @@ def _count_one_hot_cpu(
 ) -> Output:
     outputs = _outputs(target, num_classes, per_image)
     if _pixels(preds, target):
-        words, *kept = _task(preds, target, num_classes, ignore_index, per_image)
+        words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
         native.function("valor_cpu", "valor_count_one_hot_cpu", "ppppq")(
             words, *(output.data_ptr() for output in outputs), torch.get_num_threads()
         )
@@ -173,7 +173,7 @@ def _count_one_hot_cuda(
     with launching(target.device) as stream:
         outputs = _outputs(target, num_classes, per_image)
         if _pixels(preds, target):
-            words, *kept = _task(preds, target, num_classes, ignore_index, per_image)
+            words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
             native.function("valor_cuda", "valor_count_one_hot_cuda", "ppppp")(
                 words, *(output.data_ptr() for output in outputs), stream
             )

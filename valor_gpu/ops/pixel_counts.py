@@ -209,7 +209,7 @@ def _map(tensor: Tensor, channels: bool) -> Map:
     return Map(tensor.data_ptr(), FLOAT_TYPES[tensor.dtype], (first, *rest), channel_stride)
 
 
-def _task(
+def pixel_words(
     preds: Tensor, target: Tensor, classes: int, ignore_index: int | None, per_image: bool, pairs: bool,
     channels: bool,
 ) -> tuple[bytes, Tensor, Tensor]:  # fmt: skip
@@ -230,7 +230,7 @@ def _count_cpu(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     tables, error = _outputs(target, classes, per_image, pairs)
     if target.numel():
-        words, *kept = _task(preds, target, classes, ignore_index, per_image, pairs, channels)
+        words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
         native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")(
             words, tables.data_ptr(), error.data_ptr(), torch.get_num_threads()
         )
@@ -245,7 +245,7 @@ def _count_cuda(
     with launching(target.device) as stream:
         tables, error = _outputs(target, classes, per_image, pairs)
         if target.numel():
-            words, *kept = _task(preds, target, classes, ignore_index, per_image, pairs, channels)
+            words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
             native.function("valor_cuda", "valor_count_pixels_cuda", "pppp")(
                 words, tables.data_ptr(), error.data_ptr(), stream
             )

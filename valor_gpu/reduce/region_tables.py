@@ -64,16 +64,14 @@ def table_generalized_dice(table: Table, weight_type: str, per_class: bool) -> f
         >>> round(table_generalized_dice(([2, 1], [2, 2], [3, 1]), "square", False), 4)
         0.6875
     """
-    numerators, denominators = [], []
-    for tp, predicted, true in zip(*table):
-        if weight_type == "linear":
-            weight = 1.0
-        elif true:
-            weight = 1.0 / (true * true if weight_type == "square" else true)
-        else:
-            weight = 0.0
-        numerators.append(2 * tp * weight)
-        denominators.append((predicted + true) * weight)
+    if weight_type == "linear":
+        weights = [1.0] * len(table[2])
+    elif weight_type == "square":
+        weights = [1.0 / (true * true) if true else 0.0 for true in table[2]]
+    else:
+        weights = [1.0 / true if true else 0.0 for true in table[2]]
+    numerators = [2 * tp * weight for tp, weight in zip(table[0], weights)]
+    denominators = [(predicted + true) * weight for predicted, true, weight in zip(*table[1:], weights)]
     if per_class:
         return [above / below if below else 0.0 for above, below in zip(numerators, denominators)]
     below = _sum(denominators)

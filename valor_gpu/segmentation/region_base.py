@@ -24,10 +24,13 @@ from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES
 from valor_gpu.reduce.region_tables import MAX_COUNT, Table
 from valor_gpu.reduce.regions import absent
 from valor_gpu.result import Signature
+from valor_gpu.segmentation.plans import Counted, RegionPlan, form_of, region_plan
 from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
 
 MAX_IMAGE_PIXELS = 2**31 - 1
 """Pixels of an image whose counts are kept, in 32 bits."""
+
+_MAX_FORMS = 64  # plans that a metric keeps
 
 
 def check_counts(counts: Tensor, seen: Tensor) -> None:
@@ -195,12 +198,48 @@ class RegionState(PixelMetric[Any]):
         return self._batch_state(batch, counts, self._seen(batch, ignored)), deferred
 
     def _planner(self) -> Planner:
-        return self._step
+        forms: dict[Any, RegionPlan | None] = {}
+        held = self._plan_choices()
 
-    def _step(self, base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
-        if kwargs or len(args) != 2 or not all(type(side) is Tensor and side.is_cpu for side in args):
+        def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+            nonlocal held
+            if kwargs or len(args) != 2 or not all(type(side) is Tensor and side.is_cpu for side in args):
+                return None
+            if held != (now := self._plan_choices()):
+                forms.clear()
+                held = now
+            if (form := form_of(*args)) not in forms:
+                if len(forms) >= _MAX_FORMS:
+                    forms.clear()
+                forms[form] = None if form is None else self._plan_of(*args)
+            plan = forms[form]
+            return self._step(base, *args) if plan is None else self._planned_step(base, plan(*args))
+
+        return step
+
+    def _plan_choices(self) -> tuple[Any, ...]:
+        """What plans depend on beside the form of a batch."""
+        return self.task, self.per_image
+
+    def _plan_of(self, preds: Tensor, target: Tensor) -> RegionPlan | None:
+        batch, kind = self._batch(preds, target), type(self)
+        steps = (kind._batch, kind._counted, kind._batch_state)
+        ours = all(step.__module__.partition(".")[0] == __name__.partition(".")[0] for step in steps)
+        if not ours or self.num_classes is None or math.prod(batch.shape[1:]) > MAX_IMAGE_PIXELS:
             return None
-        state, _ = self._counted(self._batch(*args))
+        return region_plan(batch, self.per_image, preds, target)
+
+    def _planned_step(self, base: Mapping[str, Any], found: Counted | None) -> Step | None:
+        if found is None:
+            return None
+        seen = base["seen"] + torch.from_numpy(np.array(found.seen))
+        if self.per_image:
+            return Step({"seen": seen}, (("counts", torch.from_numpy(found.counts.astype(np.int32))),))
+        return Step({"counts": base["counts"] + torch.from_numpy(found.counts), "seen": seen})
+
+    def _step(self, base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step:
+        """The step of tensors that have no plan."""
+        state, _ = self._counted(self._batch(preds, target))
         tensors, rows = {}, []
         for name, tensor in state.tensors().items():
             if self._merge[name] == "cat":
@@ -222,7 +261,7 @@ class RegionState(PixelMetric[Any]):
         """
         counts = self.__dict__.get("counts")
         if type(counts) is list:
-            counts = counts[0] if len(counts) == 1 and len(counts[0]) == 1 else None
+            counts = counts[0] if len(counts) == 1 and counts[0].shape[0] == 1 else None
         if type(counts) is not Tensor or not counts.is_cpu or counts.shape[-1] > TABLE_CLASSES or not switched_on():
             return None
         rows = counts.tolist()
