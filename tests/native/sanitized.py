@@ -6,6 +6,7 @@ Loaded by tests/native/test_sanitized.py with ``-p``, in a process that preloads
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +21,23 @@ _reached: set[str] = set()
 def _missing() -> list[str]:
     exported = {name for folder in ("cpu", "cuda") for name in prototypes(folder)} - {"valor_abi_version"}
     return sorted(exported - _reached)
+
+
+def _smoke(test: object) -> bool:
+    """Whether a test or module, or a case of it, is marked smoke."""
+    marks = getattr(test, "pytestmark", [])
+    for mark in marks if isinstance(marks, list) else [marks]:
+        cases = mark.args[1] if mark.name == "parametrize" and isinstance(mark.args[1], (list, tuple)) else ()
+        if mark.name == "smoke" or any(each.name == "smoke" for case in cases for each in getattr(case, "marks", ())):
+            return True
+    return False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    """Pass over tests without a mark before their cases are made, thousands of them."""
+    skipped = inspect.isfunction(obj) and name.startswith("test") and not (_smoke(obj) or _smoke(collector.obj))
+    return [] if skipped else None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -93,7 +93,7 @@ def disassembled(stem: str) -> dict[str, Code]:
     source = CSRC / "cuda" / f"{stem}.cu"
     tool = nvdisasm()
     assert tool is not None
-    command = [str(find_nvcc()), *ptxas.FLAGS, f"-arch={ARCH}", "-cubin"]
+    command = [str(find_nvcc()), *ptxas.FLAGS, f"-arch={ARCH}", *ptxas.PRODUCTS[ARCH]]
     cubin = compiled(command, source, f"ptxas-{stem}-{ARCH}")
     kernels = parse(subprocess.check_output([tool, "-c", str(cubin)], text=True))
     return dict(zip(ptxas.readable(list(kernels)), kernels.values()))

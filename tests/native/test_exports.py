@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import functools
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,19 @@ PACKAGE = Path(valor_gpu.errors.__file__).parent
 FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
 
 
+NAMES = ("native.function", "native.update_function")
+
+
+@functools.cache
 def calls() -> dict[str, list[ast.expr]]:
     """Arguments of every call that looks up a C function, by file and line."""
+    texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
     return {
         f"{path.relative_to(PACKAGE)}:{node.lineno}": node.args
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("native.function", "native.update_function")
+        for path, text in texts.items()
+        if any(name in text for name in NAMES)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in NAMES
     }
 
 
