@@ -31,12 +31,16 @@ MASK = scenes.annotation("k", "x", ONES)
 TRUTH, FOUND = GroundTruth(Datum("a"), [MASK]), Prediction(Datum("a"), [MASK])
 TALL = scenes.annotation("k", "x", ONES.T)
 SCORED = Annotation(labels=[Label("k", "x", 0.5)], raster=Raster(ONES))
-DRAWN = Annotation(labels=[Label("k", "x")], polygon=Box.from_extrema(0, 1, 0, 1))
+SQUARE = Box.from_extrema(0, 1, 0, 1)
+DRAWN = Annotation(labels=[Label("k", "x")], polygon=SQUARE)
+BOXED = Annotation(labels=[Label("k", "x")], bounding_box=SQUARE)
+TWICE = Annotation(labels=[Label("k", "x")], polygon=SQUARE, raster=Raster(ONES))
 NO_MASK = Annotation(
     labels=[Label("k", "x")],
-    polygon=Box.from_extrema(0, 1, 0, 1),
+    bounding_box=SQUARE,
     implied_task_types=["semantic-segmentation"],
 )
+LEFT = Annotation(labels=[Label("k", "x")], polygon=Box.from_extrema(-1, 1, 0, 1))
 
 
 def prediction(*annotations: Annotation) -> Prediction:
@@ -49,7 +53,12 @@ REFUSED: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([GroundTruth(Datum("a"), [MASK, TALL])], [FOUND], {}, r"groundtruths annotation 1 of datum 'a' .* has 3 x 2"),
     ([TRUTH], [prediction(SCORED)], {}, r"predictions must have no scores in a segmentation but got 0.5 for k: x of"),
     ([TRUTH], [prediction(NO_MASK)], {}, r"annotation 0 of datum 'a' must have a raster .* Raster.from_geometry"),
-    ([TRUTH], [prediction(DRAWN)], {}, r"labels of datum 'a' fit none"),
+    ([TRUTH], [prediction(BOXED)], {}, r"labels of datum 'a' fit none"),
+    ([TRUTH], [prediction(TWICE)], {}, r"labels of datum 'a' fit none"),
+    ([TRUTH], [prediction(LEFT)], {}, r"predictions annotation 0 of datum 'a': a raster .* negative"),
+    ([TRUTH], [Prediction(Datum("b"), [DRAWN])], {}, r"annotation 0 of datum 'b' has a polygon, which needs the size "
+     r"of the image: .* but these are None and None"),
+    ([TRUTH], [Prediction(Datum("b", metadata={"height": 4, "width": 2.5}), [DRAWN])], {}, r"but these are 4 and 2.5"),
     ([TRUTH], [], {}, r"predictions must hold at least one Prediction but is empty"),
     ([], [FOUND], {}, r"groundtruths must hold at least one GroundTruth but is empty"),
     ([GroundTruth(Datum("a"), [])], [prediction()], {}, r"must hold a label of a segmentation but hold none"),
@@ -135,6 +144,48 @@ def test_a_frame_without_rasters() -> None:
 
 def ring(x: int, y: int, size: int) -> list[tuple[float, float]]:
     return [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)]
+
+
+SHAPES = [Box.from_extrema(1, 4, 0, 3), MultiPolygon([[ring(0, 0, 2)], [ring(3, 3, 2)]]),
+          Polygon([ring(0, 0, 6), ring(2, 2, 3)])]  # fmt: skip
+OUTLINES = [Annotation(labels=[Label("k", "x")], polygon=shape) for shape in SHAPES]
+FILLED = [Annotation(labels=[Label("k", "x")], raster=Raster.from_geometry(shape, 7, 9)) for shape in SHAPES]
+NOISE = scenes.annotation("k", "x", np.random.default_rng(0).random((7, 9)) < 0.3)
+SIZE = {"height": np.int64(7), "width": 9}
+
+
+@pytest.mark.parametrize(
+    ("true", "found", "metadata"), [((0, 1), (2,), SIZE), ((0,), (1, None), None), ((None, 2), (0, 1), None)]
+)
+@pytest.mark.parametrize("compat", [None, "valor-lite"])
+@pytest.mark.filterwarnings("ignore:.* pixels of .* lie in masks of several labels")
+def test_polygons_are_drawn_in_the_size_of_their_datum(true: Any, found: Any, metadata: Any, compat: Any) -> None:
+    """A datum has the size of a raster, of either side and wherever in the lists, else that of its metadata."""
+    metrics = []
+    for given in (OUTLINES, FILLED):
+        image = Datum("a", metadata=metadata)
+        truth, side = ([NOISE if place is None else given[place] for place in places] for places in (true, found))
+        metrics.append(evaluate_segmentation([GroundTruth(image, truth)], [Prediction(image, side)], compat=compat))
+    assert metrics[0].metrics == metrics[1].metrics
+    assert OUTLINES[0].implied_task_types == ["skip"], "as in valor_core"
+
+
+def test_polygons_of_frames() -> None:
+    labels = {"datum_uid": ["a"] * 3, "label_key": ["k"] * 3, "label_value": ["x"] * 3}
+    polygons: list[Any] = [SHAPES[0], SHAPES[1].to_dict(), SHAPES[2].to_json()]
+    drawn = {**labels, "polygon": polygons, "datum_metadata": [SIZE] * 3}
+    masks = [each.raster.mask for each in (*FILLED, NOISE) if each.raster is not None]
+    rasters = {**labels, "raster": [*masks[:2], masks[3]]}
+    expected = evaluate_segmentation({**labels, "raster": masks[:3]}, rasters).metrics
+    mixed = {**drawn, "raster": [None, None, masks[2]]}
+    assert evaluate_segmentation(drawn, rasters).metrics == expected
+    assert evaluate_segmentation({**mixed, "polygon": [*polygons[:2], None]}, rasters).metrics == expected
+    with pytest.raises(InputError, match=r"row 2 of datum 'a': polygon must be a Polygon or MultiPolygon of GeoJSON"):
+        evaluate_segmentation({**drawn, "polygon": [*polygons[:2], {"type": "Point"}]}, rasters)
+    with pytest.raises(InputError, match=r"row 1 of datum 'a': polygon must be Polygon or MultiPolygon but got int"):
+        evaluate_segmentation({**drawn, "polygon": [polygons[0], 3, None]}, rasters)
+    with pytest.raises(InputError, match=r"datum 'a' fit none"):
+        evaluate_segmentation(mixed, rasters)
 
 
 def test_a_multipolygon_is_the_union_of_its_polygons() -> None:

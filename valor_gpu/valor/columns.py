@@ -16,7 +16,7 @@ from valor_gpu.valor.detection.shapes import ShapeLists, Shapes
 from valor_gpu.valor.enums import TaskType
 from valor_gpu.valor.label_map import Pair, map_labels
 from valor_gpu.valor.labels import Label
-from valor_gpu.valor.mask_columns import MaskReader
+from valor_gpu.valor.mask_columns import Mask, MaskReader, Outline
 from valor_gpu.valor.schemas import Annotation, GroundTruth, Prediction
 from valor_gpu.valor.tasks import ANNOTATION, DATUM, belongs, is_read, read_metadata, task_rows
 
@@ -33,7 +33,7 @@ class Rows:
         annotation: int32 ``[rows]``, place in ``metadata``.
         score: float64 ``[rows]``; of ground truths NaN.
         metadata: of each annotation.
-        masks: of each annotation of a segmentation, bool ``[H, W]``.
+        masks: of each annotation of a segmentation, bool ``[H, W]``; while rows are read also outlines.
         shapes: of all annotations of a detection.
     """
 
@@ -42,7 +42,7 @@ class Rows:
     annotation: NDArray[np.int32]
     score: NDArray[np.float64]
     metadata: Sequence[Metadata | None] = ()
-    masks: Sequence[NDArray[np.bool_]] = ()
+    masks: Sequence[Any] = ()
     shapes: Shapes | None = None
 
     def __len__(self) -> int:
@@ -148,7 +148,8 @@ class _Reader:
                 self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
                 continue
             if self.task is TaskType.SEMANTIC_SEGMENTATION:
-                lists.masks.append(self.masks.read(f"{name} annotation {place}", item.datum.uid, annotation.raster))
+                where, geometries = f"{name} annotation {place}", (annotation.raster, annotation.polygon)
+                lists.masks.append(self.masks.read_either(where, item.datum.uid, *geometries))
             datum = self.datums.setdefault(item.datum.uid, len(self.datums)) if datum < 0 else datum
             for label in annotation.labels:
                 lists.datum.append(datum)
@@ -217,12 +218,15 @@ class _Reader:
 
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
         metadata = [self.metadata.get(uid) for uid in self.datums]
+        truths, rows = (
+            replace(side, masks=self.masks.drawn(side.masks, self.metadata)) for side in (groundtruths, predictions)
+        )
         return Columns(
             list(self.datums),
             metadata,
             list(self.labels),
-            groundtruths,
-            predictions,
+            truths,
+            rows,
             self.annotations,
             frozenset(self.uids),
             self.ignored,
@@ -238,7 +242,7 @@ class _Lists:
     annotation: list[int] = field(default_factory=list)
     score: list[float | None] = field(default_factory=list)
     metadata: list[Metadata | None] = field(default_factory=list)
-    masks: list[NDArray[np.bool_]] = field(default_factory=list)
+    masks: list[Mask | Outline] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     annotations: list[Annotation] = field(default_factory=list)
 

@@ -1,19 +1,38 @@
-"""The masks of annotations of a segmentation: of objects, and of a column ``raster`` of a frame."""
+"""The masks of annotations of a segmentation: of objects, and of columns ``raster`` and ``polygon`` of a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor import frames
-from valor_gpu.valor.geometry import Raster
+from valor_gpu.valor.geojson import polygon_of
+from valor_gpu.valor.geometry import GeoJSON, MultiPolygon, Polygon, Raster
 
 Mask = NDArray[np.bool_]
+_SIZE = ("height", "width")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A polygon that becomes a mask when the size of its datum is known.
+
+    Attributes:
+        place: the annotation, for messages.
+        uid: of its datum.
+        geometry: in pixels.
+    """
+
+    place: str
+    uid: Any
+    geometry: Polygon | MultiPolygon
 
 
 @dataclass
@@ -39,8 +58,8 @@ class MaskReader:
         """
         if frames.is_missing(raster):
             raise InputError(
-                f"{place} of datum {uid!r} must have a raster in a segmentation but has none; Raster.from_geometry "
-                "makes one of a box, a polygon or a multipolygon"
+                f"{place} of datum {uid!r} must have a raster or a polygon in a segmentation but has none; "
+                "Raster.from_geometry makes a raster of a box"
             )
         mask = (raster if isinstance(raster, Raster) else Raster(raster)).mask  # type: ignore[arg-type]
         shape, first = self.shapes.setdefault(uid, (mask.shape, place))
@@ -51,10 +70,60 @@ class MaskReader:
             )
         return mask
 
+    def read_either(self, place: str, uid: Any, raster: object, polygon: object) -> Mask | Outline:
+        """The mask of an annotation of a segmentation, or the polygon that it has in place of one.
+
+        Args:
+            place: the annotation, for messages.
+            uid: of its datum.
+            raster: see :meth:`read`.
+            polygon: a Polygon or a MultiPolygon, of frames also GeoJSON; what is missing without one.
+
+        Raises:
+            InputError: see :meth:`read`; or no polygon.
+        """
+        if not frames.is_missing(raster) or frames.is_missing(polygon):
+            return self.read(place, uid, raster)
+        where = f"{place} of datum {uid!r}"
+        if isinstance(polygon, GeoJSON | dict | str):
+            polygon = polygon_of(f"{where}: polygon", polygon)
+        check_type(f"{where}: polygon", polygon, (Polygon, MultiPolygon))
+        return Outline(place, uid, polygon)  # type: ignore[arg-type]
+
+    def drawn(
+        self, masks: Sequence[Mask | Outline], metadata: Mapping[Any, Mapping[str, Any] | None]
+    ) -> Sequence[Mask]:
+        """The masks, with those of outlines: after both sides are read, when all sizes are known.
+
+        Args:
+            masks: of one side.
+            metadata: of datums by uid; ``height`` and ``width`` are the size of one that has no raster.
+
+        Raises:
+            InputError: naming an outline of a datum without a size, or one with negative coordinates.
+        """
+        return [self._draw(mask, metadata) if isinstance(mask, Outline) else mask for mask in masks]
+
+    def _draw(self, outline: Outline, metadata: Mapping[Any, Mapping[str, Any] | None]) -> Mask:
+        where = f"{outline.place} of datum {outline.uid!r}"
+        if outline.uid not in self.shapes:
+            sizes = [(metadata.get(outline.uid) or {}).get(name) for name in _SIZE]
+            if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+                raise InputError(
+                    f"{where} has a polygon, which needs the size of the image: a raster of another annotation of the "
+                    f"datum, or metadata height and width in pixels, but these are {sizes[0]!r} and {sizes[1]!r}"
+                )
+            self.shapes[outline.uid] = tuple(map(int, sizes)), "its metadata"  # type: ignore[arg-type]
+        height, width = self.shapes[outline.uid][0]
+        try:
+            return Raster.from_geometry(outline.geometry, height, width).mask
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
     def column(
         self, name: str, frame: Any, rows: NDArray[np.int64], uids: Sequence[Any], annotation: NDArray[np.int32]
-    ) -> list[Mask]:
-        """The mask of each annotation of a frame.
+    ) -> list[Mask | Outline]:
+        """The mask or the outline of each annotation of a frame.
 
         Args:
             name: of the frame, for messages.
@@ -64,13 +133,23 @@ class MaskReader:
             annotation: of each of them, from 0 on in the order of their first rows.
 
         Raises:
-            InputError: see :meth:`read`; or rows of an annotation with several masks.
+            InputError: see :meth:`read_either`; or rows of an annotation with several masks.
         """
-        listed = frames.values(name, frame, "raster")
-        masks: dict[int, tuple[Mask, int]] = {}
+        names = frames.column_names(frame)
+        only = "polygon" in names and "raster" not in names
+        rasters = itertools.repeat(None) if only else frames.values(name, frame, "raster")
+        polygons = frames.values(name, frame, "polygon") if "polygon" in names else itertools.repeat(None)
+        listed = [*zip(rasters, polygons)]
+        masks: dict[int, tuple[Mask | Outline, int]] = {}
         for row, uid, code in zip(rows.tolist(), uids, annotation.tolist()):
-            mask = self.read(f"{name} row {row}", frames.text_of(uid), listed[row])
+            mask = self.read_either(f"{name} row {row}", frames.text_of(uid), *listed[row])
             known, first = masks.setdefault(code, (mask, row))
-            if known is not mask and not np.array_equal(known, mask):
+            if known is not mask and not _same(known, mask):
                 raise InputError(f"{name} must have one raster an annotation but rows {first} and {row} differ")
         return [mask for mask, _ in masks.values()]
+
+
+def _same(one: Mask | Outline, other: Mask | Outline) -> bool:
+    if isinstance(one, Outline) or isinstance(other, Outline):
+        return isinstance(one, Outline) and isinstance(other, Outline) and one.geometry == other.geometry
+    return np.array_equal(one, other)

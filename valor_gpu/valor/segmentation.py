@@ -51,8 +51,10 @@ def evaluate_segmentation(
 
     Args:
         groundtruths: objects whose annotations have labels and a raster, or a frame with columns ``datum_uid``,
-            ``label_key``, ``label_value`` and ``raster`` (a Raster or bool ``[H, W]`` in each row). Annotations of
-            other tasks are left out and counted in ``meta["ignored_annotations"]``.
+            ``label_key``, ``label_value`` and ``raster`` (a Raster or bool ``[H, W]`` in each row). In place of a
+            raster a Polygon or MultiPolygon, of frames in a column ``polygon``, is drawn as ``Raster.from_geometry``
+            draws it, in the size of a raster of its datum, else of its metadata ``height`` and ``width``. Annotations
+            of other tasks are left out and counted in ``meta["ignored_annotations"]``.
         predictions: likewise, without scores. A datum that is only on one side has no pixel on the other.
         label_map: labels that count as another label, also of another key; their masks are united.
         metrics_to_return: default: IOU, mIOU, Precision, Recall and F1. Accuracy (fraction of pixels whose labels are
@@ -67,8 +69,8 @@ def evaluate_segmentation(
         ``datums_without_masks`` and of the datums that lack a side.
 
     Raises:
-        InputError: masks of a datum of different shapes, a score, an annotation without raster, no mask at all, a
-            metric of another task, a preset of another task, malformed input.
+        InputError: masks of a datum of different shapes, a score, an annotation without raster and polygon, a
+            polygon of a datum without a size, no mask at all, a metric or a preset of another task, malformed input.
 
     Example:
         >>> from valor_gpu.valor import Annotation, Box, Datum, Raster

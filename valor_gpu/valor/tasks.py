@@ -1,8 +1,9 @@
 """Which annotations and rows of frames belong to a task, and their metadata.
 
 An annotation is a classification when it has labels and nothing else: no geometry, no embedding, no text. Labels with a
-geometry belong to detection (``is_instance``) or, a mask alone, to segmentation. Those of another task are left out.
-Labels whose other fields fit no task are an error, as in valor_core. ``implied_task_types`` decides where it is given.
+geometry belong to detection (``is_instance``) or, a mask alone, to segmentation, which takes a polygon alone as well.
+Those of another task are left out. Labels whose other fields fit no task are an error, as in valor_core.
+``implied_task_types`` decides where it is given.
 A frame without a column ``is_instance`` has a detection in every row with a geometry when detections are asked for.
 """
 
@@ -58,14 +59,22 @@ def belongs(name: str, uid: str, annotation: Annotation, task: TaskType) -> bool
     if task.value in tasks:
         return True
     if TaskType.SKIP.value in tasks:
+        if task is TaskType.SEMANTIC_SEGMENTATION and _is_outline(annotation):
+            return True
         raise _no_task(name, uid)
     return False
+
+
+def _is_outline(annotation: Annotation) -> bool:
+    """Whether a polygon is all that an annotation has beside labels: valor_core gives such a one no task."""
+    others = (getattr(annotation, field) for field in ("bounding_box", "raster", *_OTHERS))
+    return annotation.polygon is not None and not annotation.is_instance and all(other is None for other in others)
 
 
 def _no_task(name: str, uid: object) -> InputError:
     return InputError(
         f"{name} must hold annotations of a task but labels of datum {uid!r} fit none: a classification has labels "
-        "alone, a detection labels, one geometry and is_instance=True, a segmentation labels and a raster"
+        "alone, a detection labels, one geometry and is_instance=True, a segmentation labels and a raster or a polygon"
     )
 
 
@@ -102,6 +111,8 @@ def task_rows(
             flags = frames.values(name, frame, "is_instance")
             instance[:] = [not frames.is_missing(flag) and bool(flag) for flag in flags]
         drawn = _there(name, frame, names, _GEOMETRIES[:2], len(uids))
+        if task is TaskType.SEMANTIC_SEGMENTATION:  # which takes a polygon alone
+            drawn &= _there(name, frame, names, ("bounding_box", "raster"), len(uids))
     masked = placed & ~instance & ~drawn
     kept = {TaskType.SEMANTIC_SEGMENTATION: masked, TaskType.OBJECT_DETECTION: placed & instance}.get(task, ~placed)
     kept = kept & ~other & labelled

@@ -14,7 +14,6 @@ polygon.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
 from valor_gpu.valor.detection.shapes import ShapeLists, Shapes, check_placed, describe_annotation
+from valor_gpu.valor.geojson import polygon_of
 from valor_gpu.valor.geometry import Box, GeoJSON, MultiPolygon, Polygon, Raster
 from valor_gpu.valor.mask_columns import MaskReader
 
@@ -104,40 +104,13 @@ def _read(where: str, column: str, value: Any) -> tuple[str, Any]:
     if column == "raster" or isinstance(value, (Raster, np.ndarray)):
         return "rasters", value
     if isinstance(value, (GeoJSON, dict, str)):
-        value = _from_geojson(where, column, value)
+        value = polygon_of(where, value, Box if column == "bounding_box" else Polygon)
     wanted = {"bounding_box": (Box,), "polygon": (Polygon, MultiPolygon)}.get(column, (Polygon, MultiPolygon, Raster))
     if not isinstance(value, wanted):
         shown = " or ".join(kind.__name__ for kind in wanted)
         raise InputTypeError(f"{where} must be {shown} but got {type(value).__name__}")
     boxed = column == "bounding_box" or (column == "geometry" and isinstance(value, Box))
     return ("boxes" if boxed else "polygons"), value
-
-
-def _from_geojson(where: str, column: str, value: Any) -> Polygon | MultiPolygon:
-    """The object that GeoJSON stands for.
-
-    Raises:
-        InputError: naming the row of what is no GeoJSON of a polygon, a box or a multipolygon.
-    """
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{where} must be GeoJSON but got {value[:40]!r}, which is no JSON: {error}") from None
-    if isinstance(value, GeoJSON):
-        value = {"type": value.type, "coordinates": value.coordinates}
-    kinds: dict[Any, type[Polygon | MultiPolygon]] = {
-        "Polygon": Box if column == "bounding_box" else Polygon,
-        "MultiPolygon": MultiPolygon,
-    }
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in kinds:
-        got = f"type {kind!r}" if isinstance(value, dict) else repr(value)
-        raise InputError(f"{where} must be a Polygon or MultiPolygon of GeoJSON but got {got}")
-    try:
-        return kinds[kind].from_dict(value)
-    except InputError as error:
-        raise type(error)(f"{where}: {error}") from None
 
 
 def _check_equal(
