@@ -85,6 +85,7 @@ USUAL: dict[str, Change] = {
     "a gap between rows": set_all(1, "boxes", lambda boxes: torch.stack([boxes, boxes], 1)[:, 0]),
     "narrower labels of one image": set_one(0, "labels", Tensor.int, place=5),
     "boxes with a gradient": set_all(0, "boxes", Tensor.requires_grad_),
+    "negated views": set_all(0, "boxes", lambda boxes: torch._neg_view(-boxes)),
 }
 UNUSUAL: dict[str, Change] = {
     "boxes of two dtypes": set_one(0, "boxes", Tensor.double),
@@ -114,6 +115,37 @@ def test_lists_taken_give_the_bytes_of_the_general_way(name: str, monkeypatch: p
 def test_lists_left_go_the_general_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     preds, target = batch(2)
     UNUSUAL[name](preds, target)
+    assert plain_boxes(preds, target) is None
+    assert_same_state(monkeypatch, preds, target)
+
+
+@pytest.mark.parametrize("name", [*USUAL, *UNUSUAL])
+def test_one_image_gives_the_bytes_of_the_general_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    preds, target = batch(1)
+    assert len(preds[3]["labels"]) > 1 and len(target[3]["labels"]) > 1
+    (USUAL | UNUSUAL)[name](preds, target)
+    for image in (slice(3, 4), slice(0, 1), slice(6, 7)):
+        assert_same_state(monkeypatch, preds[image], target[image])
+
+
+@pytest.mark.parametrize("side, key", [(0, "boxes"), (0, "scores"), (1, "boxes"), (1, "iscrowd"), (1, "area")])
+@pytest.mark.parametrize("form", ["one image", "images", "padded"])
+def test_none_is_no_tensor(form: str, side: int, key: str) -> None:
+    sides: Any = batch(4)
+    if form == "padded":
+        sides = [*map(padded, sides)]
+        sides[side][key] = None
+    else:
+        sides = [each[3:4] if form == "one image" else each for each in sides]
+        sides[side][0][key] = None
+    assert plain_boxes(*sides) is None
+    with pytest.raises(TypeError, match="must be Tensor but got NoneType"):
+        MeanAveragePrecision().update(*sides)
+
+
+def test_negated_views_of_padded_tensors_go_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    preds, target = map(padded, batch(3))
+    preds["boxes"] = torch._neg_view(-preds["boxes"])
     assert plain_boxes(preds, target) is None
     assert_same_state(monkeypatch, preds, target)
 

@@ -25,6 +25,7 @@ _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"]
 _KINDS = (FLOAT_TYPES, FLOAT_TYPES, INT_TYPES, FLOAT_TYPES, INT_TYPES, INT_TYPES, FLOAT_TYPES)
 """What kernels read, of the columns in the order of :class:`PlainBoxes`."""
 _PLAIN = {Tensor}
+_ABSENT = object()
 _DTYPE = attrgetter("dtype")
 
 
@@ -37,12 +38,42 @@ def plain_boxes(preds: Any, target: Any) -> PlainBoxes | None:
     """
     try:
         if type(preds) is list and type(target) is list and len(preds) == len(target) > 0:
+            if len(preds) == 1:
+                return _image(preds[0], target[0])
             return _lists(preds, target) if preds[0]["labels"].is_cpu else None
         if type(preds) is dict and type(target) is dict:
             return _padded(preds, target) if preds["labels"].is_cpu else None
-    except (AttributeError, KeyError, TypeError, IndexError):
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError):
         pass
     return None
+
+
+def _image(pred: Any, true: Any) -> PlainBoxes | None:
+    """One image, whose tensors need not be joined."""
+    columns = _columns(pred, true)
+    (size,), (gt_size,) = columns[2].shape, columns[4].shape
+    one, gt_one = (size,), (gt_size,)
+    found = _dense(columns, ((size, 4), one, one, (gt_size, 4), gt_one, gt_one, gt_one))
+    ids = _ids([true.get("image_id")])
+    if ids is None or found is None:
+        return None
+    return PlainBoxes(found, array("q", (size, gt_size)), ids[0], (size, gt_size), (0, 0))
+
+
+def _columns(preds: Any, target: Any) -> list[Any]:
+    """What two dicts hold, in the order of :class:`PlainBoxes`."""
+    return [*_PREDS(preds), *_TARGET(target), target.get(FLAG, _ABSENT), target.get(AREA, _ABSENT)]
+
+
+def _dense(columns: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Tensor | None] | None:
+    """The columns, None for absent ones, if they are plain CPU tensors of these shapes that can be read in place."""
+    for column, kinds, shape in zip(columns, _KINDS, shapes):
+        if column is not _ABSENT and not (
+            type(column) is Tensor and column.is_cpu and column.shape == shape and column.dtype in kinds
+            and column.layout is torch.strided and column.is_contiguous() and not column.is_neg()
+        ):  # fmt: skip
+            return None
+    return [None if column is _ABSENT else column for column in columns]
 
 
 def _lists(preds: list[Any], target: list[Any]) -> PlainBoxes | None:
@@ -105,24 +136,20 @@ def _fit(numbers: list[int]) -> bool:
 
 
 def _padded(preds: dict[Any, Any], target: dict[Any, Any]) -> PlainBoxes | None:
-    columns = [*_PREDS(preds), *_TARGET(target), *(target.get(key) for key in (FLAG, AREA))]
+    columns = _columns(preds, target)
     rows, gt_rows = columns[2].shape, columns[4].shape  # [B, N]
     if len(rows) != 2 or len(gt_rows) != 2 or rows[0] != gt_rows[0] or not (rows.numel() and gt_rows.numel()):
         return None
     images, room, gt_room = rows[0], rows[1], gt_rows[1]
     shapes = ((*rows, 4), rows, rows, (*gt_rows, 4), gt_rows, gt_rows, gt_rows)
-    for column, kinds, shape in zip(columns, _KINDS, shapes):
-        if column is not None and not (
-            type(column) is Tensor and column.is_cpu and column.shape == shape and column.dtype in kinds
-            and column.layout is torch.strided and column.is_contiguous()
-        ):  # fmt: skip
-            return None
+    if (found := _dense(columns, shapes)) is None:
+        return None
     lengths = [_counts(side, of_side) for side, of_side in ((preds, rows), (target, gt_rows))]
     ids = target.get("image_id")
     if None in lengths or not (ids is None or _is_int64(ids, images)):
         return None
     used, gt_used = lengths
-    return PlainBoxes(columns, array("q", used + gt_used), ids, (sum(used), sum(gt_used)), (room, gt_room))
+    return PlainBoxes(found, array("q", used + gt_used), ids, (sum(used), sum(gt_used)), (room, gt_room))
 
 
 def _counts(side: dict[Any, Any], rows: Sequence[int]) -> Any:
