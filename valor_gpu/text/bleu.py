@@ -83,7 +83,7 @@ def counts_of(rows: TokenizedRows, max_ngram: int) -> BleuCounts:
 
 def _nearest_lengths(rows: TokenizedRows) -> Ints:
     lengths, references = rows.reference_lengths, rows.reference_counts
-    apart = np.abs(lengths - np.repeat(rows.prediction_lengths, references))
+    apart = np.abs(lengths - rows.paired_lengths)
     # nearness first, then shortness: both in one number that first_best can compare
     return lengths[first_best(-(apart * (lengths.max(initial=0) + 1.0) + lengths), references)]
 

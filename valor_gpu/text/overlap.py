@@ -60,7 +60,7 @@ def shared_words(rows: TokenizedRows, empty: float = 1.0) -> TokenScores:
         empty: the scores of two texts without any word.
     """
     shared = ngram_matches(rows, 1).matches[:, 0]
-    predicted, reference = np.repeat(rows.prediction_lengths, rows.reference_counts), rows.reference_lengths
+    predicted, reference = rows.paired_lengths, rows.reference_lengths
     same = (predicted == 0) & (reference == 0)
     precision, recall = (np.where(same, empty, shared / np.maximum(n, 1)) for n in (predicted, reference))
     f1 = np.where(same, empty, 2 * shared / np.maximum(predicted + reference, 1))

@@ -88,7 +88,7 @@ def _stems(text: str) -> list[str]:
 def scores_of(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
     """Scores of the best reference of every row, from what each shares with the prediction."""
     references = rows.reference_counts
-    predicted = np.maximum(np.repeat(rows.prediction_lengths, references) - n + 1, 1)
+    predicted = np.maximum(rows.paired_lengths - n + 1, 1)
     reference = np.maximum(rows.reference_lengths - n + 1, 1)
     precision, recall = hits / predicted, hits / reference
     total = precision + recall

@@ -12,7 +12,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, count, pairwise
 from typing import Any
 
@@ -102,17 +102,22 @@ class TokenizedRows:
     def __len__(self) -> int:
         return len(self.row_starts) - 1
 
-    @property
+    @cached_property
     def reference_counts(self) -> Ints:
         """int64 ``[rows]``: how many references each row has."""
         return np.diff(self.row_starts) - 1
 
-    @property
+    @cached_property
     def prediction_lengths(self) -> Ints:
         """int64 ``[rows]``: words of each prediction."""
         return self.lengths[self.row_starts[:-1]]
 
-    @property
+    @cached_property
+    def paired_lengths(self) -> Ints:
+        """int64 ``[references]``: words of the prediction beside each reference."""
+        return np.repeat(self.prediction_lengths, self.reference_counts)
+
+    @cached_property
     def reference_lengths(self) -> Ints:
         """int64 ``[references]``: words of each reference, row by row."""
         mask = np.ones(len(self.lengths), bool)
