@@ -77,6 +77,12 @@ _RATIOS = (
 )
 _MATRICES = ("ConfusionMatrix", "MatthewsCorrCoef", "CohenKappa")
 _RANKS = ("AUROC", "AveragePrecision")
+_POINTS = {
+    "PrecisionAtFixedRecall": "min_recall",
+    "RecallAtFixedPrecision": "min_precision",
+    "SensitivityAtSpecificity": "min_specificity",
+    "SpecificityAtSensitivity": "min_sensitivity",
+}
 _CURVES = ("ROC", "PrecisionRecallCurve")
 
 
@@ -113,6 +119,9 @@ def classification() -> Iterator[Small]:
         for name in (*_RANKS, *_CURVES):
             yield _pair(name, task, "", batch)
             yield _pair(name, task, ", 100 thresholds", batch, thresholds=100)
+        for name, least in _POINTS.items():
+            yield _pair(name, task, "", batch, **{least: 0.5})
+        yield _pair("EER", task, "", batch)
         if task != "binary":
             yield _pair("ExactMatch", task, "", batch)
         if task != "multilabel":

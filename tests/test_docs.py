@@ -32,8 +32,10 @@ def test_a_changed_page_and_a_page_that_nothing_makes_are_found(tmp_path: Path) 
     assert make_docs.stale(tmp_path) == ["docs/metrics/Gone.md", "docs/cli.md"]
 
 
+_POINT = frozenset({"average", "limit"})
 FIXED = {"BalancedAccuracy": {"average", "zero_division"}, "CohenKappa": {"num_labels"}, "mROCAUC": {"average"},
-         "StatScores": {"zero_division"}}  # fmt: skip
+         "StatScores": {"zero_division"}, "PrecisionAtFixedRecall": _POINT, "RecallAtFixedPrecision": _POINT,
+         "SensitivityAtSpecificity": _POINT, "SpecificityAtSensitivity": _POINT}  # fmt: skip
 """Arguments of a base class that a metric leaves no choice of."""
 
 

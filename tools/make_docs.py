@@ -169,7 +169,13 @@ def cli_page() -> str:
 
 CLASSIFICATION = {
     "Classification: ratios of counts": ("accuracy", "ratio_metrics", "stat_scores", "exact_match"),
-    "Classification: rankings and curves of scores": ("ranking_metrics", "curves", "threshold_counts"),
+    "Classification: rankings and curves of scores": (
+        "ranking_metrics",
+        "curves",
+        "operating_points",
+        "equal_error",
+        "threshold_counts",
+    ),
     "Classification: confusion matrix and calibration": ("confusion", "calibration"),
 }
 """Heading to modules of ``valor_gpu.classification``."""

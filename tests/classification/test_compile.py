@@ -32,6 +32,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ROCAUC", {"bins": 4}),
     ("ThresholdCounts", {**_FIVE, "hardmax": True}),
     ("StatScores", _FIVE),
+    ("EER", _FIVE),
     ("ExactMatch", _FIVE),
     ("ExactMatch", {"num_labels": 5, "ignore_index": 0}),
 ]

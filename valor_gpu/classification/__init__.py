@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from valor_gpu.classification.calibration import CalibrationError
     from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
     from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
+    from valor_gpu.classification.equal_error import EER
     from valor_gpu.classification.exact_match import ExactMatch
+    from valor_gpu.classification.operating_points import (
+        PrecisionAtFixedRecall,
+        RecallAtFixedPrecision,
+        SensitivityAtSpecificity,
+        SpecificityAtSensitivity,
+    )
     from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, mROCAUC
     from valor_gpu.classification.ratio_metrics import (
         F1Score,
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUROC",
+    "EER",
     "ROC",
     "ROCAUC",
     "Accuracy",
@@ -44,15 +52,26 @@ __all__ = [
     "MatthewsCorrCoef",
     "NegativePredictiveValue",
     "Precision",
+    "PrecisionAtFixedRecall",
     "PrecisionRecallCurve",
     "Recall",
+    "RecallAtFixedPrecision",
+    "SensitivityAtSpecificity",
     "Specificity",
+    "SpecificityAtSensitivity",
     "StatScores",
     "ThresholdCounts",
     "mROCAUC",
 ]
 
 _RATIOS = ("F1Score", "FBetaScore", "JaccardIndex", "NegativePredictiveValue", "Precision", "Recall", "Specificity")
+_POINTS = (
+    "EER",
+    "PrecisionAtFixedRecall",
+    "RecallAtFixedPrecision",
+    "SensitivityAtSpecificity",
+    "SpecificityAtSensitivity",
+)
 _HOMES = {
     **dict.fromkeys(("Accuracy", "BalancedAccuracy", "HammingDistance"), "valor_gpu.classification.accuracy"),
     **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.ranking_metrics"),
@@ -60,7 +79,9 @@ _HOMES = {
     **dict.fromkeys(("CohenKappa", "ConfusionMatrix", "MatthewsCorrCoef"), "valor_gpu.classification.confusion"),
     **dict.fromkeys(("PrecisionRecallCurve", "ROC"), "valor_gpu.classification.curves"),
     **dict.fromkeys(("DetailedPrecisionRecallCurve", "ThresholdCounts"), "valor_gpu.classification.threshold_counts"),
+    **dict.fromkeys(_POINTS, "valor_gpu.classification.operating_points"),
     "CalibrationError": "valor_gpu.classification.calibration",
+    "EER": "valor_gpu.classification.equal_error",
     "ExactMatch": "valor_gpu.classification.exact_match",
     "StatScores": "valor_gpu.classification.stat_scores",
 }

@@ -261,8 +261,8 @@ class ROC(CurveMetric):
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         tp, fp, *totals = counts
-        points = roc_points(_after(0, tp), _after(0, fp), *totals)
-        return Curve(*points, _after(math.inf, thresholds))
+        points = roc_points(after(0, tp), after(0, fp), *totals)
+        return Curve(*points, after(math.inf, thresholds))
 
     def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
         return roc_points(*counts)
@@ -345,7 +345,7 @@ def _last(sums: Any) -> Any:
     return sums[-1] if len(sums) else sums.sum()
 
 
-def _after(first: float, values: Any) -> Any:
+def after(first: float, values: Any) -> Any:
     """``values`` after ``first``."""
     if isinstance(values, Tensor):
         return torch.cat((values.new_full((1,), first), values))

@@ -1,0 +1,89 @@
+"""The equal error rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.classification.curves import ROC
+from valor_gpu.classification.operating_points import as_array
+from valor_gpu.result import Result
+
+
+class EER(ROC):
+    """Computes the equal error rate: where the false positive rate meets the false negative rate.
+
+    It is the mean of both at the point of the ROC curve where they differ least, of equal ones the highest threshold.
+    A class without positives or without negatives has none: NaN. It shares its ``update`` with the curves in a
+    ``MetricCollection``.
+
+    Source: torchmetrics, ``EER``; Jain, Flynn and Ross, Handbook of Biometrics (2008), section 1.4.
+
+    Args:
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
+            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
+            1), or ascending numbers, keep a histogram of constant size.
+        average: ``none`` or None gives one number per class, ``micro`` that of all elements, ``macro`` that of the mean
+            curve of the classes that have one.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
+            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
+            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
+            rounded to it.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = EER()
+        >>> metric.update(torch.tensor([0.25, 0.5, 0.75, 0.9]), torch.tensor([0, 1, 0, 1]))
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    higher_is_better = False
+
+    def compute(self) -> Tensor:  # type: ignore[override]
+        """Returns float32 ``[]``, or ``[C]`` for several classes."""
+        rates = torch.from_numpy(self._rates(self.state())).float().to(self.device)
+        return rates[0] if self._single else rates
+
+    def result(self) -> Result:
+        """Returns the rate in float64, an array ``[C]`` of several classes."""
+        with self.synced_state() as state:
+            rates = self._rates(state)
+            reasons = {"EER": "there are no positives or no negatives"} if np.isnan(rates).any() else {}
+            values = {"EER": float(rates[0]) if self._single else rates}
+            return Result(values, self._signature(average=self.average), self._counts(state), reasons)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draws the value, or the values ``val``, as torchmetrics does; returns figure and axes.
+
+        Args:
+            val: what ``compute`` or ``forward`` gave, or a list of it; None computes it.
+            ax: matplotlib axes.
+        """
+        return self._plot(val, ax)
+
+    def _rates(self, state: Any) -> NDArray[np.float64]:
+        curves = [self._macro(state)] if self._mean else self._curves(state)
+        return np.array([_equal_error(as_array(fpr), as_array(tpr)) for fpr, tpr, _ in curves], np.float64)
+
+
+def _equal_error(fpr: NDArray[np.float64], tpr: NDArray[np.float64]) -> float:
+    if np.isnan(fpr).any() or np.isnan(tpr).any():
+        return math.nan
+    fnr = 1 - tpr
+    nearest = int(np.abs(fpr - fnr).argmin())
+    return float(fpr[nearest] + fnr[nearest]) / 2
