@@ -83,6 +83,8 @@ _POINTS = {
     "SensitivityAtSpecificity": "min_specificity",
     "SpecificityAtSensitivity": "min_sensitivity",
 }
+_RANKINGS = ("MultilabelCoverageError", "MultilabelRankingAveragePrecision", "MultilabelRankingLoss")
+_SIDES = ("valor_gpu", "torchmetrics")
 _CURVES = ("ROC", "PrecisionRecallCurve")
 
 
@@ -126,6 +128,9 @@ def classification() -> Iterator[Small]:
             yield _pair("ExactMatch", task, "", batch)
         if task != "multilabel":
             yield _pair("CalibrationError", task, "", batch)
+    for name in _RANKINGS:
+        made = (partial(_made, f"{side}.classification", name, {"num_labels": LABELS}) for side in _SIDES)
+        yield Small(f"{name}, multilabel", *made, partial(scores, "multilabel"))
     for name in ("Accuracy", "ConfusionMatrix"):
         yield _pair(name, "multiclass", ", labels", labels)
     yield _pair("Accuracy", "binary", ", logits", logits)

@@ -24,6 +24,8 @@ CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SensitivityAtSpecificity": (dict(min_specificity=0.5), dict(min_specificity=0.5, ignore_index=1)),
     "SpecificityAtSensitivity": (dict(_MULTICLASS, min_sensitivity=0.5),
                                  dict(_MULTICLASS, min_sensitivity=0.5, ignore_index=1)),
+    **dict.fromkeys(("MultilabelCoverageError", "MultilabelRankingAveragePrecision", "MultilabelRankingLoss"),
+                    (dict(num_labels=4), dict(num_labels=4, ignore_index=1))),
     "ExactMatch": (dict(num_labels=4), dict(num_labels=4, ignore_index=1)),
     "StatScores": (_MULTICLASS, dict(_MULTICLASS, top_k=2)),
     "AveragePrecision": (dict(num_labels=4, bins=4), dict(num_labels=4, bins=4, ignore_index=1)),

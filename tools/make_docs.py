@@ -174,6 +174,7 @@ CLASSIFICATION = {
         "curves",
         "operating_points",
         "equal_error",
+        "label_ranking",
         "threshold_counts",
     ),
     "Classification: confusion matrix and calibration": ("confusion", "calibration"),

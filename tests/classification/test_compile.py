@@ -33,6 +33,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ThresholdCounts", {**_FIVE, "hardmax": True}),
     ("StatScores", _FIVE),
     ("EER", _FIVE),
+    ("MultilabelRankingLoss", {"num_labels": 5, "ignore_index": 0}),
     ("ExactMatch", _FIVE),
     ("ExactMatch", {"num_labels": 5, "ignore_index": 0}),
 ]

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
     from valor_gpu.classification.equal_error import EER
     from valor_gpu.classification.exact_match import ExactMatch
+    from valor_gpu.classification.label_ranking import (
+        MultilabelCoverageError,
+        MultilabelRankingAveragePrecision,
+        MultilabelRankingLoss,
+    )
     from valor_gpu.classification.operating_points import (
         PrecisionAtFixedRecall,
         RecallAtFixedPrecision,
@@ -50,6 +55,9 @@ __all__ = [
     "HammingDistance",
     "JaccardIndex",
     "MatthewsCorrCoef",
+    "MultilabelCoverageError",
+    "MultilabelRankingAveragePrecision",
+    "MultilabelRankingLoss",
     "NegativePredictiveValue",
     "Precision",
     "PrecisionAtFixedRecall",
@@ -72,7 +80,9 @@ _POINTS = (
     "SensitivityAtSpecificity",
     "SpecificityAtSensitivity",
 )
+_RANKINGS = ("MultilabelCoverageError", "MultilabelRankingAveragePrecision", "MultilabelRankingLoss")
 _HOMES = {
+    **dict.fromkeys(_RANKINGS, "valor_gpu.classification.label_ranking"),
     **dict.fromkeys(("Accuracy", "BalancedAccuracy", "HammingDistance"), "valor_gpu.classification.accuracy"),
     **dict.fromkeys(("AUROC", "AveragePrecision", "ROCAUC", "mROCAUC"), "valor_gpu.classification.ranking_metrics"),
     **dict.fromkeys(_RATIOS, "valor_gpu.classification.ratio_metrics"),
