@@ -18,13 +18,6 @@ struct ElementCountsCall {  // addresses
   int64_t* new_seen;
 };
 
-bool predicted(const ElementCountsPlan& plan, const void* preds, int64_t index) {
-  if (!plan.batch.hard) return plan.batch.score(preds, index) >= plan.least;
-  const int64_t label = load_int(preds, index, static_cast<IntType>(plan.batch.type));
-  if (label != 0 && label != 1) throw Refused();
-  return label == 1;
-}
-
 void add_elements(const ElementCountsPlan& plan, const ElementCountsCall& call) {
   const Target target = plan.batch.target_at(call.target);
   const int64_t labels = target.classes;
@@ -35,7 +28,7 @@ void add_elements(const ElementCountsPlan& plan, const ElementCountsCall& call) 
       const Truth truth = target.at(row, label);
       if (truth == kIgnored) continue;
       if (truth == kBadTruth) throw Refused();
-      ++cells[4 * label + 2 * truth + predicted(plan, call.preds, i)];
+      ++cells[4 * label + 2 * truth + plan.batch.positive(call.preds, i, plan.least)];
     }
   if (plan.matrix) {
     add_to(call.counts, cells, call.new_counts);

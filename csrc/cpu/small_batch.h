@@ -43,6 +43,16 @@ struct SmallBatch {
   double score(const void* preds, int64_t index) const {
     return load_float64(preds, index, static_cast<FloatType>(type));
   }
+  int64_t label(const void* preds, int64_t index) const {
+    return load_int(preds, index, static_cast<IntType>(type));
+  }
+  // Whether a score is at least `least`, or a hard label, 0 or 1, is 1.
+  bool positive(const void* preds, int64_t index, double least) const {
+    if (!hard) return score(preds, index) >= least;
+    const int64_t found = label(preds, index);
+    if (found != 0 && found != 1) throw Refused();
+    return found == 1;
+  }
 };
 static_assert(sizeof(SmallBatch) == 80, "valor_gpu/classification/plans.py packs ten words");
 

@@ -34,6 +34,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "AveragePrecision": {"bins": (1, 4)},
     "CalibrationError": {"n_bins": (1, 2, 15, 40)},
     "JaccardIndex": {"threshold": (0.5, 0.75)},
+    "ExactMatch": {"threshold": (0.5, 0.25, 0.1)},
 }
 """Classes, one for each state and kind of update, and the choices that their updates depend on."""
 
@@ -43,7 +44,7 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> Draw:
     classes = 1 if task == "binary" else one_of(generator, (2, 3, 10, 30))
     ignore = one_of(generator, (None, None, 0, 100, -1))
     choices = {name: one_of(generator, values) for name, values in COLUMNS[kind].items()}
-    counts = kind in ("Accuracy", "JaccardIndex", "ConfusionMatrix")
+    counts = kind in ("Accuracy", "JaccardIndex", "ConfusionMatrix", "ExactMatch")
     choices.pop("threshold" if task == "multiclass" else "top_k", None)
     if not counts or task != "multiclass":
         choices["activation"] = one_of(generator, ("auto", "auto", "none", "sigmoid"))
@@ -112,7 +113,7 @@ def same_bits(one: Metric[Any], other: Metric[Any]) -> bool:
 
 CASES = [
     (kind, task) for kind in COLUMNS for task in ("binary", "multiclass", "multilabel")
-    if (kind, task) != ("CalibrationError", "multilabel")
+    if (kind, task) not in (("CalibrationError", "multilabel"), ("ExactMatch", "binary"))
 ]  # fmt: skip
 
 
@@ -144,3 +145,35 @@ def test_states_are_equal(kind: str, task: str, steps: list[plans.Step]) -> None
         assert metric._update_count == checked._update_count
     assert failed > ROUNDS / 10
     assert len(steps) == 4 * ROUNDS - failed
+
+
+def test_exact_match_of_samples_of_several_elements(steps: list[plans.Step]) -> None:
+    generator = torch.Generator().manual_seed(9)
+    for ignore in (None, 0, 7):
+        metric, checked = (classification.ExactMatch(num_classes=3, ignore_index=ignore) for _ in range(2))
+        for shape in ((5, 4), (6, 2, 2), (1, 1), (40,)):
+            target = torch.randint(3, shape, generator=generator)
+            preds = torch.where(torch.rand(shape, generator=generator) < 0.8, target, 1)
+            if ignore is not None:
+                target[0] = ignore
+            metric.update(preds, target)
+            with plans.checked_only():
+                checked.update(preds, target)
+            assert same_bits(metric, checked)
+    assert len(steps) == 12
+
+
+@pytest.mark.parametrize("average", ["micro", "macro", "weighted", "none"])
+def test_stat_scores_in_plain_numbers(average: str) -> None:
+    generator = torch.Generator().manual_seed(4)
+    for columns in ({}, {"num_classes": 5}, {"num_labels": 65}):
+        for weights in (None, torch.rand(20, generator=generator), torch.full((20,), 2.0)):
+            metric = classification.StatScores(**columns, average=average)
+            shape = (20,) if not columns else (20, *columns.values())
+            labels = torch.randint(2, shape[: 1 if "num_classes" in columns else 2], generator=generator)
+            metric.update(torch.rand(shape, generator=generator), labels, weights)
+            value = metric.compute()
+            with plans.checked_only():
+                metric._computed = None
+                whole = metric.compute()
+            assert value.dtype == whole.dtype and torch.equal(value, whole)

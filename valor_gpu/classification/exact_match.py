@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from valor_gpu.classification.plans import exact_match_plan
 from valor_gpu.classification.ratio_base import (
     choices_of,
     count_classes,
     decided,
     error_of_scores,
+    next_above,
     predicted_classes,
     without_activation,
 )
@@ -21,6 +24,7 @@ from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.labels import count_labels
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
 
@@ -99,6 +103,12 @@ class ExactMatch(TaskMetric[MatchCounts]):
         config = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         empty = MatchCounts(torch.zeros(2, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
         super().__init__(task, empty, config, **kwargs)
+
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "threshold"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return exact_match_plan(form, self.task, partial(next_above, self.threshold))
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Counts a batch.

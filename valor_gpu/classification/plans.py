@@ -45,6 +45,18 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
     return _element_plan(form, task, least, True, fields)
 
 
+def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
+    """The plan of samples all of whose elements are right; arguments as above."""
+    call = native.update_function("valor_cpu", "valor_add_exact_match_cpu", "pp")
+    multiclass = task.kind == "multiclass"
+    if call is None or not (_scores(form, task) or (_labels(form) and (multiclass or _columns(form, task)))):
+        return None
+    bound = 1.0 if multiclass or form.preds in INT_TYPES else least(form.preds)
+    words = _words(form, task, activates=not multiclass) + struct.pack("dq", bound, form.target_shape[0])
+    fields = (Field("sums", torch.float64, (2,)), Field("seen", torch.int64, (3,)))
+    return native_plan(call, words, fields, activate=_activation(task))
+
+
 def records_plan(form: Form, task: Task, target_dtype: torch.dtype) -> Plan | None:
     """The plan of a state that keeps scores ``[N, C]``, targets of ``target_dtype`` and no weights."""
     call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
 from valor_gpu.errors import InputError
+from valor_gpu.plans import switched_on
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.result import Result
 
+_FEW_CLASSES = 64  # for which plain numbers are faster than tensors
+_EXACT = 1e12  # up to which counts differ by no rounding, see valor_gpu.reduce.ratios
 NAMES = ("tp", "fp", "tn", "fn", "support")
 
 
@@ -48,6 +53,7 @@ class StatScores(RatioMetric):
                 [1, 0, 3, 0, 1]])
     """
 
+    counts: Tensor  # of ClassCounts
     higher_is_better = None  # type: ignore[assignment]
     plot_lower_bound = None  # type: ignore[assignment]
     plot_upper_bound = None  # type: ignore[assignment]
@@ -62,10 +68,23 @@ class StatScores(RatioMetric):
 
         Counts are int64, means float32; sums of weights that are no whole numbers are float64.
         """
+        if (numbers := self._pooled()) is not None:
+            return torch.from_numpy(np.array(numbers, np.int64))
         table = self._table(self.state().outcomes)
         if self.average in ("macro", "weighted"):
             return table.float()
         return table.long() if bool((table == table.floor()).all()) else table
+
+    def _pooled(self) -> list[int] | None:
+        """The counts of few classes as one, in whole numbers; None where those of other averages or weights are due."""
+        counts = self.counts
+        if self.average != "micro" or not counts.is_cpu or counts.numel() > 4 * _FEW_CLASSES or not switched_on():
+            return None
+        rows = counts.tolist()
+        tp, predicted, true, total = map(sum, rows)
+        if total > _EXACT or not all(map(float.is_integer, chain.from_iterable(rows))):
+            return None
+        return [int(part) for part in (tp, predicted - tp, total - predicted - true + tp, true - tp, true)]
 
     def _table(self, o: Outcomes) -> Tensor:
         """float64 ``[5]`` or ``[C, 5]``."""
