@@ -434,7 +434,11 @@ BAD = {
     "scores": ([dict(PRED, scores=torch.zeros(3))], [TRUE], r"preds\[0\]\['scores'\] must have shape \[1\]"),
     "crowd": ([PRED], [dict(TRUE, iscrowd=torch.zeros(2))], r"target\[0\]\['iscrowd'\] must have shape \[1\]"),
     "float_labels": ([dict(PRED, labels=ONE.float())], [TRUE], r"preds\[0\]\['labels'\] must be integer but is"),
-    "int_boxes": ([PRED], [dict(TRUE, boxes=BOX.int())], r"target\[0\]\['boxes'\] must be floating point but is"),
+    "bool_boxes": (
+        [PRED],
+        [dict(TRUE, boxes=BOX.bool())],
+        r"target\[0\]\['boxes'\] must be floating point or integer but is",
+    ),
     "nan_score": (
         [dict(PRED, scores=torch.tensor([torch.nan]))],
         [TRUE],

@@ -211,10 +211,10 @@ class MeanAveragePrecision(Metric[DetectionRecords]):
         """Matches a batch of images and keeps its records.
 
         Args:
-            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``), or ``masks`` (see
-                below), or ``keypoints [D, K, 3]`` (x, y and a number that is not used), ``scores [D]`` (any floating
-                dtype), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to ``[B, N, ...]`` with
-                ``counts [B]``.
+            preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``; integers become float64),
+                or ``masks`` (see below), or ``keypoints [D, K, 3]`` (x, y and a number that is not used), ``scores
+                [D]`` (any floating dtype), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to
+                ``[B, N, ...]`` with ``counts [B]``.
             target: one dict per image: likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
                 [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict. Keypoints are x,
                 y and visibility, above 0 where visible: they need ``area``, and may have ``boxes`` ``[G, 4]``.

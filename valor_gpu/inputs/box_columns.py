@@ -46,7 +46,7 @@ UPRIGHT = {name: BoxLayout(4, i, {own: j for j, own in enumerate(BOX_FORMATS)}) 
 
 _DEVICE, _DTYPE, _LAYOUT = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
 _KINDS: dict[str, tuple[str, Mapping[torch.dtype, int]]] = {
-    "boxes": ("floating point", FLOAT_TYPES),
+    "boxes": ("floating point or integer", FLOAT_TYPES),
     "scores": ("floating point", FLOAT_TYPES),
     "labels": ("integer", INT_TYPES),
     "iscrowd": ("integer or bool", INT_TYPES),
@@ -149,7 +149,8 @@ def match_batch(columns: Columns, lengths: Tensor, layout: BoxLayout | None, fla
 def box_column(column: list[Tensor], side: str, layout: BoxLayout) -> tuple[list[Tensor], int]:
     """Boxes of one dtype and format.
 
-    Where images differ, upright boxes become xywh in float64, each in its own dtype; others become float64.
+    Where images differ, upright boxes become xywh in float64, each in its own dtype; others, and integers, become
+    float64.
     """
     if set(map(type, column)) <= {Tensor}:
         codes = [layout.code]
@@ -160,7 +161,8 @@ def box_column(column: list[Tensor], side: str, layout: BoxLayout) -> tuple[list
         _check_kind(column, side, "boxes")
         if layout.width != 4:
             return [t.double() for t in column], _one_code(codes, side)
-        return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(column, codes)], BOX_FORMATS.index("xywh")
+        exact = [t if t.is_floating_point() else t.double() for t in column]
+        return [to_xywh(t.reshape(-1, 4), c) for t, c in zip(exact, codes)], BOX_FORMATS.index("xywh")
     return _uniform(column, side, "boxes", layout.width), codes[0] if codes else layout.code
 
 
@@ -191,7 +193,8 @@ def _own_format(boxes: Tensor, layout: BoxLayout, name: str) -> int:
 def _check_kind(column: list[Tensor], side: str, key: str) -> None:
     kind, allowed = _KINDS[key]
     for i, tensor in enumerate(column):
-        if tensor.numel() and tensor.dtype not in allowed:
+        whole = key == "boxes" and tensor.dtype in INT_TYPES and tensor.dtype is not torch.bool
+        if tensor.numel() and tensor.dtype not in allowed and not whole:
             raise InputError(f"{side}[{i}][{key!r}] must be {kind} but is {tensor.dtype}")
 
 
@@ -209,6 +212,8 @@ def _uniform(column: list[Tensor], side: str, key: str, width: int = 4) -> list[
     whole = column if ready else [_joined(column, side, key, width)]
     if whole[0].dtype not in _KINDS[key][1]:
         _check_kind(column, side, key)
+        if key == "boxes":
+            return [t.double() for t in whole]  # integers up to 2^53 stay as they are
         whole = [t.to(next(iter(_KINDS[key][1]))) for t in whole]  # only empty tensors get here
     return whole
 
