@@ -5,6 +5,7 @@ What is stored, and headers that are wrong: test_label_map_files.py.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
 from collections.abc import Sequence
@@ -15,12 +16,22 @@ from numpy.typing import NDArray
 
 from testing.png_files import chunk, filtered, made
 from tests.fuzz import seeds
+from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.png import GREY, PALETTE, RGB, parse_png
 
 ImageFile = pytest.importorskip("PIL.ImageFile", reason="Pillow is not installed")
 
 CHANNELS = {GREY: 1, PALETTE: 1, RGB: 3}
+
+
+@pytest.fixture(autouse=True, params=["library", "Pillow"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "Pillow":
+        monkeypatch.setattr(native, "usable", lambda name: False)
+    elif not native.usable("valor_cpu"):
+        pytest.skip(native.explanation("valor_cpu"))
+    return str(request.param)
 
 
 def png_of_rows(values: NDArray[np.uint8], color: int, raw: bytes, *extra: bytes, interlaced: int = 0) -> bytes:
@@ -61,6 +72,30 @@ def test_rows_that_are_zeros_and_rows_that_are_not_there(color: int, zeros: int)
                 read(png_of_rows(values, color, raw[: rows * size]))
     with pytest.raises(InputError, match=rf"31 x 9 pixels are {9 * (31 * CHANNELS[color] + 1)} bytes but it has \d+$"):
         read(png_of_rows(picture(0, color, (9, 31)), color, bytes(8 * (31 * CHANNELS[color] + 1))))
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 10, 31, 90])
+def test_filters_of_regions_and_of_noise(width: int) -> None:
+    """What stretches of equal numbers let the library skip, in all filters, beside what they do not."""
+    rng = np.random.default_rng(width)
+    for color, dtype in itertools.product(CHANNELS, (np.uint8, np.uint16)):
+        if color != GREY and dtype == np.uint16:
+            continue
+        for cells, share, top in ((1, 0.02, 65536), (3, 0.02, 65536), (3, 0.6, 5)):  # the last: many ties
+            shape = (10, width, 3) if color == RGB else (10, width)
+            values = rng.integers(0, 3, shape) * 0x5A7F % 65536
+            lines = [np.sort(rng.integers(0, cells, length)) for length in shape[:2]]
+            values = values[lines[0] % 10][:, lines[1] % width]
+            noisy = rng.random(shape[:2]) < share
+            values[noisy] = rng.integers(0, top, values[noisy].shape)
+            values = values.astype(dtype)
+            wide = np.ascontiguousarray(values, values.dtype.newbyteorder(">")).view(np.uint8).reshape(10, -1)
+            for filters in [[kind] for kind in range(5)] + [rng.integers(0, 5, 10).tolist()]:
+                raw = filtered(wide, [filters[row % len(filters)] for row in range(10)], wide.shape[1] // width)
+                header = struct.pack(">IIBBBBB", width, 10, 8 * values.itemsize, color, 0, 0, 0)
+                found = read(made(header, chunk(b"IDAT", zlib.compress(raw))))
+                assert found.dtype == dtype and np.array_equal(found, values) and not found.flags.writeable
 
 
 @pytest.mark.parametrize("color", CHANNELS)

@@ -1,6 +1,6 @@
 """Label maps and logits in files: PNG, npy and npz. Imports no torch.
 
-PNG are unpacked by Pillow, the extra ``images``.
+PNG need Pillow, the extra ``images``: see :mod:`valor_gpu.inputs.png`.
 
 A file gives the class indices that it stores and nothing else: grey values and indices into a palette, whatever its
 colours, with all bits. What could only be guessed (colours, several arrays, damage) is an error that names the file.

@@ -1,7 +1,8 @@
-"""PNG files of numbers: their parts are checked here, their pixels unpacked by Pillow. Imports no torch.
+"""PNG files of numbers: their parts are checked here, their rows restored by the C++ library. Imports no torch.
 
-Pillow is given the header and the pixels alone: it checks no sums of pixels, takes a second header or the frame of an
-animation for the picture, and unpacks text and colour profiles.
+Pillow unpacks interlaced pictures, and all of them where the library was not built. It is given the header and the
+pixels alone: it checks no sums of pixels, takes a second header or the frame of an animation for the picture, and
+unpacks text and colour profiles.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu import native
+from valor_gpu.errors import InputError, MissingExtraError, NativeError
 
 GREY, RGB, PALETTE = 0, 2, 3  # colour types of PNG: ISO/IEC 15948, 11.2.2
 COLORS = {GREY: "grey", RGB: "RGB", PALETTE: "palette", 4: "grey with transparency", 6: "RGB with transparency"}
@@ -25,6 +27,7 @@ COLORS = {GREY: "grey", RGB: "RGB", PALETTE: "palette", 4: "grey with transparen
 _DEPTHS = {GREY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
+_NO_FILTER = "a row has no filter that exists"
 _LAST_FILTER = 4  # of those of a row: ISO/IEC 15948, 9.2
 _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """First column and row of each pass of interlacing, and steps across and down: ISO/IEC 15948, 8.2."""
@@ -62,21 +65,41 @@ class Png(NamedTuple):
         """
         if importlib.util.find_spec("PIL") is None:
             raise MissingExtraError("Pillow", "images", f"reading {self.path}")
+        try:
+            if not self.interlaced and native.usable("valor_cpu"):
+                return self._restored()
+            return self._unpacked_by_pillow()
+        except (MemoryError, InputError, NativeError):
+            raise
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more for what is damaged
+            raise InputError(f"{self.path} must be a whole PNG but is damaged: {error}") from None
+
+    def _restored(self) -> NDArray[Any]:
+        """The numbers of all rows, of a picture that is not interlaced."""
+        ((rows, size),) = self._pass_sizes()
+        raw = np.frombuffer(self._raw(rows * size), np.uint8)
+        values, bad = np.empty((rows, size - 1), np.uint8), np.empty(1, np.int64)
+        step = max(1, self.depth * (3 if self.color == RGB else 1) // 8)
+        restore = native.function("valor_cpu", "valor_png_rows_cpu", "pqqqpp")
+        restore(raw.ctypes.data, rows, size - 1, step, values.ctypes.data, bad.ctypes.data)
+        if bad[0] >= 0:
+            raise self._damaged(_NO_FILTER)
+        numbers = _numbers(values, self.depth, self.width)
+        numbers = numbers.reshape(rows, self.width, 3) if self.color == RGB else numbers
+        numbers.flags.writeable = False
+        return numbers
+
+    def _unpacked_by_pillow(self) -> NDArray[Any]:
         from PIL import PngImagePlugin  # Image.open would look for other formats and warn of large images
 
         # Pillow gives indices into a palette as they are, but grey of 2 and 4 bits multiplied by 85 and 17.
         color = PALETTE if self.color == GREY and self.depth < 16 else self.color
         header = struct.pack(">IIBBBBB", self.width, self.height, self.depth, color, 0, 0, self.interlaced)
         parts = (_chunk(b"IHDR", header), _chunk(b"IDAT", self.packed), _chunk(b"IEND", b""))
-        try:
-            values = np.asarray(PngImagePlugin.PngImageFile(io.BytesIO(_SIGNATURE + b"".join(parts))))
-            # Pillow takes a stream that ends after any row for whole, and leaves zeros in the other rows.
-            if self.interlaced or not values[-1].any():
-                self._check_rows()
-        except (MemoryError, InputError):
-            raise
-        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more for what is damaged
-            raise InputError(f"{self.path} must be a whole PNG but is damaged: {error}") from None
+        values = np.asarray(PngImagePlugin.PngImageFile(io.BytesIO(_SIGNATURE + b"".join(parts))))
+        # Pillow takes a stream that ends after any row for whole, and leaves zeros in the other rows.
+        if self.interlaced or not values[-1].any():
+            self._check_rows()
         return values
 
     def _check_rows(self) -> None:
@@ -85,19 +108,28 @@ class Png(NamedTuple):
         Pillow finds bad filters, unless another part of the program has it load truncated images.
         """
         passes = list(self._pass_sizes())
-        need = sum(rows * size for rows, size in passes)
-        raw = zlib.decompressobj().decompress(self.packed, need)
-        if len(raw) < need:
-            raise InputError(
-                f"{self.path} must be a whole PNG but is damaged: {self.width} x {self.height} pixels are {need} bytes"
-                f" but it has {len(raw)}"
-            )
+        raw = self._raw(sum(rows * size for rows, size in passes))
         start = 0
         for rows, size in passes:
             stop = start + rows * size
             if max(raw[start:stop:size]) > _LAST_FILTER:
-                raise InputError(f"{self.path} must be a whole PNG but is damaged: a row has no filter that exists")
+                raise self._damaged(_NO_FILTER)
             start = stop
+
+    def _raw(self, need: int) -> bytes:
+        """The rows with their filters, as many bytes as there must be; what comes behind them is left out.
+
+        Raises:
+            InputError: there are fewer.
+            zlib.error: they are damaged.
+        """
+        raw = zlib.decompressobj().decompress(self.packed, need)
+        if len(raw) < need:
+            raise self._damaged(f"{self.width} x {self.height} pixels are {need} bytes but it has {len(raw)}")
+        return raw
+
+    def _damaged(self, why: str) -> InputError:
+        return InputError(f"{self.path} must be a whole PNG but is damaged: {why}")
 
     def _pass_sizes(self) -> Iterator[tuple[int, int]]:
         """Rows of each pass that has pixels, and bytes of a row with the one of its filter."""
@@ -106,6 +138,22 @@ class Png(NamedTuple):
             columns, rows = len(range(x, self.width, across)), len(range(y, self.height, down))
             if columns and rows:
                 yield rows, (columns * bits + 7) // 8 + 1
+
+
+def _numbers(values: NDArray[np.uint8], depth: int, width: int) -> NDArray[Any]:
+    """The numbers in bytes of rows: uint8, or uint16 of 16 bits.
+
+    Example:
+        >>> _numbers(np.array([[0b00_01_10_11, 0b11_00_00_00]], np.uint8), 2, 5)
+        array([[0, 1, 2, 3, 3]], dtype=uint8)
+    """
+    if depth == 16:
+        return np.asarray(values.view(">u2"), np.uint16)
+    if depth == 8:
+        return values
+    shifts = np.arange(8 - depth, -1, -depth, dtype=np.uint8)  # the first number has the highest bits
+    numbers: NDArray[Any] = ((values[:, :, None] >> shifts) & (2**depth - 1)).reshape(len(values), -1)
+    return numbers[:, :width].copy()
 
 
 def parse_png(path: str, data: bytes) -> Png:
