@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Collection, Sequence
@@ -32,6 +31,8 @@ def near_names(name: object, known: Collection[str]) -> str:
         >>> near_names("wer", ["answer_relevance"])
         ''
     """
+    import difflib
+
     known = list(dict.fromkeys(known))
     near = difflib.get_close_matches(str(name), known, 3)
     if not near and len(str(name)) > 1:  # a word of a name, such as f1

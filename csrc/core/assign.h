@@ -223,7 +223,11 @@ VALOR_HD void write_ground_truth(const Rule& rule, uint8_t* row, int64_t label, 
 // Index of the first limit above the rank; M when the rank is beyond all of them.
 VALOR_HD int bucket_of(const Rule& rule, int64_t rank) {
   int m = 0;
+#if defined(__CUDA_ARCH__)
   while (m < rule.num_limits && rank >= rule.limit()[m]) ++m;
+#else  // limits ascend: all comparisons, since a processor cannot guess where they end
+  for (int64_t i = 0; i < rule.num_limits; ++i) m += rank >= rule.limit()[i];
+#endif
   return m;
 }
 
