@@ -12,7 +12,9 @@ import torch
 import torchmetrics
 from torch import Tensor
 
+from tests.contract import condition
 from valor_gpu import native, plans
+from valor_gpu.attributes import Settable
 from valor_gpu.classification import ROCAUC, Accuracy, ConfusionMatrix, F1Score, Precision, Recall
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.metric import Metric
@@ -309,3 +311,36 @@ def test_forward_of_a_collection_counts_once() -> None:
         together(SCORES[0], torch.tensor([1, 0, 0]))
         assert together.compute()["a"] == 1.0
     assert [len(metric.state().scores) for metric in together.values()] == [18, 18]
+
+
+@pytest.mark.parametrize("arrival", [False, True])
+def test_an_interrupt_of_a_checked_forward_finds_the_state_before_or_after(
+    arrival: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = ROCAUC() if arrival else Accuracy()
+    preds, target = SCORES[:, 0].contiguous(), torch.tensor([0, 1])
+    metric(preds, target)
+    before, done = condition(metric), metric.clone()
+    done(preds, target)
+    stopped = 0
+    for calls in range(40):
+        left = iter(range(calls))
+
+        def interrupt(self: Any, name: str, value: Any, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            object.__setattr__(self, name, value)
+
+        with monkeypatch.context() as patch, plans.checked_only():
+            patch.setattr(Settable, "__setattr__", interrupt)
+            try:
+                metric(preds, target)
+            except KeyboardInterrupt:
+                stopped += 1
+                now = condition(metric)
+                assert now in (before, condition(done))
+                if now != before:
+                    break
+            else:
+                break
+    assert 2 < stopped < 40

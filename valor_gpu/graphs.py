@@ -100,8 +100,7 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
         except BaseException as error:
             for name, length in rows.items():
                 del saved[name][length:]
-            for name, attribute in saved.items():
-                setattr(metric, name, attribute)
+            metric.__dict__.update(saved)
             if not isinstance(error, ValorError):  # those name what is wrong
                 _check_devices_served(metric.error, args, kwargs)
             raise

@@ -181,8 +181,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
         try:
             value, batch = self._value_of_batch(*args, **kwargs)
         finally:
-            for name, attribute in saved.items():
-                setattr(self, name, attribute)
+            self.__dict__.update(saved)  # in one call, which no interrupt can part
         self._combine(self.metric_state, batch, self._update_count + 1)
         self._forward_cache = value
         return value
@@ -382,11 +381,9 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
         for name, new in parts.items():
             merge = self._merge[name]
             merged[name] = [*base[name], *new] if merge == "cat" else merge_tensors(merge, (base[name], *new))
-        for name, value in merged.items():
-            setattr(self, name, value)
+        self.__dict__.update(merged, _update_count=updates, _computed=None, _merged=None)
         if self.compute_on_cpu:
             self._move_list_states_to_cpu()
-        self._update_count, self._computed, self._merged = updates, None, None
 
     def _check_not_synced(self, action: str) -> None:
         self._count_traced_updates()
