@@ -24,12 +24,14 @@ from torch import Tensor
 from tests.contract_boxes import (
     AP_CHOICES,
     LOW,
+    PAIR_CHOICES,
     SHAPE_CHOICES,
     bad_boxes,
     bad_groups,
     boxes_batch,
     drawn,
     drawn_batch,
+    infinite_boxes,
     open_images_batch,
     turned,
     turned_batch,
@@ -39,7 +41,7 @@ from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_bat
 from tests.contract_regions import region_rows
 from tests.contract_scores import CLASS_CHOICES, bad_scores, scores_batch
 from tests.contract_surfaces import surface_rows
-from valor_gpu import classification, segmentation, text
+from valor_gpu import classification, detection, segmentation, text
 from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -229,6 +231,18 @@ METRICS = [
             order_free=name != "arrival",
         )
         for name, choices in AP_CHOICES.items()
+    ),
+    *(
+        Case(
+            name=name,
+            make=partial(getattr(detection, name), "xywh", **choices),
+            other=partial(getattr(detection, name), "xywh", 0.25, **choices),
+            batch=boxes_batch,
+            empty=lambda: ([], []),
+            single=partial(boxes_batch, 6, images=1),
+            bad=infinite_boxes,
+        )
+        for name, choices in PAIR_CHOICES.items()
     ),
     Case(
         name="BinnedMeanAveragePrecision",

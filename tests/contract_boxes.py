@@ -92,6 +92,20 @@ def bad_boxes() -> Batch:
     return [*preds[:-1], dict(preds[-1], scores=preds[-1]["scores"] * math.nan)], target
 
 
+PAIR_CHOICES: dict[str, dict[str, Any]] = {
+    "IntersectionOverUnion": {"class_metrics": True},
+    "GeneralizedIntersectionOverUnion": {},
+    "DistanceIntersectionOverUnion": {"respect_labels": False},
+    "CompleteIntersectionOverUnion": {"class_metrics": True},
+}
+"""Arguments of the metrics of pairs of boxes."""
+
+
+def infinite_boxes() -> Batch:
+    preds, target = boxes_batch(3)
+    return [*preds[:-1], dict(preds[-1], boxes=preds[-1]["boxes"] * math.inf)], target
+
+
 def open_images_batch(seed: int, images: int = 4) -> Batch:
     """Images with groups, one class whose parent is another, and some classes that nobody looked for."""
     preds, target = boxes_batch(seed, images, ids=True)

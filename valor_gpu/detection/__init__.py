@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from valor_gpu.detection.average_precision import AP, APAveragedOverIOUs, mAP, mAPAveragedOverIOUs
     from valor_gpu.detection.average_recall import AR, mAR
     from valor_gpu.detection.binned_mean_ap import BinnedMeanAveragePrecision
+    from valor_gpu.detection.box_distances import (
+        CompleteIntersectionOverUnion,
+        DistanceIntersectionOverUnion,
+        GeneralizedIntersectionOverUnion,
+    )
+    from valor_gpu.detection.box_overlaps import IntersectionOverUnion
     from valor_gpu.detection.confusion_matrix import DetectionConfusionMatrix, DetectionExamples
     from valor_gpu.detection.mean_ap import MeanAveragePrecision
     from valor_gpu.detection.open_images import OpenImagesAveragePrecision
@@ -21,6 +27,7 @@ __all__ = [
     "AR",
     "APAveragedOverIOUs",
     "BinnedMeanAveragePrecision",
+    "CompleteIntersectionOverUnion",
     "DetectionConfusionMatrix",
     "DetectionCounts",
     "DetectionDetailedPrecisionRecallCurve",
@@ -29,6 +36,9 @@ __all__ = [
     "DetectionPrecision",
     "DetectionPrecisionRecallCurve",
     "DetectionRecall",
+    "DistanceIntersectionOverUnion",
+    "GeneralizedIntersectionOverUnion",
+    "IntersectionOverUnion",
     "MeanAveragePrecision",
     "OpenImagesAveragePrecision",
     "mAP",
@@ -36,6 +46,7 @@ __all__ = [
     "mAR",
 ]
 
+_DISTANCES = ("CompleteIntersectionOverUnion", "DistanceIntersectionOverUnion", "GeneralizedIntersectionOverUnion")
 _HOMES = {
     **dict.fromkeys(("AP", "APAveragedOverIOUs", "mAP", "mAPAveragedOverIOUs"), "average_precision"),
     **dict.fromkeys(("AR", "mAR"), "average_recall"),
@@ -43,6 +54,8 @@ _HOMES = {
     **dict.fromkeys(("DetectionCounts", "DetectionF1", "DetectionPrecision", "DetectionRecall"), "outcome_metrics"),
     **dict.fromkeys(("DetectionDetailedPrecisionRecallCurve", "DetectionPrecisionRecallCurve"), "score_curves"),
     "BinnedMeanAveragePrecision": "binned_mean_ap",
+    **dict.fromkeys(_DISTANCES, "box_distances"),
+    "IntersectionOverUnion": "box_overlaps",
     "MeanAveragePrecision": "mean_ap",
     "OpenImagesAveragePrecision": "open_images",
 }

@@ -166,6 +166,6 @@ class Rows:
         none = torch.full((1,), NO_ERROR, device=self.labels.device)
         if not self.labels.is_cuda and not any(bool(bad.any()) for bad in masks.values()):
             return none[0]
-        place: Tensor = pack_box(self.image, self.row(), 0)  # type: ignore[arg-type,assignment]
+        place = pack_box(self.image, self.row(), 0)
         codes = [torch.where(bad & self.real, place | kind, NO_ERROR) for kind, bad in masks.items()]
         return torch.cat([none, *codes]).min()

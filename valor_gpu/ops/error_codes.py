@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 NO_ERROR = 2**63 - 1
@@ -31,6 +33,7 @@ PAIR_OFFSETS, PAIR_COUNT, PAIR_GROUND_TRUTH, PAIR_SIMILARITY, PAIR_ORDER, PAIR_C
 """Kinds of errors in the stored pairs of a detection."""
 
 _Code = TypeVar("_Code", int, "Tensor")
+_Places = TypeVar("_Places", int, "NDArray[np.int64]", "Tensor")
 
 _KIND_BITS, _COLUMN_BITS = 4, 32
 _BOX_KIND_BITS, _BOX_BITS = 5, 28
@@ -171,8 +174,8 @@ def unpack_box(code: int) -> tuple[int, int, int]:
     return code >> (_BOX_KIND_BITS + _BOX_BITS), row, code & ((1 << _BOX_KIND_BITS) - 1)
 
 
-def pack_box(image: int, row: int, kind: int) -> int:
-    """Returns the code of a row of an image."""
+def pack_box(image: _Places, row: _Places, kind: int) -> _Places:
+    """Returns the code of a row of an image, or the codes of many."""
     return (image << _BOX_BITS | row) << _BOX_KIND_BITS | kind
 
 

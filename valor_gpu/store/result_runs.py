@@ -11,7 +11,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.store.saved import VISION, SavedRun
 
 _DETECTION = ("COCOeval", "LVISEval", "MeanAveragePrecision", "AP", "AR", "mAP", "mAR")
-_DETECTION_STEMS = ("AP", "mAP", "Detection", "OpenImages")
+_DETECTION_STEMS = (
+    *("AP", "mAP", "Detection", "OpenImages"),
+    *("IntersectionOver", "GeneralizedIntersection", "DistanceIntersection", "CompleteIntersection"),
+)
 _SEGMENTATION = ("segment", "MeanIoU", "mIOU", "IOU")
 _SEGMENTATION_STEMS = (
     "Panoptic",
