@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from valor_gpu.valor import (
     Prediction,
     Raster,
     evaluate_segmentation,
+    pixel_keys,
 )
 from valor_gpu.valor.filters import score
 
@@ -168,6 +170,20 @@ def test_polygons_are_drawn_in_the_size_of_their_datum(true: Any, found: Any, me
         metrics.append(evaluate_segmentation([GroundTruth(image, truth)], [Prediction(image, side)], compat=compat))
     assert metrics[0].metrics == metrics[1].metrics
     assert OUTLINES[0].implied_task_types == ["skip"], "as in valor_core"
+
+
+def test_drawn_polygons_are_not_all_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = [Datum(str(number), metadata={"height": 512, "width": 512}) for number in range(64)]
+    drawn = [Annotation(labels=[Label("k", "x")], polygon=Box.from_extrema(0, side, 0, 500)) for side in (400, 500)]
+    sides = [GroundTruth(each, drawn[:1]) for each in image], [Prediction(each, drawn[1:]) for each in image]
+    evaluate_segmentation(sides[0][:1], sides[1][:1])  # what is loaded once
+    monkeypatch.setattr(pixel_keys, "GROUP_BYTES", 1 << 21)
+    tracemalloc.start()
+    found = evaluate_segmentation(*sides)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.metrics[0]["value"] == 0.8 and (found.meta or {})["pixels"] == 64 * 512**2
+    assert peak < 6 << 20, "2 MiB of masks and what draws one; all take 32 MiB"
 
 
 def test_polygons_of_frames() -> None:

@@ -219,7 +219,7 @@ class _Reader:
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
         metadata = [self.metadata.get(uid) for uid in self.datums]
         truths, rows = (
-            replace(side, masks=self.masks.drawn(side.masks, self.metadata)) for side in (groundtruths, predictions)
+            replace(side, masks=self.masks.complete(side.masks, self.metadata)) for side in (groundtruths, predictions)
         )
         return Columns(
             list(self.datums),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,37 @@ class Outline:
     place: str
     uid: Any
     geometry: Polygon | MultiPolygon
+
+    def draw(self, height: int, width: int) -> Mask:
+        """The mask; raises :class:`InputError` for negative coordinates."""
+        try:
+            return Raster.from_geometry(self.geometry, height, width).mask
+        except InputError as error:
+            raise InputError(f"{self.place} of datum {self.uid!r}: {error}") from None
+
+
+class Masks(Sequence[Mask]):
+    """Masks of a side, those of outlines drawn anew whenever they are asked for: all at once may not fit into memory.
+
+    Args:
+        given: the masks and the outlines.
+        shapes: of the datums of outlines, by uid.
+    """
+
+    def __init__(self, given: Sequence[Mask | Outline], shapes: Mapping[Any, tuple[int, ...]]) -> None:
+        self._given, self._shapes = given, shapes
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def __getitem__(self, place: Any) -> Any:
+        mask = self._given[place]
+        return mask.draw(*self._shapes[mask.uid]) if isinstance(mask, Outline) else mask
+
+    def pixels(self, place: int) -> int:
+        """Height times width of a mask."""
+        mask = self._given[place]
+        return math.prod(self._shapes[mask.uid]) if isinstance(mask, Outline) else mask.size
 
 
 @dataclass
@@ -90,35 +122,34 @@ class MaskReader:
         check_type(f"{where}: polygon", polygon, (Polygon, MultiPolygon))
         return Outline(place, uid, polygon)  # type: ignore[arg-type]
 
-    def drawn(
-        self, masks: Sequence[Mask | Outline], metadata: Mapping[Any, Mapping[str, Any] | None]
+    def complete(
+        self, given: Sequence[Mask | Outline], metadata: Mapping[Any, Mapping[str, Any] | None]
     ) -> Sequence[Mask]:
-        """The masks, with those of outlines: after both sides are read, when all sizes are known.
+        """The masks of a side, after both are read, when all sizes are known.
 
         Args:
-            masks: of one side.
+            given: its masks and outlines.
             metadata: of datums by uid; ``height`` and ``width`` are the size of one that has no raster.
 
         Raises:
-            InputError: naming an outline of a datum without a size, or one with negative coordinates.
+            InputError: naming an outline of a datum without a size.
         """
-        return [self._draw(mask, metadata) if isinstance(mask, Outline) else mask for mask in masks]
+        outlines = [mask for mask in given if isinstance(mask, Outline)]
+        for outline in outlines:
+            self._size(outline, metadata)
+        return Masks(given, {each.uid: self.shapes[each.uid][0] for each in outlines}) if outlines else given  # type: ignore[return-value]
 
-    def _draw(self, outline: Outline, metadata: Mapping[Any, Mapping[str, Any] | None]) -> Mask:
-        where = f"{outline.place} of datum {outline.uid!r}"
-        if outline.uid not in self.shapes:
-            sizes = [(metadata.get(outline.uid) or {}).get(name) for name in _SIZE]
-            if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
-                raise InputError(
-                    f"{where} has a polygon, which needs the size of the image: a raster of another annotation of the "
-                    f"datum, or metadata height and width in pixels, but these are {sizes[0]!r} and {sizes[1]!r}"
-                )
-            self.shapes[outline.uid] = tuple(map(int, sizes)), "its metadata"  # type: ignore[arg-type]
-        height, width = self.shapes[outline.uid][0]
-        try:
-            return Raster.from_geometry(outline.geometry, height, width).mask
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+    def _size(self, outline: Outline, metadata: Mapping[Any, Mapping[str, Any] | None]) -> None:
+        if outline.uid in self.shapes:
+            return
+        sizes = [(metadata.get(outline.uid) or {}).get(name) for name in _SIZE]
+        if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+            raise InputError(
+                f"{outline.place} of datum {outline.uid!r} has a polygon, which needs the size of the image: a raster"
+                " of another annotation of the datum, or metadata height and width in pixels, but these are"
+                f" {sizes[0]!r} and {sizes[1]!r}"
+            )
+        self.shapes[outline.uid] = tuple(map(int, sizes)), "its metadata"  # type: ignore[arg-type]
 
     def column(
         self, name: str, frame: Any, rows: NDArray[np.int64], uids: Sequence[Any], annotation: NDArray[np.int32]

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._mask_counts_cpu import count_mask_sets
+from valor_gpu.ops._mask_counts_cpu import GROUP_BYTES, count_mask_sets
 from valor_gpu.ops._mask_counts_reference import MaskCounts, MaskSet
 from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.valor.mask_columns import Masks
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -130,19 +131,48 @@ def count_keys(
     found, local = _empty_keys(columns, keys, key_of_label, kept, every_label)
     sides = [_Grouped.of(side, _codes(side, key_of_label, len(keys))) for side in kept]
     sizes = datum_pixels(columns)
-    sets, labels, ends = [], [], []
+    waiting = _Waiting(exclusive, pairs, any(isinstance(side.masks, Masks) for side in kept))
     for code in places.tolist():
         pixels = int(sizes[code // len(keys)])
         one, used = _mask_set(*sides[0].at(code), *sides[1].at(code))
         if len(used) == 0:
             found[code % len(keys)].add_background(pixels)
-            continue
-        sets.append(one)
-        labels.append(local[used])
-        ends.append((found[code % len(keys)], pixels))
-    for counts, used, (key, pixels) in zip(count_mask_sets(sets, exclusive=exclusive, pairs=pairs), labels, ends):
-        key.add(used, counts, pixels)
+        else:
+            waiting.add(one, local[used], found[code % len(keys)], pixels)
+    waiting.count()
     return [key for key in found if key.values]
+
+
+class _Waiting:
+    """Sets of masks that are counted together, before drawn ones take more than ``GROUP_BYTES``.
+
+    Args:
+        exclusive: of masks that overlap the first keeps the pixel.
+        pairs: also count pairs of labels.
+        drawn: whether masks are drawn from outlines, so that they take memory until they are counted.
+    """
+
+    def __init__(self, exclusive: bool, pairs: bool, drawn: bool) -> None:
+        self._exclusive, self._pairs, self._drawn = exclusive, pairs, drawn
+        self._sets: list[MaskSet] = []
+        self._ends: list[tuple[KeyPixels, Integers, int]] = []
+        self._bytes = 0
+
+    def add(self, one: MaskSet, labels: Integers, key: KeyPixels, pixels: int) -> None:
+        """Adds the masks of a datum and key; see :meth:`KeyPixels.add`."""
+        self._sets.append(one)
+        self._ends.append((key, labels, pixels))
+        if self._drawn:
+            self._bytes += sum(mask.nbytes for mask in (*one.gt_masks, *one.masks))
+            if self._bytes >= GROUP_BYTES:
+                self.count()
+
+    def count(self) -> None:
+        """Counts what waits."""
+        counted = count_mask_sets(self._sets, exclusive=self._exclusive, pairs=self._pairs)
+        for counts, (key, labels, pixels) in zip(counted, self._ends):
+            key.add(labels, counts, pixels)
+        self._sets, self._ends, self._bytes = [], [], 0
 
 
 def _codes(rows: Rows, key_of_label: Integers, keys: int) -> Integers:
@@ -188,4 +218,5 @@ def datum_pixels(columns: Columns) -> Integers:
 def _sizes(columns: Columns) -> Iterator[tuple[int, int]]:
     for side in (columns.groundtruths, columns.predictions):
         for datum, annotation in zip(side.datum.tolist(), side.annotation.tolist()):
-            yield datum, side.masks[annotation].size
+            masks = side.masks
+            yield datum, masks.pixels(annotation) if isinstance(masks, Masks) else masks[annotation].size
