@@ -6,18 +6,21 @@ import re
 from pathlib import Path
 
 CSRC = Path(__file__).parents[2] / "csrc"
-_PROTOTYPE = re.compile(r"VALOR_API int32_t (\w+)\(([^)]*)\)")
+_PROTOTYPE = re.compile(r"VALOR_API (?:int32_t |Object\* )(\w+)\(([^)]*)\)")
 
 
 def _code(parameter: str) -> str:
     """The letter of valor_gpu.native for one C parameter."""
+    if parameter.split()[0] == "Object*":
+        return "o"
     if "*" in parameter:
         return "p"
     return {"int64_t": "q", "double": "d", "int32_t": "i"}[parameter.split()[0]]
 
 
 def prototypes(folder: str) -> dict[str, str]:
-    """Exported functions of csrc/<folder> and their signatures, one letter per parameter as in valor_gpu.native."""
+    """Exported functions of csrc/<folder> and their signatures, one letter per parameter: o for an object of
+    Python, else as in valor_gpu.native."""
     found = {}
     for source in sorted((CSRC / folder).glob("*.c*")):
         for name, parameters in _PROTOTYPE.findall(source.read_text()):

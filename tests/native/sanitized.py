@@ -13,7 +13,7 @@ import pytest
 
 from tests.native import sim
 from tests.native.prototypes import prototypes
-from valor_gpu import native
+from valor_gpu import native, native_objects
 
 _reached: set[str] = set()
 
@@ -83,3 +83,10 @@ def pytest_configure() -> None:
         return call
 
     native.update_function = recording_update  # type: ignore[assignment]
+    bind_objects = native_objects.function
+
+    def recording_objects(library: str, symbol: str, signature: str) -> Callable[..., object]:
+        _reached.add(symbol)
+        return bind_objects(library, symbol, signature)
+
+    native_objects.function = recording_objects  # type: ignore[assignment]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.inputs import rle_texts as few
+from valor_gpu.inputs import few_masks as few
 from valor_gpu.inputs.rle_dicts import Rle, from_dicts, to_dicts
 from valor_gpu.ops import _polygons_cpu as polygons
 from valor_gpu.ops import _runs_cpu as codec
@@ -40,13 +40,14 @@ def encode(bimask: Any) -> Any:
     Raises:
         InputError: on another shape or dtype.
     """
+    found = few.from_masks(bimask)
+    if found is not None:
+        return found
     masks = np.asarray(bimask)
     if masks.ndim not in (2, 3) or masks.dtype not in (np.bool_, np.uint8):
         raise InputError(f"bimask must be bool or uint8 [H, W] or [H, W, N] but got {masks.dtype} {list(masks.shape)}")
     stack = masks.transpose(2, 0, 1) if masks.ndim == 3 else masks[None]
-    dicts = few.from_masks(stack)
-    if dicts is None:
-        dicts = to_dicts(codec.from_masks(stack))
+    dicts = to_dicts(codec.from_masks(stack))
     return dicts if masks.ndim == 3 else dicts[0]
 
 
@@ -62,6 +63,9 @@ def decode(rleObjs: Any) -> NDArray[np.uint8]:
     Raises:
         InputError: for a list without masks, masks of different sizes, or naming the first that is no mask.
     """
+    found = few.to_masks(rleObjs)
+    if found is not None:
+        return found
     runs, is_list = from_dicts(rleObjs)
     if not len(runs):
         raise InputError("rleObjs must hold at least one mask but is empty")
@@ -84,7 +88,7 @@ def toBbox(rleObjs: Any) -> NDArray[np.float64]:
 
     A run of set pixels that goes on in the next column spans all rows. A mask without pixels has a box of zeros.
     """
-    found: NDArray[np.float64] | None = few.boxes(rleObjs)
+    found = few.boxes(rleObjs)
     if found is not None:
         return found
     runs, is_list = from_dicts(rleObjs)
@@ -121,7 +125,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Any) -> Any:
     Raises:
         InputError: for flags of another length, masks beside boxes, or naming the first that is no mask.
     """
-    found = few.box_iou(dt, gt, pyiscrowd) if isinstance(dt, np.ndarray) else few.iou(dt, gt, pyiscrowd)
+    found = few.iou(dt, gt, pyiscrowd)
     if found is not None:
         return found
     try:
@@ -159,19 +163,18 @@ def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
             them, edges that cross more than 2**24 columns, and runs that are negative or do not add up to height x
             width.
     """
+    found = few.from_objects(pyobj, h, w)
+    if found is not None:
+        return found
     if isinstance(pyobj, dict):
-        return (few.from_counts([pyobj]) or to_dicts(from_dicts(pyobj, "pyobj")[0]))[0]
+        return to_dicts(from_dicts(pyobj, "pyobj")[0])[0]
     if not isinstance(pyobj, (list, tuple, np.ndarray)) or not getattr(pyobj, "ndim", 1) or not len(pyobj):
         raise InputTypeError(f"pyobj must be polygons, boxes or dicts but got {type(pyobj).__name__} {pyobj!r:.40}")
     if isinstance(pyobj[0], dict):
-        return few.from_counts(pyobj) or to_dicts(from_dicts(list(pyobj), "pyobj")[0])
+        return to_dicts(from_dicts(list(pyobj), "pyobj")[0])
     single = np.ndim(pyobj[0]) == 0
     objects = [pyobj] if single else pyobj
     boxes = isinstance(pyobj, np.ndarray) or len(objects[0]) == 4
-    rings = few.corners(objects) if boxes else objects
-    dicts = None if rings is None else few.from_rings(rings, h, w)
-    if dicts is not None:
-        return dicts[0] if single else dicts
     size = check_sizes(np.array([[_integer("h", h), _integer("w", w)]]))
     rings = _corners(_boxes("pyobj", objects)) if boxes else objects
     joined = polygons.join_rings([[ring] for ring in rings])
