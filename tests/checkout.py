@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("valor_gpu", "csrc", "docs", "examples", "testing", "tests", "benchmarks", "tools")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "Makefile")
-TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
+TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE")
 
 
 def copy_checkout(folder: Path) -> Path:

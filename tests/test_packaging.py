@@ -153,7 +153,12 @@ def test_in_place_build_serves_by_kernels(in_place: dict[str, Any]) -> None:
     assert in_place["reason"] == "libvalor_cpu.so loaded"
 
 
+WHEEL_BUDGET = 4_000_000
+"""Bytes of a wheel with the C++ library, not stripped and without a CUDA library."""
+
+
 def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt: dict[str, Any]) -> None:
+    assert wheel.stat().st_size <= WHEEL_BUDGET
     assert wheel.name.startswith(f"valor_gpu-{unbuilt['version']}-py3-none-linux_")
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
