@@ -50,8 +50,10 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...]) -> None:
 
 def check_dense(name: str, tensor: torch.Tensor) -> None:
     """Raises unless ``tensor`` is dense: no op takes a sparse or quantised one."""
-    if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
+    if str(tensor.layout) != "torch.strided":
         raise InputError(f"{name} must be a dense tensor but is {tensor.layout}: give {name}.to_dense()")
+    if tensor.is_quantized:
+        raise InputError(f"{name} must be a dense tensor but is quantized, {tensor.dtype}: give {name}.dequantize()")
 
 
 def check_int(name: str, value: object, least: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -359,6 +360,11 @@ def test_kinds_that_do_not_fit() -> None:
         IOU(3).update(labels, labels.to(torch.complex64))
     with pytest.raises(InputError, match=r"target must be a dense tensor but is .* give target\.to_dense\(\)"):
         IOU(3).update(labels, labels.to_sparse())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch deprecates them
+        quantized = torch.quantize_per_tensor(torch.rand(2, 3, 4, 5), 0.1, 0, torch.quint8)
+    with pytest.raises(InputError, match=r"preds must be a dense tensor but is quantized, .*: give preds\.dequantize"):
+        IOU(3).update(quantized, labels)
     with pytest.raises(InputError, match="must be on cpu like preds but is on meta"):
         IOU(3).update(labels, labels.to("meta"))
     with pytest.raises(InputError, match=r"preds must have shape \[B, 3, ...\], a channel for each class"):
