@@ -27,16 +27,19 @@ class ExtendedRecords(DetectionRecords):
     Attributes:
         boxes: float64 ``[D, W]`` as the geometry keeps them, such as xywh.
         gt_boxes: float64 ``[G, W + 1]``, likewise with a crowd flag.
+        gt_areas: float64 ``[G]``, as ``target`` had them; 0 where it had none.
         class_detections: uint8 ``[D, 13 + 2B]``, the records of matching class by class.
     """
 
     boxes: Tensor = joined()
     gt_boxes: Tensor = joined()
+    gt_areas: Tensor = joined()
     class_detections: Tensor = joined()
 
     def check(self, rule: RecordChoices) -> None:
         """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""
         super().check(rule)
+        check_rows("gt_areas", self.gt_areas, len(self.ground_truths) * rule.boxes, "ground_truths")
         check_rows("boxes", self.boxes, len(self.detections) * rule.boxes, "detections")
         check_rows("gt_boxes", self.gt_boxes, len(self.ground_truths) * rule.boxes, "ground_truths")
         check_rows("class_detections", self.class_detections, len(self.detections) * rule.rematched, "detections")
@@ -45,6 +48,7 @@ class ExtendedRecords(DetectionRecords):
             check_boxes("boxes", self.boxes, self.detections[:, 12] != PADDING_BUCKET, crowd=False)
             real = real_rows(self.ground_truths, rule.rule.area_ranges.shape[0])
             check_boxes("gt_boxes", self.gt_boxes, real, crowd=True)
+            check_elements("gt_areas", self.gt_areas, self.gt_areas.isfinite() | ~real, "be finite")
 
     def by_class(self) -> DetectionRecords:
         """The records of matching class by class."""
@@ -141,6 +145,7 @@ def no_records(rule: MatchRule, kept: Boxes | None, rematched: bool) -> Detectio
         **plain.tensors(),
         boxes=boxes,
         gt_boxes=boxes.new_empty((0, boxes.shape[1] + 1)),
+        gt_areas=boxes.new_empty(0),
         class_detections=plain.detections,
     )
 
@@ -154,15 +159,18 @@ def batch_records(
         return plain
     device = matched.detections.device
     dt_boxes = torch.empty((0, 4), dtype=torch.float64, device=device)
-    gt_boxes = dt_boxes.new_empty((0, 5))
+    gt_boxes, gt_areas = dt_boxes.new_empty((0, 5)), dt_boxes.new_empty(0)
     if kept is not None:
         batch = batch.without_gaps(torch.from_numpy)
         dt_boxes = kept.kept(batch.boxes, batch.box_format)
         crowd = torch.cat([t.reshape(-1) for t in batch.gt_flags]).double() if batch.gt_flags else None
         rows = kept.kept(batch.gt_boxes, batch.gt_box_format)
-        gt_boxes = torch.cat((rows, (rows.new_zeros(len(rows)) if crowd is None else crowd)[:, None]), 1)
+        none = rows.new_zeros(len(rows))
+        gt_boxes = torch.cat((rows, (none if crowd is None else crowd)[:, None]), 1)
+        gt_areas = torch.cat([t.reshape(-1) for t in batch.gt_areas]).double() if batch.gt_areas else none
     by_class = plain.detections[:0] if rematched is None else rematched.detections
-    return ExtendedRecords(**plain.tensors(), boxes=dt_boxes, gt_boxes=gt_boxes, class_detections=by_class)
+    kept_rows = {"boxes": dt_boxes, "gt_boxes": gt_boxes, "gt_areas": gt_areas}
+    return ExtendedRecords(**plain.tensors(), **kept_rows, class_detections=by_class)
 
 
 def box_overlaps(records: ExtendedRecords, geometry: Boxes) -> Overlaps:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number
+from valor_gpu.detection.coco_files import CocoFiles
 from valor_gpu.detection.extended import (
     ExtendedRecords,
     JointRecords,
@@ -50,7 +51,7 @@ _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 _TABLES = ("detections", "ground_truths", "images")
 
 
-class MeanAveragePrecision(Metric[DetectionRecords]):
+class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     """Computes mean average precision and recall: torchmetrics' interface, pycocotools' numbers.
 
     ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 64 per

@@ -1,0 +1,162 @@
+"""COCO files from a metric and to it: pycocotools and torchmetrics read the same numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
+
+from testing.scenes import random_scene
+from tests.contract_boxes import boxes_batch, drawn_batch
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.errors import InputError
+
+STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
+         "mar_medium", "mar_large")  # fmt: skip
+
+
+def batches(ids: bool) -> list[Any]:
+    """Real scenes with crowds and areas of their own."""
+    made = []
+    for seed in (1, 2):
+        scene = random_scene(np.random.default_rng(seed), images=5)
+        preds = [dict(boxes=b, scores=s, labels=k) for b, s, k in zip(scene.boxes, scene.scores, scene.labels)]
+        columns = zip(scene.gt_boxes, scene.gt_labels, scene.crowds, scene.areas)
+        target: list[dict[str, Any]] = [dict(boxes=b, labels=k, iscrowd=c, area=a) for b, k, c, a in columns]
+        for i, item in enumerate(target if ids else ()):
+            item["image_id"] = 100 * seed + i
+        made.append((preds, target))
+    return made
+
+
+def written(folder: Path, ids: bool, **choices: Any) -> tuple[Any, Path]:
+    metric = MeanAveragePrecision("xywh", extended_summary=True, **choices)
+    for batch in batches(ids):
+        metric.update(*batch)
+    metric.tm_to_coco(folder / "scene")
+    return metric, folder / "scene"
+
+
+def numbers(metric: Any) -> dict[str, float]:
+    values = metric.result().values
+    return {name: values[name] for name in STATS}
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_pycocotools_reads_the_numbers_of_the_metric(
+    tmp_path: Path, ids: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metric, name = written(tmp_path, ids, tie_order="image" if ids else "arrival")
+    truth = COCO(f"{name}_target.json")
+    evaluation = COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    capsys.readouterr()
+    for stat, number in zip(evaluation.stats, numbers(metric).values()):
+        assert number == stat or (stat == -1 and np.isnan(number))
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_files_that_were_written_are_read_again(tmp_path: Path, ids: bool) -> None:
+    metric, name = written(tmp_path, ids)
+    preds, target = MeanAveragePrecision.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
+    again = MeanAveragePrecision("xywh", extended_summary=True)
+    again.update(preds, target)
+    if ids:
+        assert numbers(again) == pytest.approx(numbers(metric), abs=0, nan_ok=True)
+    assert len(target) == 10 and again.result().counts["ground_truths"] == metric.result().counts["ground_truths"]
+    again.tm_to_coco(tmp_path / "again")
+    for side in ("preds", "target"):
+        assert (tmp_path / f"again_{side}.json").read_text() == Path(f"{name}_{side}.json").read_text()
+
+
+def test_files_of_torchmetrics_are_read_and_the_reverse(tmp_path: Path) -> None:
+    theirs = TorchmetricsMAP(box_format="xywh")
+    preds, target = boxes_batch(3)
+    preds = [{**item, "boxes": item["boxes"].reshape(-1, 4).abs()} for item in preds]
+    target = [{**item, "boxes": item["boxes"].reshape(-1, 4).abs()} for item in target]
+    theirs.update(preds, target)
+    theirs.tm_to_coco(str(tmp_path / "theirs"))
+    paths = [str(tmp_path / f"theirs_{side}.json") for side in ("preds", "target")]
+    found, expected = MeanAveragePrecision.coco_to_tm(*paths), theirs.coco_to_tm(*paths)
+    by_id = [item for item in found[1] if len(item["labels"])]
+    assert len(by_id) == len(expected[1])
+    for ours, item in zip(by_id, expected[1]):
+        for key in ("boxes", "labels", "iscrowd", "area"):
+            torch.testing.assert_close(ours[key].double(), item[key].double(), check_dtype=False)
+    metric, name = written(tmp_path, ids=True)
+    read = theirs.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
+    assert sum(len(item["labels"]) for item in read[1]) == metric.result().counts["ground_truths"]
+
+
+def test_masks_keep_their_run_lengths_and_sizes(tmp_path: Path) -> None:
+    batch = [[item for item in side] for side in drawn_batch(2)]
+    full = [i for i, sides in enumerate(zip(*batch)) if all(len(item["labels"]) for item in sides)]
+    preds, target = ([side[i] for i in full] for side in batch)  # torchmetrics writes no image without masks
+    assert full
+    theirs = TorchmetricsMAP(iou_type="segm")
+    theirs.update([{k: v for k, v in item.items() if k != "boxes"} for item in preds],
+                  [{k: v for k, v in item.items() if k != "boxes"} for item in target])  # fmt: skip
+    theirs.tm_to_coco(str(tmp_path / "masks"))
+    paths = [str(tmp_path / f"masks_{side}.json") for side in ("preds", "target")]
+    ours = MeanAveragePrecision(iou_type="segm")
+    ours.update(*MeanAveragePrecision.coco_to_tm(*paths, iou_type="segm"))
+    whole = MeanAveragePrecision(iou_type="segm")
+    whole.update(preds, target)
+    assert ours.result().counts["ground_truths"] == whole.result().counts["ground_truths"]
+    assert float(ours.compute()["map"]) == pytest.approx(float(whole.compute()["map"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("choices", [{}, {"iou_type": "segm", "extended_summary": True}])
+def test_a_metric_without_boxes_says_what_it_needs(choices: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="tm_to_coco needs iou_type='bbox' and extended_summary=True"):
+        MeanAveragePrecision(**choices).tm_to_coco(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_files_and_arguments_raise(tmp_path: Path) -> None:
+    _, name = written(tmp_path, ids=True)
+    paths = f"{name}_preds.json", f"{name}_target.json"
+    rows = json.loads(Path(paths[0]).read_text())
+    rows[1]["image_id"] = 7
+    Path(paths[0]).write_text(json.dumps(rows))
+    with pytest.raises(InputError, match=r"\[1\]: image_id must be that of an image of .* but is 7"):
+        MeanAveragePrecision.coco_to_tm(*paths)
+    del rows[1]["score"]
+    Path(paths[0]).write_text(json.dumps(rows))
+    with pytest.raises(InputError, match="score"):
+        MeanAveragePrecision.coco_to_tm(*paths)
+    with pytest.raises(InputError, match="iou_type must be one of 'bbox', 'segm' but got 'keypoints'"):
+        MeanAveragePrecision.coco_to_tm(*paths, iou_type="keypoints")
+    with pytest.raises(InputError, match="backend must be one of"):
+        MeanAveragePrecision.coco_to_tm(*paths, backend="other")
+
+
+def test_polygons_have_the_size_of_their_image(tmp_path: Path) -> None:
+    square = [[0, 0, 10, 0, 10, 10, 0, 10]]
+    rows = [{"image_id": 4, "category_id": 1, "segmentation": square, "score": 0.5}]
+    truth = {"images": [{"id": 4, "height": 20, "width": 30}, {"id": 5, "height": 2, "width": 3}],
+             "categories": [{"id": 1}],
+             "annotations": [{"id": 1, "image_id": 4, "category_id": 1, "segmentation": square, "area": 100,
+                              "iscrowd": 0}]}  # fmt: skip
+    for name, document in (("preds", rows), ("target", truth)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    batch = MeanAveragePrecision.coco_to_tm(tmp_path / "preds.json", tmp_path / "target.json", ("segm",))
+    assert [item["size"] for item in batch[0]] == [[20, 30], [2, 3]]
+    metric = MeanAveragePrecision(iou_type="segm")
+    metric.update(*batch)
+    assert float(metric.compute()["map"]) == 1
+    assert metric.result().counts["images"] == 2
+
+
+def test_an_empty_dataset_has_no_images(tmp_path: Path) -> None:
+    MeanAveragePrecision(extended_summary=True).tm_to_coco(tmp_path / "none")
+    assert MeanAveragePrecision.coco_to_tm(tmp_path / "none_preds.json", tmp_path / "none_target.json") == ([], [])

@@ -1,0 +1,184 @@
+"""COCO files written from what a metric holds, and read into what it takes: torchmetrics' two methods."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.detection.extended import ExtendedRecords
+from valor_gpu.detection.record_checks import real_rows
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import (
+    Annotations,
+    Dataset,
+    columns_from_dataset,
+    load_json,
+    read_ground_truth,
+    read_result_rows,
+    result_rows,
+)
+from valor_gpu.ops.error_codes import raise_error
+from valor_gpu.ops.match_batch import PADDING_BUCKET
+from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
+
+_KEYS = {"bbox": "bbox", "segm": "segmentation"}
+Item = dict[str, Any]
+
+
+class CocoFiles:
+    """The methods of torchmetrics' ``MeanAveragePrecision`` that write and read COCO files."""
+
+    def tm_to_coco(self, name: str | os.PathLike[str] = "tm_map_input") -> None:
+        """Writes what this process holds as COCO files: ``{name}_preds.json`` and ``{name}_target.json``.
+
+        pycocotools, :class:`valor_gpu.coco.COCO` and ``valor-gpu detect`` read them. Boxes are x, y, width, height in
+        float64; areas are those of ``target``, else of the boxes. Images have their ``image_id`` where all have one
+        (of several with one id, the first is written), else their place in order of arrival. Categories are named by
+        their numbers.
+
+        Args:
+            name: what both paths begin with.
+
+        Raises:
+            InputError: the metric is not one of boxes (``iou_type="bbox"``) with ``extended_summary=True``, which keeps
+                boxes; or an update on CUDA met bad data.
+            OSError: a file cannot be written.
+        """
+        metric: Any = self
+        kinds, extended = metric.iou_type, metric.extended_summary
+        if kinds != ("bbox",) or not extended:
+            raise InputError(
+                "tm_to_coco needs iou_type='bbox' and extended_summary=True, since no boxes are kept otherwise,"
+                f" but the metric has iou_type={kinds} and extended_summary={extended}"
+            )
+        raise_error(metric.error, metric._describe_error)
+        preds, target = _documents(metric.state(), len(metric._area_ranges))
+        for side, document in (("preds", preds), ("target", target)):
+            text = json.dumps(document, indent=4, allow_nan=False)
+            Path(f"{os.fspath(name)}_{side}.json").write_text(text, encoding="utf-8")
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str | os.PathLike[str],
+        coco_target: str | os.PathLike[str],
+        iou_type: str | Sequence[str] = "bbox",
+        backend: str = "pycocotools",
+    ) -> tuple[list[Item], list[Item]]:
+        """Reads COCO files into lists that ``update`` takes, one dict for every image of the ground truth.
+
+        Boxes are x, y, width, height: the metric needs ``box_format="xywh"``. Beside torchmetrics' keys, ``target`` has
+        ``image_id``; numbers are float64; images without ground truths are there (torchmetrics leaves them out with
+        their detections); masks stay run lengths or polygons, with the ``size`` of the image.
+
+        Args:
+            coco_preds: results file, plain or gzip-compressed.
+            coco_target: annotation file, likewise.
+            iou_type: ``bbox``, ``segm`` or both.
+            backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
+
+        Returns:
+            Detections (``boxes`` or ``masks``, ``scores``, ``labels``) and ground truths (``boxes`` or ``masks``,
+            ``labels``, ``iscrowd``, ``area``, ``image_id``).
+
+        Raises:
+            InputError: a file is not such as COCO's; says where.
+        """
+        check_type("iou_type", iou_type, (str, list, tuple))
+        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+        for kind in kinds:
+            check_choice("iou_type", kind, tuple(_KEYS))
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
+        data, rows = _read(Path(coco_target), Path(coco_preds), "segm" in kinds)
+        for side, names in ((data.annotations, ("category_id", "area")), (rows, ("image_id", "category_id", "score"))):
+            side.require(*names, *(_KEYS[kind] for kind in kinds))
+        ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
+        return _items(rows, ids, data, kinds, True), _items(data.annotations, ids, data, kinds, False)
+
+
+def _read(target: Path, preds: Path, masks: bool) -> tuple[Dataset, Annotations]:
+    if not masks:
+        return read_ground_truth(target), read_result_rows(preds)
+    return columns_from_dataset(load_json(target), f"{target}"), result_rows(load_json(preds), f"{preds}: ")
+
+
+def _items(
+    rows: Annotations, ids: NDArray[np.int64], data: Dataset, kinds: tuple[str, ...], results: bool
+) -> list[Item]:
+    """One dict for each of the images ``ids``."""
+    order = np.argsort(ids, kind="stable")
+    place = np.searchsorted(ids[order], rows.image_id)
+    known = np.isin(rows.image_id, ids)
+    if not known.all():
+        row = int(known.argmin())
+        need = f"must be that of an image of {data.where} but is {int(rows.image_id[row])}"
+        raise InputError(f"{rows.place(row)}: image_id {need}")
+    image = order[place]
+    by_image = np.argsort(image, kind="stable")
+    parts = np.split(by_image, np.searchsorted(image[by_image], np.arange(1, len(ids))))[: len(ids)]
+    sizes = data.annotations.images
+    shown = [None] * len(ids) if sizes is None else sizes.of(ids).tolist()
+    return [_item(rows, part, (int(key), size), kinds, results) for part, key, size in zip(parts, ids, shown)]
+
+
+def _item(
+    rows: Annotations,
+    part: NDArray[np.int64],
+    image: tuple[int, list[int] | None],
+    kinds: tuple[str, ...],
+    results: bool,
+) -> Item:
+    """The rows of one image, of which id and size are given."""
+    item: Item = {"boxes": _tensor(rows.bbox[part].reshape(-1, 4))} if "bbox" in kinds else {}
+    if "segm" in kinds:
+        values = rows.values
+        item["masks"] = [] if values is None else [values.value("segmentation", row) for row in part.tolist()]
+        if image[1] is not None and min(image[1]) >= 0:
+            item["size"] = image[1]
+    item["labels"] = _tensor(rows.category_id[part])
+    if results:
+        return {**item, "scores": _tensor(rows.score[part])}
+    crowd = _tensor(rows.iscrowd[part].astype(np.int64))
+    return {**item, "iscrowd": crowd, "area": _tensor(rows.area[part]), "image_id": image[0]}
+
+
+def _tensor(column: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(column))
+
+
+def _documents(state: ExtendedRecords, areas: int) -> tuple[list[Item], Item]:
+    """The results and the dataset of a state."""
+    key, has_id, sizes, gt_sizes = state.images[:, [0, 1, 4, 5]].cpu().numpy().T
+    names = key if bool(has_id.all()) else np.arange(len(key))
+    first = np.zeros(len(names), bool)
+    first[np.unique(names, return_index=True)[1]] = True
+    kept = (torch.from_numpy(first.repeat(sizes)) & (state.detections[:, 12] != PADDING_BUCKET).cpu()).numpy()
+    gt_kept = first.repeat(gt_sizes) & real_rows(state.ground_truths, areas).cpu().numpy()
+    columns = (detection_labels(state.detections), detection_scores(state.detections), state.boxes)
+    labels, scores, boxes = (column.cpu().numpy()[kept].tolist() for column in columns)
+    owners = names.repeat(sizes)[kept].tolist()
+    preds = [
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in zip(owners, labels, boxes, scores)
+    ]
+    gt_columns = (ground_truth_labels(state.ground_truths), state.gt_boxes, state.gt_areas)
+    gt_labels, rows, given = (column.cpu().numpy()[gt_kept] for column in gt_columns)
+    annotations = [
+        {"id": at + 1, "image_id": image, "category_id": label, "bbox": row[:4], "iscrowd": int(row[4]),
+         "area": area if area > 0 else row[2] * row[3]}
+        for at, (image, label, row, area) in enumerate(
+            zip(names.repeat(gt_sizes)[gt_kept].tolist(), gt_labels.tolist(), rows.tolist(), given.tolist())
+        )
+    ]  # fmt: skip
+    categories = [{"id": label, "name": str(label)} for label in sorted({*labels, *gt_labels.tolist()})]
+    images = [{"id": name} for name in names[first].tolist()]
+    info = {"description": "Written by valor_gpu from what a metric of detections holds"}
+    return preds, {"info": info, "images": images, "annotations": annotations, "categories": categories}
