@@ -48,10 +48,12 @@ def detect(files: list[str], *options: str) -> int:
     return main(["detect", "--gt", files[0], "--dt", files[1], *options])
 
 
-def evaluator(files: list[str], kind: str) -> Any:
+def evaluator(files: list[str], kind: str, sigmas: list[float] | None = None) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO(files[0])
         found = COCOeval(truth, truth.loadRes(files[1]), kind)
+        if sigmas is not None:
+            found.params.kpt_oks_sigmas = sigmas
         found.evaluate()
         found.accumulate()
         found.summarize()
@@ -84,6 +86,21 @@ def test_keypoints(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
     check_report(text, str(expected), "iou_type:keypoints", "max_detection_thresholds:20")
     ignored = sum(a["iscrowd"] or not a["num_keypoints"] for a in expected.cocoGt.dataset["annotations"])
     assert ignored and f"({ignored} of them crowds or without keypoints)" in text
+
+
+def test_keypoints_with_tolerances_of_their_own(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    files = saved(random_keypoints(4, 5))
+    evaluation = evaluator(files, "keypoints", [0.1, 0.2, 0.05, 0.3, 1.0])
+    assert detect(files, "--iou-type", "keypoints", "--sigmas", "0.1,.2,0.05,0.3,1") == OK
+    check_report(capsys.readouterr().out, str(evaluation), "sigmas:0.1,0.2,0.05,0.3,1.0")
+    assert detect(files, "--iou-type", "keypoints") == BAD_INPUT
+    assert "--sigmas must be one number for each of the 5 keypoints of " in capsys.readouterr().err
+    assert detect(files, "--sigmas", "0.1") == BAD_INPUT
+    assert "--sigmas must go with --iou-type keypoints but got bbox" in capsys.readouterr().err
+    for wrong in ("0.1,,2", "0", "1,-1", "nan", "1e999", "a"):
+        with pytest.raises(SystemExit, match="2"):
+            detect(files, "--iou-type", "keypoints", "--sigmas", wrong)
+        assert "argument --sigmas: must be " in capsys.readouterr().err
 
 
 def test_rotated_boxes(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:

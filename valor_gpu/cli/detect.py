@@ -19,6 +19,7 @@ from valor_gpu.cli.options import (
     output_path,
     reports,
     score,
+    sigmas,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
@@ -69,6 +70,9 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         " or keypoints (default of crowdpose)")  # fmt: skip
     add("--protocol", choices=tuple(_PROTOCOLS), default="coco",
         help="coco (default); lvis: federated, for bbox and segm; crowdpose: for keypoints")  # fmt: skip
+    add("--sigmas", type=sigmas, metavar="S,S,...",
+        help="of keypoints: the tolerance of each, relative to the scale of an object; default: those of the protocol,"
+        " 17 of coco, 14 of crowdpose")  # fmt: skip
     add("--device", type=device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
         help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
@@ -137,6 +141,8 @@ def _check_choices(options: argparse.Namespace) -> None:
         raise InputError(
             f"--iou-type must be {' or '.join(types)} with --protocol {options.protocol} but got {options.iou_type}"
         )
+    if options.sigmas is not None and options.iou_type != "keypoints":
+        raise InputError(f"--sigmas must go with --iou-type keypoints but got {options.iou_type}")
     if options.protocol == "lvis" and options.convention != "strict":
         raise InputError(f"--convention must be strict with --protocol lvis but got {options.convention}")
 
@@ -153,6 +159,8 @@ def _explained(options: argparse.Namespace, error: InputError) -> InputError:
     """The error, and the option that asks for what is lacking."""
     if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
         return InputError(f"{error}: did you swap --gt and --dt?")
+    if str(error).startswith("params.kpt_oks_sigmas"):
+        return InputError(str(error).replace("params.kpt_oks_sigmas", "--sigmas", 1))
     need, _, got = str(error).partition(" but ")
     asked = {"iou-type": (options.iou_type, _FIELDS), "protocol": (options.protocol, _PROTOCOL_FIELDS)}
     for option, (choice, fields) in asked.items():
@@ -199,6 +207,8 @@ class _Coco:
         kind = "keypoints_crowd" if options.protocol == "crowdpose" else options.iou_type
         chosen = {"device": options.device, "convention": options.convention}
         self.evaluation = COCOeval(ground_truths, detections, kind, **chosen)
+        if options.sigmas is not None:
+            self.evaluation.params.kpt_oks_sigmas = options.sigmas
         self.columns = ground_truths.columns, detections.columns
         self.images = len(self.evaluation.params.imgIds)
 

@@ -128,6 +128,14 @@ def score(text: str) -> float:
     return number
 
 
+def sigmas(text: str) -> list[float]:
+    """Numbers above 0 with commas between them."""
+    numbers = [score(part) for part in text.split(",")]
+    if min(numbers) <= 0:
+        raise argparse.ArgumentTypeError(f"must be numbers above 0 but got {text!r}")
+    return numbers
+
+
 def input_files(options: argparse.Namespace, **files: str) -> Inputs | None:
     """The input files, whose hashes ``--json`` needs."""
     if options.json is None:

@@ -14,6 +14,7 @@ from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import members
+from valor_gpu.coco.protocols import PROTOCOLS
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
         "metric": "COCOeval",
         "iou_type": "keypoints" if crowdpose else params.iouType,
         **({"protocol": "crowdpose"} if crowdpose else {}),
+        **_sigmas(params),
         "convention": evaluation.convention,
         "iou_thresholds": grid_choice(params.iouThrs),
         "max_detection_thresholds": list(params.maxDets),
@@ -53,6 +55,14 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
 
     values = _values(evaluation)
     return Result(values, Signature(choices), counts, absent_reasons(values), plot)
+
+
+def _sigmas(params: Any) -> dict[str, list[float]]:
+    """The tolerances of keypoints where they are not those of the protocol."""
+    usual = PROTOCOLS[params.iouType].sigmas
+    if not usual or np.array_equal(params.kpt_oks_sigmas, usual):
+        return {}
+    return {"sigmas": np.asarray(params.kpt_oks_sigmas, np.float64).tolist()}
 
 
 def _values(evaluation: COCOeval) -> dict[str, Any]:
