@@ -157,6 +157,31 @@ class Result:
         """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays."""
         return {prefix + name: float(value) for name, value in _leaves(self.values) if is_scalar(value)}
 
+    def log(self, logger: Any, step: int | None = None, prefix: str = "") -> None:
+        """Logs every number of :meth:`scalars`.
+
+        Args:
+            logger: the module ``wandb`` or one of its runs; the module ``mlflow``; a ``SummaryWriter`` of TensorBoard;
+                a ``LightningModule``, a logger of Lightning, or ``Fabric``.
+            step: of the logger; None: it counts itself. A LightningModule always does.
+            prefix: before every name, such as ``"val/"``.
+
+        Raises:
+            InputTypeError: ``logger`` is none of these.
+            InputError: ``step`` is given to a LightningModule, or two names are the same to MLflow, which gets ``_``
+                for characters that it refuses.
+
+        Example:
+            >>> class Writer:  # as torch.utils.tensorboard.SummaryWriter
+            ...     def add_scalar(self, name, value, step):
+            ...         print(name, value, step)
+            >>> Result({"map": 0.5}, Signature({})).log(Writer(), step=3, prefix="val/")
+            val/map 0.5 3
+        """
+        from valor_gpu.exports.logs import log_scalars
+
+        log_scalars(logger, self.scalars(prefix), step)
+
     def to_dict(self, arrays: bool = True) -> dict[str, Any]:
         """A dict that ``json.dumps(..., allow_nan=False)`` takes: what is not finite is None.
 

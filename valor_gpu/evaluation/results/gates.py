@@ -112,18 +112,28 @@ def failing_gates(
     Raises:
         InputError: a gate that cannot be read, or that names no number of the run.
     """
+    return failing(gate_numbers(summary), gates, lambda name: _reason(summary, name), fail_if=fail_if)
+
+
+def failing(
+    numbers: Mapping[str, float | None],
+    gates: Iterable[str | Gate],
+    reason: Callable[[str], str],
+    *,
+    fail_if: bool = False,
+) -> list[FailedGate]:
+    """:func:`failing_gates` of any numbers; ``reason`` says why one is None or NaN."""
     check_type("gates", gates, Iterable)
     parsed = [
         each if isinstance(each, Gate) else parse_gate(each) for each in ([gates] if isinstance(gates, str) else gates)
     ]
-    numbers = gate_numbers(summary)
     failed = []
     for gate in parsed:
         if gate.name not in numbers:
             raise InputError(f"gate must name a number of the run but {gate.name!r} is none{_hint(gate.name, numbers)}")
         value = numbers[gate.name]
         if value is None or math.isnan(value):
-            failed.append(FailedGate(gate, None, _reason(summary, gate.name), fail_if))
+            failed.append(FailedGate(gate, None, reason(gate.name), fail_if))
         elif gate.holds(value) is fail_if:
             failed.append(FailedGate(gate, value, "", fail_if))
     return failed

@@ -1,0 +1,32 @@
+"""Fixtures that pytest finds where this package is installed. Loading it imports neither torch nor NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from valor_gpu.result import Result
+
+
+@pytest.fixture
+def assert_metrics(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """:func:`valor_gpu.testing.assert_metrics`, which also notes the numbers in the report of ``--junit-xml``.
+
+    Each number that a condition names becomes a property of the test, whether or not the condition holds, so that a
+    CI server can draw it over time.
+    """
+    from valor_gpu import testing
+    from valor_gpu.evaluation.results.gates import parse_gate
+
+    def check(result: Result, *gates: str) -> None:
+        __tracebackhide__ = True
+        numbers = testing.gate_scalars(result)
+        for name in dict.fromkeys(parse_gate(gate).name for gate in gates):
+            if name in numbers:
+                record_property(name, numbers[name])
+        testing.assert_metrics(result, *gates)
+
+    return check
