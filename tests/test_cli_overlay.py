@@ -13,6 +13,7 @@ import pytest
 from testing.keypoint_scenes import random_keypoints
 from tests.test_overlay import scene
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
+from valor_gpu.inputs.coco_rotated import corners_of
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
@@ -80,6 +81,28 @@ def test_a_bad_photo_costs_no_numbers(files: list[str], tmp_path: Path, capsys: 
     assert shown.out.count("wrote ") == 2 and "Average Precision" in shown.out
     assert "warning: 2 photos cannot be used, drawn on a plain canvas instead: " in shown.err
     assert "and others" in shown.err
+
+
+@pytest.mark.parametrize("angle", [0.0, 30.0, 135.0, -70.0])
+def test_rotated_boxes_are_drawn(angle: float, tmp_path: Path) -> None:
+    box = np.array([[32.0, 30.0, 40.0, 14.0, angle]])
+    corners = corners_of(box)
+    annotation = {"id": 1, "image_id": 1, "category_id": 1, "area": 560.0, "iscrowd": 0}
+    truth = {"images": [{"id": 1, "height": 64, "width": 64}], "categories": [{"id": 1, "name": "ship"}]}
+    found = [{"image_id": 1, "category_id": 1, "bbox": corners.ravel().tolist(), "score": 0.9}]
+    files, out = saved(tmp_path, {**truth, "annotations": [{**annotation, "bbox": box[0].tolist()}]}, found), tmp_path
+    assert detect(files, "--iou-type", "rotated", "--json", out / "out.json") == OK
+    assert json.loads((out / "out.json").read_text())["values"]["map_75"] > 0.999
+    found[0]["bbox"] = [10.0, 10.0, 5.0, 5.0, angle]
+    files = saved(tmp_path, {**truth, "annotations": [{**annotation, "bbox": box[0].tolist()}]}, found)
+    assert detect(files, "--iou-type", "rotated", "--overlay", tmp_path / "pictures") == OK
+    picture = imread(tmp_path / "pictures/001_1.png")[..., :3]
+    blue = np.abs(picture - [0, 0x72 / 255, 0xB2 / 255]).max(2) < 0.1
+    scale, top = 1000 / 64, 50
+    middles = (corners[0] + np.roll(corners[0], 1, 0)) / 2 * scale
+    for x, y in middles:
+        row, column = int(y + top), int(x)
+        assert blue[row - 6 : row + 7, column - 20 : column + 21].any()
 
 
 @pytest.mark.parametrize("options", [["--iou-type", "keypoints"], ["--protocol", "crowdpose"]])

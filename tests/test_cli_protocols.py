@@ -112,8 +112,6 @@ def test_rotated_boxes(capsys: pytest.CaptureFixture[str], saved: Saved) -> None
     check_report(capsys.readouterr().out, str(expected), "iou_type:rotated", "convention:strict")
     assert detect(files) == BAD_INPUT
     assert "annotations[0].bbox must be 4 numbers [x, y, width, height] but got [50.0, " in capsys.readouterr().err
-    assert detect(files, "--iou-type", "rotated", "--overlay", "pictures") == BAD_INPUT
-    assert "--overlay must go with --iou-type bbox, segm, boundary or keypoints" in capsys.readouterr().err
 
 
 def test_crowdpose(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path) -> None:

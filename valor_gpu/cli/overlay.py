@@ -26,8 +26,6 @@ def check_overlay(options: argparse.Namespace) -> None:
         return
     if options.protocol == "lvis":
         raise InputError("--overlay must go with --protocol coco or crowdpose but got lvis")
-    if options.iou_type == "rotated":
-        raise InputError("--overlay must go with --iou-type bbox, segm, boundary or keypoints but got rotated")
     check_picture_folders(options)
 
 

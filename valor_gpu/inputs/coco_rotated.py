@@ -60,6 +60,23 @@ def read_rotated(annotations: Annotations, rows: Rows) -> NDArray[np.float64]:
     return boxes
 
 
+def corners_of(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64 ``[n, 4, 2]``: x and y of the corners of boxes as :func:`read_rotated` gives them.
+
+    Example:
+        >>> corners_of(np.array([[5.0, 4, 6, 2, 0]])).tolist()
+        [[[2.0, 3.0], [8.0, 3.0], [8.0, 5.0], [2.0, 5.0]]]
+    """
+    if boxes.shape[1] == 8:
+        return boxes.reshape(-1, 4, 2)
+    angles = np.radians(boxes[:, 4])
+    along = boxes[:, None, 2:4] * np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
+    cos, sin = np.cos(angles), np.sin(angles)
+    turn = np.stack([np.stack([cos, -sin], 1), np.stack([sin, cos], 1)], 1)  # counterclockwise, as y points down
+    corners: NDArray[np.float64] = boxes[:, None, :2] + along @ turn
+    return corners
+
+
 def rotated_areas(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 ``[n]``: width x height, or the area that the corners enclose.
 

@@ -42,7 +42,13 @@ _STYLES = {
 OUTCOMES = tuple(_STYLES)
 """What an object can be, in the order in which objects are drawn."""
 
-_KINDS = {"segm": "mask", "boundary": "mask", "keypoints": "keypoints", "keypoints_crowd": "keypoints"}
+_KINDS = {
+    "segm": "mask",
+    "boundary": "mask",
+    "keypoints": "keypoints",
+    "keypoints_crowd": "keypoints",
+    "rotated": "corners",
+}
 _DPI, _LONG_SIDE, _NARROWEST = 100, 10.0, 5.6  # inches
 _MARGIN_TOP, _MARGIN_BOTTOM, _FONT_SIZE = 0.5, 0.4, 7.5
 _MOST_LABELS = 150  # placing more takes seconds, and nobody reads them
@@ -62,6 +68,7 @@ class Shape:
         mask: bool ``[H, W]``; None: the box is drawn.
         keypoints: float ``[K, 3]``, x, y and visibility, drawn besides the box.
         skeleton: pairs of keypoints, from 0, that a line joins.
+        corners: float ``[4, 2]`` of a rotated box, drawn in place of the box.
     """
 
     outcome: str
@@ -71,6 +78,7 @@ class Shape:
     mask: Pixels | None = None
     keypoints: Pixels | None = None
     skeleton: Sequence[tuple[int, int]] = ()
+    corners: Pixels | None = None
 
     @property
     def label(self) -> str:
@@ -98,7 +106,8 @@ def draw_worst_images(
     """Draws the images with most errors into PNG files of ``folder``; returns them, the worst first.
 
     Args:
-        evaluation: after ``evaluate()``; what it compares is drawn: boxes, masks, or keypoints with boxes.
+        evaluation: after ``evaluate()``; what it compares is drawn: boxes, upright or rotated, masks, or keypoints with
+            boxes.
         folder: made where it is not there; files in it that have other names stay.
         count: how many images at most; those without an error are not drawn.
         photos: folder of the images, by their ``file_name``; None: a plain canvas.
@@ -151,7 +160,7 @@ def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, what:
         outcomes: of an evaluation.
         position: of the image, see :class:`valor_gpu.coco.outcomes.ImageErrors`.
         ground_truth: gives the names of categories, and their skeletons.
-        what: ``box``, ``mask`` or ``keypoints``: what to draw.
+        what: ``box``, ``mask``, ``keypoints`` or ``corners``: what to draw.
     """
     categories = {category["id"]: category for category in ground_truth.loadCats(ground_truth.getCatIds())}
     found = []
@@ -162,7 +171,7 @@ def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, what:
         parts = _parts(side.columns, [side.row(row) for row in chosen], what)
         for row, part in zip(chosen, parts):
             at = side.row(row)
-            x, y, w, h = (float(number) for number in side.columns.bbox[at])
+            x, y, w, h = map(float, _around(part["corners"]) if what == "corners" else side.columns.bbox[at])
             score = None if 2 in wanted else float(side.columns.score[at])
             number = int(side.columns.category_id[at])
             category = categories.get(number, {})
@@ -182,7 +191,16 @@ def _parts(annotations: Any, rows: list[int], what: str) -> list[dict[str, Any]]
 
         points = read_keypoints(annotations.values, np.array(rows, np.int64), annotations.where)
         return [{"keypoints": row} for row in points]
+    if what == "corners":
+        from valor_gpu.inputs.coco_rotated import corners_of, read_rotated
+
+        return [{"corners": row} for row in corners_of(read_rotated(annotations, np.array(rows, np.int64)))]
     return [{} for _ in rows]
+
+
+def _around(corners: Pixels) -> Pixels:
+    """x, y, width and height of the upright box around corners."""
+    return np.concatenate([corners.min(0), np.ptp(corners, 0)])
 
 
 def _skeleton(category: dict[str, Any], count: int) -> list[tuple[int, int]]:
@@ -278,15 +296,16 @@ def _draw_fills(axes: Any, shapes: Sequence[Shape], canvas: Pixels | None, size:
 
 
 def _draw_outline(axes: Any, shape: Shape) -> None:
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon, Rectangle
 
     style = _STYLES[shape.outcome]
     if shape.mask is None or not shape.mask.any():
         x, y, w, h = shape.box
         thin = 1.0 if shape.keypoints is None else 0.5
         for color, dashes, line in (("white", "solid", 2.8 * thin), (style.color, style.dashes, 1.6 * thin)):
-            outline = Rectangle((x, y), w, h, fill=False, edgecolor=color, linestyle=dashes, linewidth=line, zorder=3)
-            axes.add_patch(outline)
+            drawn = {"fill": False, "edgecolor": color, "linestyle": dashes, "linewidth": line, "zorder": 3}
+            box = Rectangle((x, y), w, h, **drawn) if shape.corners is None else Polygon(shape.corners, **drawn)
+            axes.add_patch(box)
         _draw_keypoints(axes, shape, style)
         return
     rows, columns = (np.flatnonzero(shape.mask.any(axis)) for axis in (1, 0))
