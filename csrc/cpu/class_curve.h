@@ -102,6 +102,7 @@ class ClassCurve {
     std::fill(score_.begin(), score_.end(), 0.0);
     seen_ = 0;
     const int64_t end = run_.offsets[k_ + 1];
+    if (run_.ties == kGiven && words_ == 1) return count_blocks(m, end);
     for (int64_t at = run_.offsets[k_], next; at < end; at = next) {
       fetch(at + kAhead, end);
       next = run_.ties == kGiven ? at + 1 : tie_end(at, end);
@@ -124,28 +125,63 @@ class ClassCurve {
     return next;
   }
 
+  // A record of up to 64 settings.
+  struct Loaded {
+    double score;
+    uint64_t matched, ignored;
+    int32_t bucket;
+  };
+
+  Loaded load(const uint8_t* row) const {
+    const int64_t bytes = shape_.setting_bytes();
+    return {record_score(row), load_bits(row + 13, bytes, 0), load_bits(row + 13 + bytes, bytes, 0),
+            record_bucket(row)};
+  }
+
+  // Loads many records before it counts one, so that waits for memory overlap: no branch lies between them.
+  void count_blocks(int64_t m, int64_t end) {
+    constexpr int64_t kBlock = 256;
+    Loaded block[kBlock];
+    for (int64_t at = run_.offsets[k_]; at < end; at += kBlock) {
+      const int64_t size = std::min(kBlock, end - at);
+      for (int64_t i = 0; i < size; ++i) block[i] = load(record(at + i));
+      for (int64_t i = 0; i < size; ++i) add_word<true, true>(block[i], m);
+    }
+  }
+
+  template <bool kTrue, bool kFalse>
+  void add_word(const Loaded& record, int64_t m) {
+    if (record.bucket > m) return;
+    if (kTrue && seen_++ == 0) first_score_ = record.score;
+    if (record.matched == 0 && whole_areas(record.ignored)) {
+      for (int64_t a = 0; kFalse && a < shape_.areas; ++a)
+        fp_area_[a] += (record.ignored & area_mask_[a]) == 0;
+      return;
+    }
+    add_settings<kTrue, kFalse>(record, 0);
+  }
+
+  // Counts one word of settings, from setting `first` on.
+  template <bool kTrue, bool kFalse>
+  void add_settings(const Loaded& word, int64_t first) {
+    const int64_t left = shape_.settings() - first;
+    const uint64_t settings = left >= 64 ? ~0ull : (1ull << left) - 1;
+    if (kFalse) count_false(~word.matched & ~word.ignored & settings, first);
+    if (kTrue) count_true(word.matched & ~word.ignored & settings, first, word.score, word.bucket);
+  }
+
   template <bool kTrue, bool kFalse>
   void add(const uint8_t* row, int64_t m) {
+    if (words_ == 1) return add_word<kTrue, kFalse>(load(row), m);
     const int bucket = record_bucket(row);
     if (bucket > m) return;
-    if (kTrue && seen_++ == 0) first_score_ = record_score(row);
+    const double score = record_score(row);
+    if (kTrue && seen_++ == 0) first_score_ = score;
     const uint8_t* field = row + 13;
     const int64_t bytes = shape_.setting_bytes();
-    if (words_ == 1) {
-      const uint64_t matched = load_bits(field, bytes, 0), ignored = load_bits(field + bytes, bytes, 0);
-      if (matched == 0 && whole_areas(ignored)) {
-        for (int64_t a = 0; kFalse && a < shape_.areas; ++a) fp_area_[a] += (ignored & area_mask_[a]) == 0;
-        return;
-      }
-    }
-    for (int64_t w = 0; w < words_; ++w) {
-      const uint64_t matched = load_bits(field, bytes, 64 * w),
-                     ignored = load_bits(field + bytes, bytes, 64 * w);
-      const uint64_t settings =
-          shape_.settings() - 64 * w >= 64 ? ~0ull : (1ull << (shape_.settings() - 64 * w)) - 1;
-      if (kFalse) count_false(~matched & ~ignored & settings, 64 * w);
-      if (kTrue) count_true(matched & ~ignored & settings, 64 * w, record_score(row), bucket);
-    }
+    for (int64_t first = 0; first < shape_.settings(); first += 64)
+      add_settings<kTrue, kFalse>(
+          {score, load_bits(field, bytes, first), load_bits(field + bytes, bytes, first), bucket}, first);
   }
 
   // Whether the word is a union of whole area ranges, as it is for almost every unmatched detection.

@@ -237,6 +237,15 @@ def test_picks_survive_their_table() -> None:
     assert table.picks() == (Pick("recall", 2, 0, [1, 0]), Pick("precision", 0, 1, []))
 
 
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 512, 600])
+def test_any_number_of_records_of_a_class(count: int, full: bool) -> None:
+    """The C++ library reads them in blocks of 256."""
+    tables = scene(count, seed=count)
+    tables[0][:, 12] = 0  # the bucket: within the first limit
+    assert check(tables, choices(agnostic=True, full=full)).ordered.offsets.tolist() == [0, count]
+
+
 @pytest.mark.parametrize("classes", [1, 2, 7, 8, 9, 31, 33, 127, 128, 129, 300])
 def test_means_are_those_of_numpy_at_every_size_of_a_block(classes: int) -> None:
     """A recall that is one number a class, of every size around the blocks of pairwise summation."""
