@@ -217,21 +217,32 @@ def _through(metric: Any, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
 def check_waiting(checks: Checks, device: torch.device) -> None:
     """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
     classification = importlib.import_module("valor_gpu.classification")
-    choices: dict[str, dict[str, Any]] = {"ThresholdCounts": {}, "DetailedPrecisionRecallCurve": {}}
     for name in classification.__all__:
-        kind = getattr(classification, name)
-        for more in ({}, {"thresholds": THRESHOLDS}) if name in _CURVED else (choices.get(name, {}),):
-            options = "".join(f", {key} {value}" for key, value in more.items())
+        kind, needed = getattr(classification, name), _NEEDED.get(name, {"num_classes": 20})
+        for more in (needed, {**needed, "thresholds": THRESHOLDS}) if name in _CURVED else (needed,):
+            options = "".join(f", {key} {value}" for key, value in more.items() if key not in needed)
             checks.run(f"update of {name}{options} does not wait", partial(_check_waiting, kind, more, device))
 
 
-_CURVED = ("ROCAUC", "AveragePrecision", "ROC", "PrecisionRecallCurve")
+_CURVED = ("ROCAUC", "AveragePrecision", "ROC", "PrecisionRecallCurve", "EER")
+_NEEDED: dict[str, dict[str, Any]] = {
+    "PrecisionAtFixedRecall": {"num_classes": 20, "min_recall": 0.5},
+    "RecallAtFixedPrecision": {"num_classes": 20, "min_precision": 0.5},
+    "SensitivityAtSpecificity": {"num_classes": 20, "min_specificity": 0.5},
+    "SpecificityAtSensitivity": {"num_classes": 20, "min_sensitivity": 0.5},
+    "MultilabelCoverageError": {"num_labels": 20},
+    "MultilabelRankingAveragePrecision": {"num_labels": 20},
+    "MultilabelRankingLoss": {"num_labels": 20},
+}
+"""Arguments of metrics that need others than ``num_classes``."""
 
 
 def _check_waiting(kind: Any, choices: dict[str, Any], device: torch.device) -> None:
     scores, target = make(Load(rows=4 * 512, classes=20), device)
+    if "num_labels" in choices:
+        target = torch.nn.functional.one_hot(target, 20)
     batches = list(zip(scores.split(512), target.split(512)))
-    metric = kind(num_classes=20, **choices).to(device)
+    metric = kind(**choices).to(device)
     metric.update(*batches[0])
     wait(device)
     with no_waiting(device):
