@@ -26,7 +26,7 @@ def validate(model: Callable[[Any], Any], loader: Iterable[Batch], device: str) 
         metric.update(predictions, targets)  # matches at once, keeps 23 bytes per detection
     result = metric.result()
     print(result)  # the numbers, what they were counted on, the choices behind them
-    # logger.log_metrics(result.scalars("val/"))
+    # result.log(wandb, prefix="val/")  # or mlflow, a SummaryWriter, a LightningModule, a logger of Lightning
     return result
 
 
