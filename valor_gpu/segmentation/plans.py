@@ -75,7 +75,10 @@ def region_plan(batch: PixelBatch, per_image: bool, preds: Tensor, target: Tenso
 
 def _plan(words: bytes, hot: bool, shape: tuple[int, ...], seen: tuple[int, int], ignores: bool) -> RegionPlan:
     size, pixels = math.prod(shape), seen[1]
-    run = native.function("valor_cpu", *_ENTRIES[hot])
+    if hot:
+        run = native.function("valor_cpu", "valor_count_one_hot_cpu", "ppppq")
+    else:
+        run = native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")
     middle, last = words[_PREDS.stop : _TARGET.start], words[_TARGET.stop :]
 
     def plan(preds: Tensor, target: Tensor) -> Counted | None:
@@ -99,6 +102,3 @@ def _plan(words: bytes, hot: bool, shape: tuple[int, ...], seen: tuple[int, int]
         return Counted(counts, (*seen, ignored))
 
     return plan
-
-
-_ENTRIES = {True: ("valor_count_one_hot_cpu", "ppppq"), False: ("valor_count_pixels_cpu", "pppq")}
