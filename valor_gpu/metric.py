@@ -107,8 +107,12 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
 
     def _register(self, spec: Spec, start: Tensor) -> None:
         """What ``add_state`` does, without its deep copy, which takes as long as the rest of a constructor."""
-        now: Any = [] if spec.joined else start.to(self._device).contiguous()
-        self.__dict__[spec.name], self._defaults[spec.name] = now, [] if spec.joined else now.clone()
+        if spec.joined:
+            self.__dict__[spec.name], self._defaults[spec.name] = [], []
+        else:
+            now = start if start.device == self._device else start.to(self._device)
+            now = self.__dict__[spec.name] = now if now.is_contiguous() else now.contiguous()
+            self._defaults[spec.name] = now.clone()
         self._persistent[spec.name], self._reductions[spec.name] = False, _REDUCERS[spec.merge]
 
     def state(self) -> S:

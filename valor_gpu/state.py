@@ -119,6 +119,10 @@ class Spec:
             raise InputError(f"state field {self.name} must be {self} but got {value.dtype} {list(value.shape)}")
 
     def __str__(self) -> str:
+        return self._text
+
+    @functools.cached_property
+    def _text(self) -> str:
         sizes = ("N", *self.shape) if self.joined else self.shape
         return f"{str(self.dtype).removeprefix('torch.')} [{', '.join(map(str, sizes))}]"
 
@@ -252,4 +256,10 @@ def _spec(name: str, metadata: Mapping[str, Any], value: object) -> Spec:
     merge = metadata["merge"]
     if merge == "cat" and value.ndim == 0:
         raise InputError(f"state field {name} must be rows [N, ...] but has no dimension")
-    return Spec(name, merge, value.dtype, tuple(value.shape[1:] if merge == "cat" else value.shape))
+    return _shared_spec(name, merge, value.dtype, tuple(value.shape[1:] if merge == "cat" else value.shape))
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared_spec(name: str, merge: str, dtype: torch.dtype, shape: tuple[int, ...]) -> Spec:
+    """Metrics of one class have equal specs, whose description is written once."""
+    return Spec(name, merge, dtype, shape)
