@@ -180,7 +180,7 @@ class CurveMetric(ScoreMetric):
     def _points(self, state: ScoreRecords) -> Iterator[tuple[Any, Any, Any]]:
         """Of each class thresholds, and the positives and negatives that reach them."""
         ranked = self._ranked(state, self.average == "micro")
-        given = {"ignore_index": ranked.ignore_index, "weight": ranked.weight}
+        given: dict[str, Any] = {"ignore_index": ranked.ignore_index, "weight": ranked.weight}
         if switched_on() and (small := small_rank_curves(ranked.scores, ranked.target, **given)) is not None:
             thresholds = self._activated(state, torch.from_numpy(small.thresholds)).numpy()
             for *parts, count in zip(thresholds, small.tp, small.fp, small.counts):

@@ -128,7 +128,7 @@ class ScoreBatch:
         if how != "auto":
             return _activated(scores, how)
         how, outside = "softmax" if self.task.kind == "multiclass" else "sigmoid", self._outside()
-        if scores.is_cuda or torch.compiler.is_compiling():
+        if isinstance(outside, Tensor):
             return torch.where(outside, _activated(scores, how), scores)
         return _activated(scores, how) if outside else scores
 

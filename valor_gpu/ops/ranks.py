@@ -167,8 +167,8 @@ def small_rank_curves(
     *counts, error = room[3 * size :].tolist()
     if error != NO_ERROR:
         return None
-    sums = room[size : 3 * size].view(np.int64 if weight is None else np.float64).reshape(2, classes, rows)
-    return SmallCurves(room.view(_ARRAYS[scores.dtype])[:size].reshape(classes, rows), *sums, counts)
+    tp, fp = room[size : 3 * size].view(np.int64 if weight is None else np.float64).reshape(2, classes, rows)
+    return SmallCurves(room.view(_ARRAYS[scores.dtype])[:size].reshape(classes, rows), tp, fp, counts)
 
 
 def _check(scores: Tensor, target: Tensor, weight: Tensor | None) -> None:

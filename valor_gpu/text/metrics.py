@@ -192,9 +192,9 @@ class BLEU(CorpusMetric):
         return np.concatenate((counts.matches.sum(0), counts.totals.sum(0), lengths))
 
     def _values(self, counts: list[int]) -> dict[str, float]:
-        sizes = self.max_ngram
+        sizes, (*_, predicted, reference) = self.max_ngram, counts
         value, precisions, penalty = value_of_sums(
-            counts[:sizes], counts[sizes : 2 * sizes], *counts[2 * sizes :], *self.choices
+            counts[:sizes], counts[sizes : 2 * sizes], predicted, reference, *self.choices
         )
         by_size = {f"precision_{n}": precision for n, precision in enumerate(precisions, 1)}
         return {"bleu": value, **by_size, "brevity_penalty": penalty}
