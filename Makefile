@@ -153,6 +153,7 @@ check: setup
 	step $(PY) -c "from clang_format import clang_format as run; run()" --dry-run -Werror $(NATIVE); \
 	step $(PY) tools/check_ceilings.py; \
 	step $(PY) tools/make_docs.py --check; \
+	step $(PY) tools/make_names.py --check; \
 	test -z "$$failed"
 
 $(VENV)/.bench: $(VENV)/.installed

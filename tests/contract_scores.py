@@ -12,7 +12,7 @@ _MULTICLASS = dict(num_classes=4)
 CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("Accuracy", "Precision", "Recall", "FBetaScore", "Specificity", "NegativePredictiveValue"),
                     (_MULTICLASS, dict(_MULTICLASS, top_k=2))),
-    "mROCAUC": (_MULTICLASS, dict(_MULTICLASS, ignore_index=1)),
+    **dict.fromkeys(("mROCAUC", "AUROC"), (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
     **dict.fromkeys(("F1Score", "HammingDistance", "JaccardIndex", "BalancedAccuracy"),
                     (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
     **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError", "ROC", "ROCAUC"),

@@ -19,6 +19,7 @@ PARTS = (
     "classification",
     "coco",
     "detection",
+    "functional",
     "inputs",
     "judge",
     "offline",

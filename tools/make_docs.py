@@ -191,10 +191,11 @@ _WHICH = "Which of the two kinds to take, and how to use several at once: [detec
 
 
 def metrics_of(package: Any) -> list[type]:
-    """The public metrics of a package, each once."""
+    """The public metrics of a package, each once; without torchmetrics' names of one task, which add only arguments."""
     import valor_gpu
+    from valor_gpu.classification import task_names
 
-    public = [getattr(package, name) for name in package.__all__]
+    public = [getattr(package, name) for name in package.__all__ if name not in task_names.HOMES]
     kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
     return list(dict.fromkeys(kinds))
 

@@ -15,7 +15,20 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
-    from valor_gpu import classification, coco, detection, inputs, judge, offline, ops, segmentation, stats, text, valor
+    from valor_gpu import (
+        classification,
+        coco,
+        detection,
+        functional,
+        inputs,
+        judge,
+        offline,
+        ops,
+        segmentation,
+        stats,
+        text,
+        valor,
+    )
     from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
     from valor_gpu.evaluation.result import EvaluationResult
     from valor_gpu.evaluation.run import evaluate
@@ -42,6 +55,7 @@ __all__ = [
     "coco",
     "detection",
     "evaluate",
+    "functional",
     "inputs",
     "judge",
     "offline",
@@ -56,6 +70,7 @@ _PACKAGES = (
     "classification",
     "coco",
     "detection",
+    "functional",
     "inputs",
     "judge",
     "offline",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from valor_gpu._lazy import lazy_names
+from valor_gpu.classification import task_names
 
 if TYPE_CHECKING:
     from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Specificity,
     )
     from valor_gpu.classification.stat_scores import StatScores
+    from valor_gpu.classification.task_names import *  # noqa: F403
     from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve, ThresholdCounts
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "ThresholdCounts",
     "mROCAUC",
 ]
+__all__ += task_names.__all__
 
 _RATIOS = ("F1Score", "FBetaScore", "JaccardIndex", "NegativePredictiveValue", "Precision", "Recall", "Specificity")
 _POINTS = (
@@ -94,6 +97,7 @@ _HOMES = {
     "EER": "valor_gpu.classification.equal_error",
     "ExactMatch": "valor_gpu.classification.exact_match",
     "StatScores": "valor_gpu.classification.stat_scores",
+    **task_names.HOMES,
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

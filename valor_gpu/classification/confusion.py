@@ -52,9 +52,9 @@ class ConfusionMatrix(PairMetric):
         >>> metric = ConfusionMatrix(num_classes=3, max_examples=2)
         >>> metric.update(torch.tensor([2, 1, 0, 1]), torch.tensor([2, 1, 0, 0]))
         >>> metric.compute()
-        tensor([[1., 1., 0.],
-                [0., 1., 0.],
-                [0., 0., 1.]], dtype=torch.float64)
+        tensor([[1, 1, 0],
+                [0, 1, 0],
+                [0, 0, 1]])
         >>> metric.examples()[0, 1]
         [3]
     """
@@ -72,11 +72,14 @@ class ConfusionMatrix(PairMetric):
         super().__init__(num_classes, num_labels, **kwargs)
 
     def compute(self) -> Tensor:
-        """Returns float64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``, multilabel ``[L, 2, 2]``."""
+        """Returns counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``, multilabel ``[L, 2, 2]``.
+
+        Counts are int64; sums of weights that are no whole numbers are float64.
+        """
         matrix = self._counted()
-        return (
-            matrix if self.normalize in ("none", None) else normalized(matrix, self.normalize).nan_to_num(0.0).float()
-        )
+        if self.normalize not in ("none", None):
+            return normalized(matrix, self.normalize).nan_to_num(0.0).float()
+        return matrix.long() if bool((matrix == matrix.floor()).all()) else matrix
 
     def result(self) -> Result:
         """Returns ``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from valor_gpu.classification.tasks import TaskType, without_checked
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.metric import Metric, S
 from valor_gpu.ops.error_codes import Names, describe_value, raise_or_defer
 
 
-class TaskMetric(Metric[S]):
+class TaskMetric(Metric[S], metaclass=TaskType):
     """A metric of one :class:`~valor_gpu.inputs.scores.Task`. ``torch.compile(fullgraph=True)`` takes its ``update``.
 
     Args:
@@ -22,22 +23,37 @@ class TaskMetric(Metric[S]):
         config: the choices that ``update`` depends on, as JSON values.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
-    Raises:
-        InputError: ``task`` is given by name, as torchmetrics takes it.
+    Attributes:
+        validate_args: True: values are always checked.
+        multidim_average: ``global``: all elements count alike.
     """
 
     traceable = True
     task: Task
+    validate_args: ClassVar[bool] = True
+    multidim_average: ClassVar[str] = "global"
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
-        if "task" in kwargs:
-            raise InputError(
-                "task must be left out: it follows from num_classes (multiclass), num_labels (multilabel) or neither"
-                f" (binary), but got {kwargs['task']!r}"
-            )
+        if "validate_args" in kwargs or "multidim_average" in kwargs:
+            kwargs = without_checked(kwargs)
         self.__dict__.update(task=task, _state_rule=task)  # quicker than torch.nn.Module sets attributes
         super().__init__(empty, config, **kwargs)
+
+    @property
+    def num_classes(self) -> int | None:
+        """C in the multiclass task, else None."""
+        return self.task.classes if self.task.kind == "multiclass" else None
+
+    @property
+    def num_labels(self) -> int | None:
+        """L in the multilabel task, else None."""
+        return self.task.classes if self.task.kind == "multilabel" else None
+
+    @property
+    def ignore_index(self) -> int | None:
+        """The target value that is left out."""
+        return self.task.ignore_index
 
     def _raise_or_defer(self, error: Tensor) -> Tensor | None:
         """Raises the error of a CPU tensor at once; on CUDA, and in a compiled program, returns it for ``_add``.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -152,12 +153,33 @@ def _activated(scores: Tensor, how: str) -> Tensor:
     return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
 
 
+def as_values(name: str, values: Any) -> Tensor:
+    """A tensor as it is; a numpy array (no copy) or lists of Python numbers as one on the CPU.
+
+    Raises:
+        InputTypeError: ``values`` are none of these.
+        InputError: an array or lists hold no numbers, or lists are of several lengths.
+
+    Example:
+        >>> as_values("preds", [0.5, 1])
+        tensor([0.5000, 1.0000])
+    """
+    if isinstance(values, Tensor):
+        return values
+    check_type(name, values, (Tensor, np.ndarray, list, tuple))
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} must hold numbers, in rows of one length, but torch says: {error}") from None
+
+
 def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor | None = None) -> ScoreBatch:
     """Reads one batch of a classification metric. Nothing is copied unless there are further dimensions.
 
     Args:
-        preds: multiclass: scores ``[N, C, ...]`` of any float dtype, or class indices ``[N, ...]`` of an integer dtype.
-            Multilabel: scores, or 0 and 1 of an integer dtype, ``[N, L, ...]``; binary: the same, ``[N, ...]``.
+        preds: a tensor, numpy array or lists of numbers. Multiclass: scores ``[N, C, ...]`` of any float dtype, or
+            class indices ``[N, ...]`` of an integer dtype. Multilabel: scores, or 0 and 1 of an integer dtype,
+            ``[N, L, ...]``; binary: the same, ``[N, ...]``.
         target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``. Floats must be whole
             numbers.
         task: what is predicted.
@@ -174,8 +196,9 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
         >>> batch.preds.shape, batch.scores.shape, batch.target.shape
         (torch.Size([4, 3, 64]), torch.Size([256, 3]), torch.Size([256]))
     """
+    if not (isinstance(preds, Tensor) and isinstance(target, Tensor)):
+        preds, target = as_values("preds", preds), as_values("target", target)
     for name, value in (("preds", preds), ("target", target)):
-        check_type(name, value, Tensor)
         check_dense(name, value)
         if value.dtype not in FLOAT_TYPES and value.dtype not in INT_TYPES:
             raise InputError(f"{name} must be floating point or integer but is {value.dtype}")

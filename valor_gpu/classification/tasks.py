@@ -1,0 +1,110 @@
+"""The arguments of torchmetrics' classes, as the classes of this package take them."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABCMeta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import torch
+
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.classification import task_names
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TASKS = ("binary", "multiclass", "multilabel")
+_NORMALIZATIONS = {"sigmoid": "auto", "softmax": "auto", None: "none"}
+_NEEDED = frozenset(
+    {"num_classes", "num_labels", "beta", "min_precision", "min_recall", "min_sensitivity", "min_specificity"}
+)
+
+
+class Options(TypedDict, total=False):
+    """Keywords that every named class takes beside those of torchmetrics' class of the same name.
+
+    ``activation`` and ``score_dtype`` are arguments of the class that it is made of, where that has them; the others
+    are those of ``torchmetrics.Metric``.
+    """
+
+    activation: str
+    score_dtype: torch.dtype
+    compute_on_cpu: bool
+    compute_with_cache: bool
+    dist_sync_fn: Callable[..., Any] | None
+    dist_sync_on_step: bool
+    distributed_available_fn: Callable[..., Any]
+    process_group: Any
+    sync_on_compute: bool
+
+
+def native(options: Options, **arguments: Any) -> dict[str, Any]:
+    """Arguments of torchmetrics' class as its counterpart here takes them.
+
+    ``validate_args`` is dropped: values are always checked, in the read that counts them. Scores that are all kept are
+    kept in float64, so that those of any dtype are taken.
+
+    Raises:
+        InputError: an argument that has no default is left out, or one is none of its choices.
+        InputTypeError: ``validate_args`` is no bool.
+    """
+    arguments = without_checked(arguments)
+    for name in _NEEDED & arguments.keys():
+        if arguments[name] is None:
+            raise InputError(f"{name} must be given but got None")
+    if "normalization" in arguments:
+        check_choice("normalization", arguments["normalization"], tuple(_NORMALIZATIONS))
+        arguments["activation"] = _NORMALIZATIONS[arguments.pop("normalization")]
+    if "thresholds" in arguments and arguments["thresholds"] is None:
+        arguments["score_dtype"] = torch.float64
+    return {**arguments, **options}
+
+
+def without_checked(arguments: dict[str, Any]) -> dict[str, Any]:
+    """``arguments`` without ``validate_args`` and ``multidim_average``, which change nothing.
+
+    Raises:
+        InputError: ``multidim_average`` is not ``global``.
+        InputTypeError: ``validate_args`` is no bool.
+    """
+    check_type("validate_args", arguments.get("validate_args", True), bool)
+    if (average := arguments.get("multidim_average", "global")) != "global":
+        raise InputError(f"multidim_average must be 'global' but got {average!r}: a metric has one value for all data")
+    return {name: value for name, value in arguments.items() if name not in ("validate_args", "multidim_average")}
+
+
+class TaskType(ABCMeta):
+    """Type of the metrics of a task: ``Accuracy(task="multiclass", num_classes=5)`` is a ``MulticlassAccuracy``."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes a metric; with a task, as the first argument or by name, that of the task.
+
+        Raises:
+            InputError: there is no such task, or the class has none by that name.
+        """
+        if "task" in kwargs or (args and isinstance(args[0], str)):
+            return _of_task(cls, *args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:
+    wrapper = task_names.ARGUMENTS.get(cls.__name__, {})
+    if "task" not in wrapper:
+        raise InputError(f"task must be left out: {cls.__name__} has one task but got {kwargs.get('task', args[:1])!r}")
+    if len(args) > len(wrapper):
+        raise InputError(f"{cls.__name__} takes {len(wrapper)} arguments by position but got {len(args)}")
+    given = dict(zip(wrapper, args))
+    if twice := given.keys() & kwargs.keys():
+        raise InputError(f"{sorted(twice)[0]} must be given once but came by position and by name")
+    given |= kwargs
+    check_choice("task", task := given.pop("task"), TASKS)
+    if (name := f"{task.capitalize()}{cls.__name__}") not in task_names.HOMES:
+        raise InputError(f"task must be one that {cls.__name__} has but got {task!r}")
+    taken = task_names.ARGUMENTS[name]
+    defaults = {key: value for key, value in wrapper.items() if key != "task" and value is not None}
+    # torchmetrics takes the arguments of every task, and leaves those out that the task at hand has not.
+    arguments = {key: value for key, value in {**defaults, **given}.items() if key in taken or key not in wrapper}
+    kind = getattr(importlib.import_module(task_names.HOMES[name]), name)
+    return kind(**arguments)

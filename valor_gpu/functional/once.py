@@ -1,0 +1,37 @@
+"""One value of one batch, by the class that has the metric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import as_values
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tensor:
+    """``compute`` of a metric after one ``update``.
+
+    Args:
+        kind: the class of the metric.
+        given: ``preds, target`` by position or ``y_true, y_pred`` by name, in this order; the others are None.
+        arguments: of the class.
+
+    Raises:
+        InputError: neither pair is complete, or both were given; or the class rejects an argument or a value.
+    """
+    preds, target, y_true, y_pred = given
+    halves = (preds is None) != (target is None) or (y_true is None) != (y_pred is None)
+    if halves or (preds is None) == (y_true is None):
+        named = ("preds", "target", "y_true", "y_pred")
+        got = ", ".join(name for name, value in zip(named, given) if value is not None)
+        raise InputError(f"preds and target must be given, or y_true and y_pred, but got {got or 'neither'}")
+    if preds is None:
+        preds, target = y_pred, y_true
+    metric = kind(**arguments)
+    preds, target = as_values("preds", preds), as_values("target", target)
+    metric.to(preds.device).update(preds, target)
+    value: Tensor = metric.compute()  # of curves several, for which the functions declare Any
+    return value
