@@ -303,7 +303,13 @@ def _draw_outline(axes: Any, shape: Shape) -> None:
         x, y, w, h = shape.box
         thin = 1.0 if shape.keypoints is None else 0.5
         for color, dashes, line in (("white", "solid", 2.8 * thin), (style.color, style.dashes, 1.6 * thin)):
-            drawn = {"fill": False, "edgecolor": color, "linestyle": dashes, "linewidth": line, "zorder": 3}
+            drawn: dict[str, Any] = {
+                "fill": False,
+                "edgecolor": color,
+                "linestyle": dashes,
+                "linewidth": line,
+                "zorder": 3,
+            }
             box = Rectangle((x, y), w, h, **drawn) if shape.corners is None else Polygon(shape.corners, **drawn)
             axes.add_patch(box)
         _draw_keypoints(axes, shape, style)
