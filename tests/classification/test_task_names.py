@@ -222,7 +222,7 @@ def test_arguments_are_given_once_and_checked() -> None:
         Accuracy("binary", 0.5, threshold=0.5)
     with pytest.raises(InputError, match="takes 9 arguments by position but got 10"):
         Accuracy("binary", *range(9))
-    with pytest.raises(InputError, match="task must be left out: MulticlassAccuracy has one task"):
+    with pytest.raises(InputError, match="task must be left out: that of MulticlassAccuracy follows from its name"):
         MulticlassAccuracy(task="multiclass", num_classes=3)
     with pytest.raises(InputTypeError, match="validate_args must be bool but got str"):
         Accuracy(3, validate_args="no")

@@ -92,7 +92,11 @@ class TaskType(ABCMeta):
 def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:
     wrapper = task_names.ARGUMENTS.get(cls.__name__, {})
     if "task" not in wrapper:
-        raise InputError(f"task must be left out: {cls.__name__} has one task but got {kwargs.get('task', args[:1])!r}")
+        got = kwargs["task"] if "task" in kwargs else args[0]
+        raise InputError(
+            f"task must be left out: that of {cls.__name__} follows from its name, or from num_classes (multiclass),"
+            f" num_labels (multilabel) or neither (binary), but got {got!r}"
+        )
     if len(args) > len(wrapper):
         raise InputError(f"{cls.__name__} takes {len(wrapper)} arguments by position but got {len(args)}")
     given = dict(zip(wrapper, args))
