@@ -228,3 +228,11 @@ def test_arguments_are_given_once_and_checked() -> None:
         Accuracy(3, validate_args="no")
     with pytest.raises(ValueError, match="Unexpected keyword arguments: `averag`"):
         MulticlassAccuracy(3, averag="macro")  # type: ignore[call-arg]
+
+
+def test_attributes_are_there() -> None:
+    metric = classification.F1Score(
+        task="multilabel", num_labels=3, ignore_index=-1, threshold=0.3, validate_args=False
+    )
+    assert (metric.num_labels, metric.ignore_index, metric.threshold, metric.beta) == (3, -1, 0.3, 1.0)
+    assert metric.validate_args and metric.multidim_average == "global"

@@ -157,6 +157,8 @@ class F1Score(RatioMetric):
         tensor([0.6667, 1.0000])
     """
 
+    beta = 1.0
+
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.f_beta(o)
 
