@@ -217,7 +217,8 @@ def _through(metric: Any, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
 def check_waiting(checks: Checks, device: torch.device) -> None:
     """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
     classification = importlib.import_module("valor_gpu.classification")
-    for name in classification.__all__:
+    homes = importlib.import_module("valor_gpu.classification.task_names").HOMES  # names that add only arguments
+    for name in [name for name in classification.__all__ if name not in homes]:
         kind, needed = getattr(classification, name), _NEEDED.get(name, {"num_classes": 20})
         for more in (needed, {**needed, "thresholds": THRESHOLDS}) if name in _CURVED else (needed,):
             options = "".join(f", {key} {value}" for key, value in more.items() if key not in needed)

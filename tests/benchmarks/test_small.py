@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torchmetrics
 
 from benchmarks import report, run, small, small_cases
+from tools.make_docs import metrics_of
 from valor_gpu import classification, segmentation, text
 
 _OWN = {
@@ -28,8 +28,7 @@ def accuracy() -> small_cases.Small:
 def test_every_metric_with_a_peer_is_measured() -> None:
     for package in (classification, segmentation, text):
         group = package.__name__.rpartition(".")[2]
-        kinds = [name for name in package.__all__ if isinstance(getattr(package, name), type)]
-        metrics = {name for name in kinds if issubclass(getattr(package, name), torchmetrics.Metric)}
+        metrics = {kind.__name__ for kind in metrics_of(package)}
         measured = {case.name.split(",")[0].split(" (")[0] for case in small_cases.CASES[group]()}
         assert metrics - measured == set(_OWN[group])
 

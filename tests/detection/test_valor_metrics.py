@@ -442,7 +442,8 @@ def test_bad_arguments_are_named(make: Any, message: str) -> None:
 
 def test_the_family_is_all_that_is_public() -> None:
     assert {kind.__name__ for kind in FAMILY} == set(detection.__all__) - {
-        "BinnedMeanAveragePrecision", "MeanAveragePrecision", "OpenImagesAveragePrecision",
+        "BinnedMeanAveragePrecision", "MeanAveragePrecision", "OpenImagesAveragePrecision", "IntersectionOverUnion",
+        "GeneralizedIntersectionOverUnion", "DistanceIntersectionOverUnion", "CompleteIntersectionOverUnion",
     }  # fmt: skip
 
 

@@ -121,8 +121,8 @@ def test_hard_labels_are_no_scores() -> None:
 
 
 MISFITS: list[tuple[Task, Any, Any, Any, str]] = [
-    (CLASSES, [0.5], torch.zeros(1), None, "preds must be Tensor but got list"),
-    (CLASSES, scores(4, 3), 3, None, "target must be Tensor but got int"),
+    (CLASSES, [0.5], torch.zeros(1), None, r"preds must be scores \[N, 3, ...\] .* but got preds torch.float32 \[1\]"),
+    (CLASSES, scores(4, 3), 3, None, "target must be Tensor or ndarray or list or tuple but got int"),
     (CLASSES, scores(4, 3).cfloat(), labels(3, 4), None, "preds must be floating point or integer but is .*complex64"),
     (CLASSES, scores(4, 2), labels(3, 4), None, r"preds must be scores \[N, 3, ...\] .* got preds .* \[4, 2\]"),
     (CLASSES, scores(4, 3), labels(3, 5), None, r"target \[5\]"),

@@ -68,16 +68,16 @@ class StatScores(RatioMetric):
 
         Counts are int64, means float32; sums of weights that are no whole numbers are float64.
         """
-        if (numbers := self._pooled()) is not None:
+        state = self.state()
+        if (numbers := self._pooled(state.counts)) is not None:
             return torch.from_numpy(np.array(numbers, np.int64))
-        table = self._table(self.state().outcomes)
+        table = self._table(state.outcomes)
         if self.average in ("macro", "weighted"):
             return table.float()
         return table.long() if bool((table == table.floor()).all()) else table
 
-    def _pooled(self) -> list[int] | None:
+    def _pooled(self, counts: Tensor) -> list[int] | None:
         """The counts of few classes as one, in whole numbers; None where those of other averages or weights are due."""
-        counts = self.counts
         if self.average != "micro" or not counts.is_cpu or counts.numel() > 4 * _FEW_CLASSES or not switched_on():
             return None
         rows = counts.tolist()

@@ -54,8 +54,8 @@ def launching(device: torch.device) -> Iterator[int]:
 
 
 def capturing() -> bool:
-    """Whether the current stream records a CUDA graph; never with a torch that has no CUDA."""
-    return torch.backends.cuda.is_built() and torch.cuda.is_current_stream_capturing()
+    """Whether the current stream records a CUDA graph; never before torch has used a device."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def check_not_capturing(action: str) -> None:
