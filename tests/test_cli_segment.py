@@ -57,7 +57,7 @@ def test_the_report(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert tail == [
         "3 images, 24 pixels (1 of them ignored), 3 classes\n"
-        "metric:segment|num_classes:3|average:macro|ignore_index:255|zero_division:0.0|version:0.1.0\n"
+        "metric:segment|num_classes:3|average:macro|ignore_index:255|zero_division:0.0|version:0.2.0\n"
     ]
     assert shown.err == ""
 

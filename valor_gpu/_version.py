@@ -1,3 +1,3 @@
 """The version: packaging reads it here, results carry it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -206,7 +206,7 @@ def corpus_bleu(
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"]).signature
-        'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.1.0'
+        'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.2.0'
     """
     check_choice("smoothing", smoothing, SMOOTHING)
     check_size("max_ngram", max_ngram)
