@@ -107,7 +107,8 @@ def _fresh(metric: Any, batch: Sequence[Any]) -> Call:
 def _gap(mine: Any, other: Any) -> float:
     if mine.shape != other.shape:
         return math.inf
-    return float((np.abs(mine - other) / np.maximum(1, np.abs(other))).max(initial=0.0))
+    both = np.isnan(mine) & np.isnan(other)  # neither has a number there
+    return float(np.where(both, 0.0, np.abs(mine - other) / np.maximum(1, np.abs(other))).max(initial=0.0))
 
 
 def _micro(seconds: Sequence[float]) -> dict[str, float]:

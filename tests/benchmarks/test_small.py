@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import report, run, small, small_cases
@@ -52,6 +53,13 @@ def test_another_value_gets_no_number(accuracy: small_cases.Small) -> None:
     assert row["status"] == "mismatch"
     assert "update" not in row
     assert "Accuracy, multiclass | mismatch" in small.report([_result([row])])
+
+
+def test_a_number_that_neither_side_has_is_no_difference() -> None:
+    mine, other = np.array([0.5, np.nan]), np.array([0.25, np.nan])
+    assert small._gap(mine, other) == 0.25
+    for first, second in ((mine, np.nan_to_num(other)), (np.nan_to_num(mine), other)):
+        assert not small._gap(first, second) <= 1
 
 
 def test_the_tables_count_what_is_above_the_goal() -> None:
