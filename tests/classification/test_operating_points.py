@@ -91,6 +91,47 @@ def test_a_limit_that_is_a_fraction_of_counts_is_reached_exactly() -> None:
     assert found.values["SensitivityAtSpecificity"] == 1.0 and found.values["specificity"] == 0.1
 
 
+@pytest.mark.parametrize("name", [*LIMITS, "EER"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_of_every_dtype_and_only_one_have_a_point(name: str, dtype: torch.dtype) -> None:
+    least = {LIMITS[name]: 0.5} if name in LIMITS else {}
+    generator = torch.Generator().manual_seed(2)
+    several = (torch.randint(9, (40,), generator=generator) / 8, torch.randint(2, (40,), generator=generator))
+    for scores, target in (several, (torch.tensor([0.5, 0.5]), torch.tensor([0, 1]))):
+        ours = updated(getattr(classification, name)(score_dtype=dtype, **least), (scores.to(dtype), target))
+        theirs = updated(getattr(tm, f"Binary{name}")(**least), (scores, target))
+        found, expected = (value if least else (value,) for value in (ours.compute(), theirs.compute()))
+        assert [float(part) for part in found] == pytest.approx(
+            [float(part) for part in expected], abs=1e-6, nan_ok=True
+        )
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("columns", [{}, {"num_labels": 2}])
+def test_where_every_element_is_ignored_there_is_no_point(name: str, columns: dict[str, int]) -> None:
+    shape = (3, 2) if columns else (3,)
+    metric = getattr(classification, name)(**columns, **{LIMITS[name]: 0.5}, ignore_index=-1)
+    metric.update(torch.rand(shape), torch.full(shape, -1))
+    assert all(bool(part.isnan().all()) for part in metric.compute())
+    assert metric.result().counts == {"samples": 3, "ignored": 3 * max(1, *columns.values(), 1)}
+
+
+def test_of_equally_near_points_the_highest_threshold_has_the_equal_error_rate() -> None:
+    """|0 - 2/3| at 0.75 is |1 - 1/3| at 0.5; in float64, with 1 - tpr for the rate of false negatives, it is not."""
+    scores, target = torch.tensor([0.75, 0.5, 0.5, 0.5, 0.5, 0.25]), torch.tensor([1, 0, 0, 0, 1, 1])
+    for thresholds in (None, [0.25, 0.5, 0.75]):
+        assert updated(EER(thresholds=thresholds), (scores, target)).result().values["EER"] == 1 / 3
+
+
+def test_a_limit_reached_where_nothing_is_predicted_leaves_no_precision() -> None:
+    metric = updated(
+        classification.PrecisionAtFixedRecall(min_recall=0, thresholds=[0.75, 0.9]),
+        (torch.tensor([0.25, 0.5]), torch.tensor([0, 1])),
+    )
+    assert all(math.isnan(part) for part in metric.compute())
+    assert "or there is nothing to divide by" in metric.result().reason("PrecisionAtFixedRecall")
+
+
 def test_results_name_the_limit_that_no_threshold_reaches() -> None:
     scores, target = torch.tensor([0.9, 0.5, 0.25]), torch.tensor([0, 1, 0])
     metric = updated(RecallAtFixedPrecision(min_precision=0.75), (scores, target))

@@ -163,8 +163,11 @@ class CurveMetric(ScoreMetric):
 
     def _at_thresholds(self, state: Histogram) -> tuple[Any, Any]:
         """Coordinates ``[C, T]`` of all curves at :meth:`_grid`."""
+        return self._coordinates(self._histogram_counts(state))
+
+    def _histogram_counts(self, state: Histogram) -> CurveCounts:
         counts = state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
-        return self._coordinates(counts_at_thresholds(quick(counts)))
+        return counts_at_thresholds(quick(counts))
 
     def _grid(self, state: Histogram) -> Tensor:
         """Thresholds ``[T]`` of the points of a histogram, float64, in the order of coordinates."""
@@ -172,10 +175,18 @@ class CurveMetric(ScoreMetric):
         return grid.flip(0) if self._descending else grid
 
     def _at_scores(self, state: ScoreRecords) -> list[Curve]:
-        curves = []
+        return [self._curve(*found) for found in self._exact_counts(state)]
+
+    def _exact_counts(self, state: ScoreRecords) -> Iterator[tuple[Any, CurveCounts]]:
         for thresholds, tp, fp in self._points(state):
-            curves.append(self._curve(thresholds, CurveCounts(tp, fp, _last(tp), _last(fp))))
-        return curves
+            yield thresholds, CurveCounts(tp, fp, _last(tp), _last(fp))
+
+    def _counts_by_class(self, state: ScoreRecords | Histogram) -> Iterator[tuple[Any, CurveCounts]]:
+        """Of each class thresholds, which descend, and the counts at them: tensors, or on the CPU NumPy arrays."""
+        if not isinstance(state, Histogram):
+            return self._exact_counts(state)
+        thresholds = reversed_last(quick(self.thresholds.to(state.counts.device)))
+        return ((thresholds, CurveCounts(*parts)) for parts in zip(*self._histogram_counts(state)))
 
     def _points(self, state: ScoreRecords) -> Iterator[tuple[Any, Any, Any]]:
         """Of each class thresholds, and the positives and negatives that reach them."""

@@ -10,17 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.classification.curves import ROC
+from valor_gpu.classification.curves import ROC, after
 from valor_gpu.classification.operating_points import as_array
+from valor_gpu.reduce.curve_points import CurveCounts
 from valor_gpu.result import Result
 
 
 class EER(ROC):
     """Computes the equal error rate: where the false positive rate meets the false negative rate.
 
-    It is the mean of both at the point of the ROC curve where they differ least, of equal ones the highest threshold.
-    A class without positives or without negatives has none: NaN. It shares its ``update`` with the curves in a
-    ``MetricCollection``.
+    It is the mean of both at the point of the ROC curve where they differ least, of equal ones the highest threshold
+    (torchmetrics takes one or the other, as float32 rounds them). A class without positives or without negatives has
+    none: NaN. It shares its ``update`` with the curves in a ``MetricCollection``.
 
     Source: torchmetrics, ``EER``; Jain, Flynn and Ross, Handbook of Biometrics (2008), section 1.4.
 
@@ -77,13 +78,26 @@ class EER(ROC):
         return self._plot(val, ax)
 
     def _rates(self, state: Any) -> NDArray[np.float64]:
-        curves = [self._macro(state)] if self._mean else self._curves(state)
-        return np.array([_equal_error(as_array(fpr), as_array(tpr)) for fpr, tpr, _ in curves], np.float64)
+        if self._mean:
+            fpr, tpr, _ = map(as_array, self._macro(state))
+            rates = [_mean_where_nearest(fpr, 1 - tpr, np.abs(fpr - (1 - tpr)))]
+        else:
+            rates = [self._equal_error(counts) for _, counts in self._counts_by_class(state)]
+        return np.array(rates, np.float64)
+
+    def _equal_error(self, counts: CurveCounts) -> float:
+        tp, fp = as_array(counts.tp), as_array(counts.fp)
+        positives, negatives = float(counts.positives), float(counts.negatives)
+        if not (positives > 0 and negatives > 0):
+            return math.nan
+        if self.exact:
+            tp, fp = after(0, tp), after(0, fp)
+        fn = positives - tp
+        # Products of counts are exact, so that points that are equally near are found to be so.
+        return _mean_where_nearest(fp / negatives, fn / positives, np.abs(fp * positives - fn * negatives))
 
 
-def _equal_error(fpr: NDArray[np.float64], tpr: NDArray[np.float64]) -> float:
-    if np.isnan(fpr).any() or np.isnan(tpr).any():
-        return math.nan
-    fnr = 1 - tpr
-    nearest = int(np.abs(fpr - fnr).argmin())
+def _mean_where_nearest(fpr: NDArray[np.float64], fnr: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
+    """The mean of both rates at the first of the smallest gaps; NaN where there are none."""
+    nearest = int(gap.argmin())
     return float(fpr[nearest] + fnr[nearest]) / 2

@@ -10,10 +10,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from valor_gpu.classification.curves import ROC, Curve, CurveMetric, PrecisionRecallCurve, after
+from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCurve, after
 from valor_gpu.errors import InputError
-from valor_gpu.reduce.curve_points import CurveCounts, roc_points
+from valor_gpu.reduce.curve_points import CurveCounts
 from valor_gpu.result import Result
+
+_Array = NDArray[np.float64]
+_Row = tuple[float, float, float, bool]
+"""Value, limited rate and threshold, NaN where there is none; whether for the limit alone."""
 
 _ABOVE_ALL = 1e6  # threshold that torchmetrics gives where no point of a ROC curve will do
 
@@ -46,28 +50,30 @@ class OperatingPoint(CurveMetric):
 
         Where no threshold reaches the limit, the value is 0, as in torchmetrics; where the curve does not exist, NaN.
         """
-        state = self.state()
-        rows = [self._chosen(curve) for curve in self._curves(state)]
-        points = torch.tensor([[row[0], row[2]] for row in rows], dtype=torch.float64)
-        missing = torch.tensor([row[3] for row in rows])
-        value, threshold = points.unbind(1)
-        value = torch.where(missing, 0.0, value)
-        threshold = torch.where(missing | self._hollow(value), self._unreached, self._shown(threshold))
-        found = value.float().to(self.device), threshold.to(self.score_dtype).to(self.device)
-        return (found[0][0], found[1][0]) if self._single else found
+        rows = self._rows(self.state())
+        values = [0.0 if short else value for value, _, _, short in rows]
+        levels = [
+            self._unreached if short or self._hollow(value) else self._level(threshold)
+            for value, _, threshold, short in rows
+        ]
+        value = torch.tensor(values, dtype=torch.float32)
+        threshold = torch.tensor(levels, dtype=torch.float64).to(self.score_dtype)
+        if self.device.type != "cpu":
+            value, threshold = value.to(self.device), threshold.to(self.device)
+        return (value[0], threshold[0]) if self._single else (value, threshold)
 
     def result(self) -> Result:
         """Returns the value, the threshold, and what the limited rate is there; arrays ``[C]`` of several classes."""
         with self.synced_state() as state:
-            rows = [self._chosen(curve) for curve in self._curves(state)]
-            arrays = np.array([row[:3] for row in rows], np.float64).reshape(-1, 3).T
+            table = np.array(self._rows(state), np.float64).reshape(-1, 4)
+            rows, missing = table[:, :3].T.copy(), table[:, 3] == 1
             names = (self._value, self._floor, "threshold")
-            values = {name: float(part[0]) if self._single else part for name, part in zip(names, arrays)}
+            values = {name: float(part[0]) if self._single else part for name, part in zip(names, rows)}
             values = {type(self).__name__: values.pop(self._value), **values}
             reasons: dict[str, str] = {}
-            if np.isnan(arrays).any():
+            if (none := np.isnan(rows[0])).any():
                 lack = f"no threshold reaches min_{self._floor}={self.limit:g}"
-                reason = lack if all(row[3] for row in rows if math.isnan(row[0])) else f"{lack}, or there is no curve"
+                reason = lack if missing[none].all() else f"{lack}, or there is nothing to divide by"
                 reasons = {name: reason for name, part in values.items() if np.isnan(part).any()}
             signature = self._signature(**{f"min_{self._floor}": self.limit})
             return Result(values, signature, self._counts(state), reasons)
@@ -81,23 +87,40 @@ class OperatingPoint(CurveMetric):
         """
         return self._draw(val, ax)
 
-    def _chosen(self, curve: Curve) -> tuple[float, float, float, bool]:
-        """Value, limited rate and threshold, NaN where there is none; whether the curve exists but falls short."""
-        exists = self._exists(Curve(*(torch.as_tensor(np.ascontiguousarray(as_array(part))) for part in curve)))
-        thresholds = as_array(curve.thresholds)
-        sides = {name: as_array(part)[: len(thresholds)] for name, part in zip(self._axes, curve)}
-        value, floor = sides[self._value], sides[self._floor]
-        enough = (floor >= self.limit) & ~np.isnan(value)
-        if not (exists and enough.any()):
-            return math.nan, math.nan, math.nan, exists and len(thresholds) > 0
-        best = self._best(np.where(enough, value, -math.inf), floor, thresholds)
-        return float(value[best]), float(floor[best]), float(thresholds[best]), False
+    def _rows(self, state: Any) -> list[_Row]:
+        return [self._chosen(*found) for found in self._counts_by_class(state)]
 
-    def _hollow(self, value: Tensor) -> Tensor:
-        """Whether the threshold of a value says nothing, bool ``[C]``."""
-        return torch.zeros_like(value, dtype=torch.bool)
+    def _level(self, threshold: float) -> float:
+        return threshold if math.isfinite(threshold) else float(self._shown(np.asarray(threshold)))
 
-    def _best(self, value: NDArray[Any], floor: NDArray[Any], thresholds: NDArray[Any]) -> int:
+    def _chosen(self, thresholds: Any, counts: CurveCounts) -> _Row:
+        tp, fp, levels = (as_array(part) for part in (counts.tp, counts.fp, thresholds))
+        positives, negatives = float(counts.positives), float(counts.negatives)
+        if not self._possible(positives, negatives):
+            return math.nan, math.nan, math.nan, False
+        value, floor, levels = self._rates(tp, fp, levels, positives, negatives)
+        enough = floor >= self.limit
+        known = enough & (value == value)
+        if not known.any():
+            return math.nan, math.nan, math.nan, not enough.any()
+        best = self._best(np.where(known, value, -math.inf), floor)
+        return float(value[best]), float(floor[best]), float(levels[best]), False
+
+    def _possible(self, positives: float, negatives: float) -> bool:
+        """Whether a class of so many positives and negatives has the curve."""
+        raise NotImplementedError
+
+    def _rates(
+        self, tp: _Array, fp: _Array, levels: _Array, positives: float, negatives: float
+    ) -> tuple[_Array, _Array, _Array]:
+        """Value, limited rate and threshold of each point; thresholds descend."""
+        raise NotImplementedError
+
+    def _hollow(self, value: float) -> bool:
+        """Whether the threshold of a value says nothing."""
+        return False
+
+    def _best(self, value: _Array, floor: _Array) -> int:
         """Index of the point with the largest value, the first of equal ones."""
         return int(value.argmax())
 
@@ -105,26 +128,40 @@ class OperatingPoint(CurveMetric):
 class _PrecisionRecallPoint(OperatingPoint, PrecisionRecallCurve):
     """A point of the precision-recall curve; of equal ones that with the largest limited rate, then threshold."""
 
-    def _hollow(self, value: Tensor) -> Tensor:
+    def _hollow(self, value: float) -> bool:
         return value == 0  # as in torchmetrics
 
-    def _best(self, value: NDArray[Any], floor: NDArray[Any], thresholds: NDArray[Any]) -> int:
-        return int(np.lexsort((thresholds, floor, value))[-1])
+    def _possible(self, positives: float, negatives: float) -> bool:
+        return positives > 0
+
+    def _rates(
+        self, tp: _Array, fp: _Array, levels: _Array, positives: float, negatives: float
+    ) -> tuple[_Array, _Array, _Array]:
+        with np.errstate(invalid="ignore"):
+            precision, recall = tp / (tp + fp), tp / positives
+        return (precision, recall, levels) if self._value == "precision" else (recall, precision, levels)
+
+    def _best(self, value: _Array, floor: _Array) -> int:
+        return int(np.where(value == value.max(), floor, -math.inf).argmax())
 
 
 class _ROCPoint(OperatingPoint, ROC):
     """A point of the ROC curve; of equal ones that with the largest threshold."""
 
-    _axes, _unreached = ("specificity", "sensitivity"), _ABOVE_ALL
+    _unreached = _ABOVE_ALL
 
-    def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
-        tp, fp, *totals = counts
-        points = self._coordinates(CurveCounts(after(0, tp), after(0, fp), *totals))
-        return Curve(*points, after(math.inf, thresholds))
+    def _possible(self, positives: float, negatives: float) -> bool:
+        return positives > 0 and negatives > 0
 
-    def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
-        tp, fp, positives, negatives = counts
-        return roc_points(tp, negatives[..., None] - fp, positives, negatives)  # 1 - fpr would round
+    def _rates(
+        self, tp: _Array, fp: _Array, levels: _Array, positives: float, negatives: float
+    ) -> tuple[_Array, _Array, _Array]:
+        sensitivity, specificity = tp / positives, (negatives - fp) / negatives  # 1 - fpr would round
+        if self.exact:
+            sensitivity, specificity, levels = after(0, sensitivity), after(1, specificity), after(math.inf, levels)
+        if self._value == "sensitivity":
+            return sensitivity, specificity, levels
+        return specificity, sensitivity, levels
 
 
 class PrecisionAtFixedRecall(_PrecisionRecallPoint):
@@ -240,10 +277,10 @@ class RecallAtFixedPrecision(_PrecisionRecallPoint):
 class SensitivityAtSpecificity(_ROCPoint):
     """Computes the highest sensitivity among the thresholds that reach a specificity, and that threshold.
 
-    Sensitivity is tp / (tp + fn), specificity tn / (tn + fp). Of thresholds of equal sensitivity it is the highest.
-    Where none does, ``compute`` gives 0 and a threshold of 1e6 as torchmetrics does, and :meth:`result` NaN with a
-    reason. A class without positives or without negatives has neither: NaN. It shares its ``update`` with the curves in
-    a ``MetricCollection``.
+    Sensitivity is tp / (tp + fn), specificity tn / (tn + fp): torchmetrics takes 1 - fpr in float32, which can fall
+    short of a limit of one third. Of thresholds of equal sensitivity it is the highest. Where none does, ``compute``
+    gives 0 and a threshold of 1e6 as torchmetrics does, and :meth:`result` NaN with a reason. A class without positives
+    or without negatives has neither: NaN. It shares its ``update`` with the curves in a ``MetricCollection``.
 
     Source: Fawcett, An introduction to ROC analysis (2006); torchmetrics, ``SensitivityAtSpecificity``.
 
@@ -349,5 +386,5 @@ class SpecificityAtSensitivity(_ROCPoint):
 
 def as_array(part: Any) -> NDArray[np.float64]:
     """A tensor or array as a float64 array."""
-    array: NDArray[np.float64] = np.asarray(part.cpu() if isinstance(part, Tensor) else part, np.float64)
+    array: NDArray[np.float64] = np.asarray(part.double().cpu() if isinstance(part, Tensor) else part, np.float64)
     return array
