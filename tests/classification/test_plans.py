@@ -35,6 +35,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "CalibrationError": {"n_bins": (1, 2, 15, 40)},
     "JaccardIndex": {"threshold": (0.5, 0.75)},
     "ExactMatch": {"threshold": (0.5, 0.25, 0.1)},
+    "MultilabelRankingLoss": {},
 }
 """Classes, one for each state and kind of update, and the choices that their updates depend on."""
 
@@ -46,7 +47,7 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> Draw:
     choices = {name: one_of(generator, values) for name, values in COLUMNS[kind].items()}
     counts = kind in ("Accuracy", "JaccardIndex", "ConfusionMatrix", "ExactMatch")
     choices.pop("threshold" if task == "multiclass" else "top_k", None)
-    if not counts or task != "multiclass":
+    if kind != "MultilabelRankingLoss" and (not counts or task != "multiclass"):
         choices["activation"] = one_of(generator, ("auto", "auto", "none", "sigmoid"))
     hard = counts and choices.get("top_k", 1) == 1 and bool(torch.rand((), generator=generator) < 0.3)
     columns = {"binary": {}, "multiclass": {"num_classes": classes}, "multilabel": {"num_labels": classes}}[task]
@@ -114,6 +115,7 @@ def same_bits(one: Metric[Any], other: Metric[Any]) -> bool:
 CASES = [
     (kind, task) for kind in COLUMNS for task in ("binary", "multiclass", "multilabel")
     if (kind, task) not in (("CalibrationError", "multilabel"), ("ExactMatch", "binary"))
+    and (kind != "MultilabelRankingLoss" or task == "multilabel")
 ]  # fmt: skip
 
 

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from valor_gpu.classification.plans import label_rankings_plan
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.label_ranking import label_rankings
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
@@ -65,6 +67,12 @@ class LabelRanking(TaskMetric[RankingSums]):
         config = {"task": task.kind, "classes": task.classes, "ignore_index": ignore_index}
         super().__init__(task, empty, config, **kwargs)
 
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("task", "_identity"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return label_rankings_plan(form, self.task)
+
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Adds a batch.
 
@@ -85,10 +93,13 @@ class LabelRanking(TaskMetric[RankingSums]):
         rankings = label_rankings(scores, batch.target == 1, counted)
         ranked = counted.any(1)
         weight = ranked.double() if batch.weight is None else torch.where(ranked, batch.weight, 0.0)
-        sums = [torch.where(weight > 0, part * weight, 0.0).sum() for part in (*rankings, torch.ones_like(weight))]
+        parts = torch.stack((*rankings, torch.ones_like(weight)))
+        sums = torch.where(weight > 0, parts * weight, 0.0)
         samples = torch.ones_like(ranked, dtype=torch.int64).sum()
         seen = torch.stack((samples, (~counted).sum(), samples - ranked.sum()))
-        self._add(RankingSums(torch.stack(sums), seen), deferred)
+        # Plans add samples in order, so running sums give their bits; there are none without samples.
+        total = sums.cumsum(1)[:, -1] if len(ranked) else sums.sum(1)
+        self._add(RankingSums(total, seen), deferred)
 
     def compute(self) -> Tensor:
         """Returns float32 ``[]``, NaN without samples."""
@@ -167,7 +178,8 @@ class MultilabelRankingAveragePrecision(LabelRanking):
 class MultilabelRankingLoss(LabelRanking):
     """Computes the label ranking loss: the fraction of pairs of a relevant and another label in the wrong order.
 
-    A pair of equal scores is in the wrong order. A sample without pairs counts 0. Samples of ignored elements alone are
+    A pair of equal scores is in the wrong order (torchmetrics goes by the order of the labels). A sample without pairs
+    counts 0. Samples of ignored elements alone are
     left out and counted as ``all_ignored``.
 
     Source: Tsoumakas, Katakis and Vlahavas, Mining multi-label data (2010); scikit-learn, ``label_ranking_loss``.

@@ -57,6 +57,15 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
     return native_plan(call, words, fields, activate=_activation(task))
 
 
+def label_rankings_plan(form: Form, task: Task) -> Plan | None:
+    """The plan of how scores rank the labels of samples; arguments as above."""
+    call = native.update_function("valor_cpu", "valor_add_label_rankings_cpu", "pp")
+    if call is None or not _scores(form, task):
+        return None
+    fields = (Field("sums", torch.float64, (4,)), Field("seen", torch.int64, (3,)))
+    return native_plan(call, _words(form, task, activates=False), fields)
+
+
 def records_plan(form: Form, task: Task, target_dtype: torch.dtype) -> Plan | None:
     """The plan of a state that keeps scores ``[N, C]``, targets of ``target_dtype`` and no weights."""
     call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")

@@ -52,7 +52,7 @@ def label_rankings(scores: Tensor, relevant: Tensor, counted: Tensor) -> LabelRa
     ranks = reached.minimum(labels[:, None])  # a score of -inf ties with what is left out
     others = labels - positives
     coverage = torch.where(hits, ranks, 0).amax(1)
-    fractions = torch.where(hits, found.double() / ranks.clamp(min=1), 0.0).sum(1)
+    fractions = torch.where(hits, found.double() / ranks.clamp(min=1), 0.0).cumsum(1)[:, -1]  # added in this order
     wrong = torch.where(hits, ranks - found, 0).sum(1)
     precision = torch.where((positives > 0) & (others > 0), fractions / positives, 1.0)
     loss = torch.where((positives > 0) & (others > 0), wrong.double() / (positives * others), 0.0)
