@@ -147,7 +147,6 @@ def test_no_error_is_no_picture(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--overlay", "{}/a", "--images", "{}/b"], "--images must be a folder but {}/b does not exist"),
         (["--overlay", "{}/a", "--images", "{}/gt.json"], "--images must be a folder but {}/gt.json is a file"),
         (["--overlay", "{}", "--images", "{}"], "--overlay must be another folder than --images but both are {}"),
-        (["--overlay", "{}/a", "--protocol", "lvis"], "--overlay must go with --protocol coco or crowdpose but got"),
     ],
 )
 def test_errors_come_before_any_work(

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from testing.keypoint_scenes import random_keypoints
 from testing.lvis_scenes import random_lvis
 from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.coco import COCO, COCOeval, LVISEval
+from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, outcomes
 
 DATA = Path(__file__).parent.parent / "examples/data"
 MASKS = [
@@ -124,6 +126,33 @@ def test_crowdpose(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: P
     crowding = [values[f"map_crowding_{name}"] for name in ("easy", "medium", "hard")]
     assert [-1.0 if v is None else v for v in crowding] == expected.stats[6:].tolist()
     assert values["map"] == expected.stats[0]
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+@pytest.mark.parametrize("seed", range(8))
+def test_errors_of_lvis_are_those_of_its_cells(saved: Saved, seed: int, kind: str) -> None:
+    """At IoU 0.5, in the range of all areas: right, wrong and missed as the evaluator itself has them."""
+    evaluation = LVISEval(*saved(random_lvis(seed, kind == "segm")), kind)
+    evaluation.run()
+    found = outcomes(evaluation)
+    cells = [cell for cell in evaluation.eval_imgs if cell and cell["area_rng"] == evaluation.params.area_rng[0]]
+
+    def count(matches: str, ignore: str, is_match: bool) -> int:
+        chosen = [np.atleast_2d(cell[ignore])[0] == 0 for cell in cells]
+        return sum(int(((cell[matches][0] != 0) == is_match)[kept].sum()) for cell, kept in zip(cells, chosen))
+
+    assert int((found.detections == FP).sum()) == count("dt_matches", "dt_ignore", False)
+    assert int((found.ground_truths == FN).sum()) >= count("gt_matches", "gt_ignore", False)  # ids of 0 are no match
+    unflagged = int((found.ground_truths != LEFT_OUT).sum())
+    assert unflagged == sum(int((np.asarray(cell["gt_ignore"]) == 0).sum()) for cell in cells)
+
+
+def test_pictures_of_lvis(capsys: pytest.CaptureFixture[str], saved: Saved, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    files = saved(random_lvis(3))
+    assert detect(files, "--protocol", "lvis", "--overlay", str(tmp_path / "worst"), "--overlay-count", "2") == OK
+    drawn = sorted((tmp_path / "worst").glob("*.png"))
+    assert len(drawn) == 2 and all(f"wrote {path}" in capsys.readouterr().out for path in drawn[:1])
 
 
 @pytest.mark.parametrize(("seed", "kind"), [(1, "bbox"), (3, "bbox"), (4, "segm")])

@@ -80,7 +80,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--plot", type=output_path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
     add("--overlay", type=output_path, metavar="DIR",
         help="draw the images with most errors at IoU 0.5 (OKS 0.5 for keypoints) as pictures in this folder, which is"
-        " made where it is not there: what is correct, wrong and missed; not with lvis")  # fmt: skip
+        " made where it is not there: what is correct, wrong and missed")  # fmt: skip
     add("--overlay-count", type=count, metavar="N", help="how many of these images at most: default 10")
     add("--overlay-score", type=score, metavar="S",
         help="leave detections below this score out of the pictures: default, none")  # fmt: skip
@@ -279,7 +279,7 @@ def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:
-    if options.overlay is None or isinstance(evaluated, _Lvis):
+    if options.overlay is None:
         return []
     from valor_gpu.cli.overlay import draw_overlay
 

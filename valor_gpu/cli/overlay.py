@@ -14,7 +14,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
-    from valor_gpu.coco import COCOeval
+    from valor_gpu.coco import COCOeval, LVISEval
 
 COUNT = 10
 IOU_THRESHOLD = 0.5
@@ -24,8 +24,6 @@ def check_overlay(options: argparse.Namespace) -> None:
     """Raises for what cannot work: other options, folders, no matplotlib."""
     if not overlay_is_given(options, "images", "overlay_count", "overlay_score"):
         return
-    if options.protocol == "lvis":
-        raise InputError("--overlay must go with --protocol coco or crowdpose but got lvis")
     check_picture_folders(options)
 
 
@@ -64,7 +62,7 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"--overlay must be a writable folder but {there} is not writable")
 
 
-def draw_overlay(options: argparse.Namespace, evaluation: COCOeval) -> list[str]:
+def draw_overlay(options: argparse.Namespace, evaluation: COCOeval | LVISEval) -> list[str]:
     """Draws the worst images, warns of photos that are not there, and returns what to say of the files."""
     from valor_gpu.report.overlay import draw_worst_images
 

@@ -61,6 +61,15 @@ class FederatedRecords:
         """K of the arrays."""
         return len(self.params.cat_ids) if self.params.use_cats else 1
 
+    @property
+    def whole(self) -> Params:
+        """The parameters by the names that COCO has for them."""
+        return _params_of(self.params, self.known)
+
+    def geometry(self) -> FederatedGeometry:
+        """What the rows were compared by."""
+        return FederatedGeometry(self.whole, self.rows)
+
     def arrays(self, recalls: Any) -> tuple[Array, Array]:
         """Precision ``[T, R, K, A]`` at R ``recalls``, and recall ``[T, K, A]``."""
         p, shape = self.params, self.records.shape
@@ -73,8 +82,8 @@ class FederatedRecords:
 
     def eval_imgs(self) -> list[dict[str, Any] | None]:
         """For each category, area range and image what lvis-api keeps of the cell; None where it is empty."""
-        p, whole = self.params, _params_of(self.params, self.known)
-        cells = build_eval_imgs(self.rows.layout, whole, True, FederatedGeometry(whole, self.rows))
+        p = self.params
+        cells = build_eval_imgs(self.rows.layout, self.whole, True, self.geometry())
         size = len(p.area_rng) * len(p.img_ids)
         chosen = [cell for k in self._positions() for cell in cells[k * size : (k + 1) * size]]
         return [

@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.coco.engine import engine_on
-from valor_gpu.coco.geometry import geometry_of
+from valor_gpu.coco.geometry import Geometry, geometry_of
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
+from valor_gpu.coco.params import Params
 from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
 
 if TYPE_CHECKING:
+    from valor_gpu.coco.dataset import COCO
     from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.lvis_eval import LVISEval
 
 TP, FP, FN, LEFT_OUT = range(4)
 """Detections: correct, wrong. Ground truths: found (``TP``), missed. Both: of no account, such as crowds."""
@@ -89,25 +92,38 @@ class Outcomes:
         return np.arange(ends[0] - sizes[0], ends[0]), np.arange(ends[1] - sizes[1], ends[1])
 
 
-def outcomes(evaluation: COCOeval, iou_threshold: float = 0.5, lowest_score: float = 0.0) -> Outcomes:
+def outcomes(evaluation: COCOeval | LVISEval, iou_threshold: float = 0.5, lowest_score: float = 0.0) -> Outcomes:
     """Matches the rows of an evaluation once more, at one IoU threshold and without regard to areas.
 
     Args:
-        evaluation: after ``evaluate()``.
+        evaluation: after ``evaluate()``. Of LVIS the rows are those of the categories that an image was searched for,
+            and a wrong detection is left out where the image is not annotated exhaustively.
         iou_threshold: from which on a detection matches, in (0, 1].
         lowest_score: detections below it are left out; those above it match as they did.
 
     Raises:
         InputError: the evaluation did not happen, or by overridden steps; or an argument is out of range.
     """
+    from valor_gpu.coco.lvis_eval import LVISEval
+
     check_number("iou_threshold", iou_threshold, 0, 1)
     check_number("lowest_score", lowest_score)
-    layout: Layout | None = evaluation._layout
-    if layout is None:
-        raise InputError("evaluation must have run evaluate() with the steps of COCOeval itself but has not")
-    params = copy.deepcopy(evaluation._evaluated)
-    params.iouThrs, params.areaRng = np.array([float(iou_threshold)]), params.areaRng[:1]
-    geometry, strict = geometry_of(params), evaluation.convention == "strict"
+    federated = isinstance(evaluation, LVISEval)
+    rows = evaluation._records if federated else evaluation._layout
+    if rows is None:
+        raise InputError("evaluation must have run evaluate() with the steps of its own class but has not")
+    if federated:
+        return _outcomes(rows.rows.layout, rows.whole, True, rows.geometry(), float(iou_threshold), float(lowest_score))
+    params, strict = evaluation._evaluated, evaluation.convention == "strict"
+    return _outcomes(rows, params, strict, geometry_of(params), float(iou_threshold), float(lowest_score))
+
+
+def _outcomes(
+    layout: Layout, evaluated: Params, strict: bool, geometry: Geometry, iou_threshold: float, lowest_score: float
+) -> Outcomes:
+    """Those of rows that were evaluated with these parameters."""
+    params = copy.deepcopy(evaluated)
+    params.iouThrs, params.areaRng = np.array([iou_threshold]), params.areaRng[:1]
     rule = match_rule(params, strict, WANT_MATCHES)
     matched = match_layout(layout, rule, strict, engine_on(), geometry)
     scores = layout.detections.take("score")
@@ -127,7 +143,16 @@ def outcomes(evaluation: COCOeval, iou_threshold: float = 0.5, lowest_score: flo
     of_no_account |= (areas < low) | (areas > high)
     missed = np.where(of_no_account, LEFT_OUT, np.where(taken, TP, FN)).astype(np.uint8)
     ids = np.asarray(params.imgIds, np.int64)[layout.images]
-    return Outcomes(layout, ids, detections, missed, float(iou_threshold), float(lowest_score), partners)
+    return Outcomes(layout, ids, detections, missed, iou_threshold, lowest_score, partners)
+
+
+def compared(evaluation: COCOeval | LVISEval) -> tuple[COCO, str]:
+    """The ground truths as objects, and the type of comparison."""
+    from valor_gpu.coco.lvis_eval import LVISEval
+
+    if isinstance(evaluation, LVISEval):
+        return evaluation.lvis_gt._index, evaluation.params.iou_type
+    return evaluation.cocoGt, evaluation.params.iouType
 
 
 def images_of(side: Side) -> NDArray[np.int64]:

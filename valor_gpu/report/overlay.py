@@ -24,7 +24,7 @@ from valor_gpu.report.text import plural
 from valor_gpu.result import require_matplotlib
 
 if TYPE_CHECKING:
-    from valor_gpu.coco import COCO, COCOeval
+    from valor_gpu.coco import COCO, COCOeval, LVISEval
     from valor_gpu.coco.outcomes import Outcomes
 
 
@@ -94,7 +94,7 @@ def _check_size(name: str, size: Any) -> None:
 
 
 def draw_worst_images(
-    evaluation: COCOeval,
+    evaluation: COCOeval | LVISEval,
     folder: Path,
     count: int = 10,
     photos: Path | None = None,
@@ -110,7 +110,7 @@ def draw_worst_images(
             boxes.
         folder: made where it is not there; files in it that have other names stay.
         count: how many images at most; those without an error are not drawn.
-        photos: folder of the images, by their ``file_name``; None: a plain canvas.
+        photos: folder of the images, by their ``file_name`` or the end of their ``coco_url``; None: a plain canvas.
         iou_threshold: from which on a detection matches; of keypoints, the object keypoint similarity (OKS).
         lowest_score: detections below it are left out.
         on_missing: called with the path of a photo that is not there, whose image is then drawn on a plain canvas;
@@ -122,16 +122,17 @@ def draw_worst_images(
         InputError: nothing was evaluated, or an image to draw has no size, more than ``MAX_PIXELS``, no file, or one of
             another size.
     """
-    from valor_gpu.coco.outcomes import outcomes
+    from valor_gpu.coco.outcomes import compared, outcomes
 
     require_matplotlib("pictures of images")
     found = outcomes(evaluation, iou_threshold, lowest_score)
     folder.mkdir(parents=True, exist_ok=True)
-    kind, drawn = evaluation.params.iouType, []
-    what = _KINDS.get(kind, "box")
+    truth, kind = compared(evaluation)
+    what, drawn = _KINDS.get(kind, "box"), []
     for rank, worst in enumerate(found.worst_images(count), 1):
-        image = evaluation.cocoGt.loadImgs(worst.image_id)[0]
-        name = str(image.get("file_name") or "")
+        image = truth.loadImgs(worst.image_id)[0]
+        # LVIS v1 has addresses in place of names of files.
+        name = str(image.get("file_name") or str(image.get("coco_url") or "").rpartition("/")[2])
         size = image.get("height"), image.get("width")
         _check_size(f"image {worst.image_id}", size)
         photo = None if photos is None else photos / name
@@ -147,7 +148,7 @@ def draw_worst_images(
         measure = "OKS" if what == "keypoints" else "boundary IoU" if kind == "boundary" else "IoU"
         errors = f"{plural(worst.fp + worst.fn, 'error')} at {measure} {iou_threshold:g}"
         headline = f"{name or 'image'} (id {worst.image_id}): {errors}"
-        shapes = shapes_of_image(found, worst.position, evaluation.cocoGt, what)
+        shapes = shapes_of_image(found, worst.position, truth, what)
         drawn.append(folder / f"{rank:03}_{worst.image_id}.png")
         draw_overlay(drawn[-1], size, shapes, headline + above, photo)
     return drawn
