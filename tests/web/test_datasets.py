@@ -100,5 +100,6 @@ def test_targets(site: TestClient) -> None:
 
 def test_without_targets(tmp_path: Path) -> None:
     browser = client(tmp_path / "s.sqlite")
-    assert "No target is registered." in text_of(browser.get("/targets"))
+    found = text_of(browser.get("/targets"))
+    assert "No target is registered." in found and "valor-gpu studio --registry" in found
     assert "No data set in this store yet." in text_of(browser.get("/datasets"))

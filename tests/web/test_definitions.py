@@ -17,6 +17,7 @@ def test_every_metric_has_its_page(tmp_path: Path) -> None:
         assert found.status_code == 200 and info.summary[1:30] in html.unescape(words), name
         assert all(field in words for field in info.requires), name
         assert ("System message" in words) == ("judge" in info.needs), name
+        assert f'href="/evaluators/{name}"' in found.text, name
 
 
 def test_levels(tmp_path: Path) -> None:

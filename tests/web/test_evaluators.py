@@ -78,6 +78,7 @@ def test_page_of_a_built_in_one(site: TestClient) -> None:
     judged, computed = site.get("/evaluators/gpt_groundedness"), site.get("/evaluators/f1_score")
     assert "keeps to its sources" in judged.text and "built in" in text_of(judged)
     assert "gpt_groundedness_qa_1.md" in judged.text or "gpt_groundedness_qa_2.md" in judged.text
+    assert "Prompt 1 of 2, questions and answers" in judged.text and "Prompt 2 of 2, conversations" in judged.text
     assert "the run" in text_of(computed) and "Restore" not in judged.text and "/delete" not in judged.text
 
 
@@ -120,10 +121,12 @@ def test_delete_and_undo(site: TestClient) -> None:
     assert "Deleted polite." in text_of(found) and "Undo" in text_of(found)
     assert [each.name for each in library(site).evaluators.list()] == ["same_text"]
     assert "This evaluator is deleted." in text_of(site.get("/evaluators/polite"))
+    assert 'versions kept: <a href="/evaluators/polite">' in site.get("/evaluators").text, "it can be found again"
     back = send(site, "/evaluators/polite/undo")
     assert back.status_code == 200 and len(library(site).evaluators.versions("polite")) == 2
     assert [each.name for each in library(site).evaluators.list()] == ["polite", "same_text"]
     assert send(site, "/evaluators/f1_score/delete").status_code == 400
+    assert "versions kept" not in site.get("/evaluators").text
 
 
 def give(browser: TestClient, text: bytes) -> Any:

@@ -200,3 +200,11 @@ def test_agreement_of_people_with_the_judge(site: tuple[TestClient, str]) -> Non
 def test_a_refused_form_leads_back(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     assert f'href="/runs/{uid}">Back to the page' in send(browser, f"/runs/{uid}/feedback", {"row": "2"}).text
+
+
+def test_a_model_that_answers_is_named_once(tmp_path: Path) -> None:
+    model = {"kind": "model", "name": "small", "model": "small", "base_url": "http://127.0.0.1:1/v1", "masked": False}
+    with Store(tmp_path / "s.sqlite") as store:
+        uid = store.create_run("answers", {"version": 1, "evaluators": [], "target": {**model, "seed": 3}}).id
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
+    assert "Target small at http://127.0.0.1:1/v1, seed 3 Judge" in shown

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.judge.server import ChatServer, Request, failure
 from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.engine.forecast import count_rows
+from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.store import Store
 from valor_gpu.web import counting, uploads
 from valor_gpu.web.registry import read_registry
@@ -261,6 +262,9 @@ def test_the_target_only(browser: TestClient, path: Path) -> None:
     assert "none, the target only" in text_of(page)
     uid = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[1]
     assert finished(path, uid)["evaluators"] == []
+    shown = browser.get(f"/runs/{uid}").text
+    assert "Nothing was scored" in shown and "no score yet" not in shown
+    assert 'name="q"' in shown and 'name="m"' not in shown and 'name="sort"' not in shown, "no score to filter by"
 
 
 def test_targets_that_are_not_registered(browser: TestClient) -> None:
@@ -336,3 +340,12 @@ def test_conversations_are_rated_by_their_messages(browser: TestClient, path: Pa
     run = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[-1]
     assert [each["name"] for each in finished(path, run)["evaluators"]] == ["gpt_coherence", "violence"]
     assert "1 scored" in text_of(browser.get(f"/runs/{run}"))
+
+
+def test_an_own_evaluator_says_what_it_asks(browser: TestClient, path: Path) -> None:
+    with Store(path) as store:
+        save_evaluator(
+            store, "polite", "---\ndescription: how polite it is\n---\nRate from 1 to 5: {{ answer }}\n", "a note"
+        )
+    page = text_of(browser.get(f"{begin(browser)}/metrics"))
+    assert "polite how polite it is" in page and "a note" not in page

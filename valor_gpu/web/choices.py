@@ -9,6 +9,7 @@ from typing import Any
 from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.engine.metrics import resolve_evaluators
 from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER
+from valor_gpu.evaluation.evaluators.saved import evaluator_entry
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.store import Store
 from valor_gpu.web.drafts import Draft
@@ -55,7 +56,9 @@ class Choice:
 
 def choices(draft: Draft, outlook: Outlook, registry: Registry, store: Store) -> list[Choice]:
     """All metrics, those that the mapped columns do not allow with why."""
-    own = [(each.name, f"{each.name}@{each.number}", each.note) for each in store.evaluators.list()]
+    own = [
+        (each.name, f"{each.name}@{each.number}", evaluator_entry(each)["summary"]) for each in store.evaluators.list()
+    ]
     code = [(name, (name, text), text) for name, text in registry.evaluators.items()]
     return [
         *(_builtin(draft, outlook, registry, info) for info in EVALUATORS.values()),

@@ -20,6 +20,9 @@ FAMILIES = {
 }
 """Kinds of evaluators in words, of the table and of the library."""
 
+TASK_WORDS = {"qa": "questions and answers", "chat": "conversations"}
+"""Tasks in words."""
+
 
 def prompts_of(info: EvaluatorInfo) -> list[tuple[str, str, str]]:
     """Task, system message and user message of a metric that a judge decides."""

@@ -15,7 +15,7 @@ from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.prompts.prompt_copy import can_copy
 from valor_gpu.store.evaluators import EvaluatorVersion
 from valor_gpu.web.form_settings import can_set
-from valor_gpu.web.prompts import FAMILIES, prompts_of
+from valor_gpu.web.prompts import FAMILIES, TASK_WORDS, prompts_of
 from valor_gpu.web.routes import Ask, missing
 from valor_gpu.web.trials import NO_CODE, trial_parts
 from valor_gpu.web.uses import entries, evaluator_uses, run_line
@@ -26,10 +26,17 @@ REGISTERED = "registered"
 
 @dataclass(frozen=True)
 class File:
-    """A file of an evaluator."""
+    """A file of an evaluator.
+
+    Attributes:
+        name: by which it is downloaded.
+        text: its content.
+        task: what it is asked about, in words, where the evaluator has prompts for several tasks.
+    """
 
     name: str
     text: str
+    task: str = ""
 
     @property
     def size(self) -> int:
@@ -138,7 +145,7 @@ def _chosen(versions: tuple[EvaluatorVersion, ...], which: str) -> EvaluatorVers
 
 def _builtin(info: EvaluatorInfo) -> Shelved:
     files = tuple(
-        File(f"{info.name}_{task}_{place}.md", f"{system}\n\n{text}")
+        File(f"{info.name}_{task}_{place}.md", f"{system}\n\n{text}", TASK_WORDS[task] if len(info.tasks) > 1 else "")
         for place, (task, system, text) in enumerate(prompts_of(info), 1)
     )
     return Shelved(evaluator_entry(info), info, files=files, parameters=dict(info.parameters))

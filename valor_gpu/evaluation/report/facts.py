@@ -12,7 +12,7 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 
-_OF_CONNECTIONS = ("kind", "response_format", "api_key_env")
+_OF_CONNECTIONS = ("kind", "masked", "response_format", "api_key_env")
 """Facts of a model that say how it is reached, not what it is."""
 
 _SAID = ("name", "origin", "url")
@@ -58,6 +58,8 @@ def _identity(found: Mapping[str, Any]) -> str:
     first = [f"{model} at {address}" if address else str(model)] if model else []
     if model:
         plain = {name: value for name, value in plain.items() if name not in _OF_CONNECTIONS}
+        if plain.get("name") == model:
+            del plain["name"]
     else:
         first = [str(plain.pop(name)) for name in _SAID if name in plain]
         plain = {**({"base_url": address} if address else {}), **plain}

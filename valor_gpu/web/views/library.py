@@ -35,6 +35,7 @@ def _list(ask: Ask, imported: Imported | None) -> Response:
     found = [_row(entry, len(uses.get(_used_as(entry), ()))) for entry in everything if _passes(entry, ask)]
     kinds = dict.fromkeys(entry["kind"] for entry in everything)
     deleted = ask.query.get("deleted", "")
+    gone = sorted(each.name for each in ask.studio.store.evaluators.list(deleted=True))
     return page(
         ask,
         "evaluators.html",
@@ -45,7 +46,8 @@ def _list(ask: Ask, imported: Imported | None) -> Response:
         kinds={kind: FAMILIES.get(kind, kind) for kind in kinds if kind},
         sources=SOURCES,
         imported=imported,
-        deleted=deleted if deleted in {each.name for each in ask.studio.store.evaluators.list(deleted=True)} else "",
+        deleted=deleted if deleted in gone else "",
+        gone=gone,
     )
 
 

@@ -56,6 +56,7 @@ def run(ask: Ask) -> Response:
         facts=list(run_facts(found, summary, dataset.name if dataset else "")),
         dataset=dataset,
         families=cards,
+        is_target_only=bool(found.config.get("target")) and not infos,
         more=more,
         level=_level(facts),
         levels=LEVELS,
