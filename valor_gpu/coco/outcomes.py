@@ -108,14 +108,19 @@ def outcomes(evaluation: COCOeval | LVISEval, iou_threshold: float = 0.5, lowest
 
     check_number("iou_threshold", iou_threshold, 0, 1)
     check_number("lowest_score", lowest_score)
-    federated = isinstance(evaluation, LVISEval)
-    rows = evaluation._records if federated else evaluation._layout
-    if rows is None:
-        raise InputError("evaluation must have run evaluate() with the steps of its own class but has not")
-    if federated:
-        return _outcomes(rows.rows.layout, rows.whole, True, rows.geometry(), float(iou_threshold), float(lowest_score))
+    chosen = float(iou_threshold), float(lowest_score)
+    if isinstance(evaluation, LVISEval):
+        if (records := evaluation._records) is None:
+            raise _not_evaluated()
+        return _outcomes(records.rows.layout, records.whole, True, records.geometry(), *chosen)
+    if evaluation._layout is None:
+        raise _not_evaluated()
     params, strict = evaluation._evaluated, evaluation.convention == "strict"
-    return _outcomes(rows, params, strict, geometry_of(params), float(iou_threshold), float(lowest_score))
+    return _outcomes(evaluation._layout, params, strict, geometry_of(params), *chosen)
+
+
+def _not_evaluated() -> InputError:
+    return InputError("evaluation must have run evaluate() with the steps of its own class but has not")
 
 
 def _outcomes(

@@ -130,7 +130,7 @@ def draw_worst_images(
     truth, kind = compared(evaluation)
     what, drawn = _KINDS.get(kind, "box"), []
     for rank, worst in enumerate(found.worst_images(count), 1):
-        image = truth.loadImgs(worst.image_id)[0]
+        image: Any = truth.loadImgs(worst.image_id)[0]
         # LVIS v1 has addresses in place of names of files.
         name = str(image.get("file_name") or str(image.get("coco_url") or "").rpartition("/")[2])
         size = image.get("height"), image.get("width")
