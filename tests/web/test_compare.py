@@ -62,7 +62,8 @@ def test_baseline_can_be_chosen(tmp_path: Path, ids: list[str]) -> None:
 
 
 def test_equal_ones_on_demand_and_one_metric(tmp_path: Path, ids: list[str]) -> None:
-    assert "exact_match" in text_of(shown(tmp_path, ids[:2], "&all=1")).split("Differences from A")[1]
+    settings, metrics = text_of(shown(tmp_path, ids[:2], "&all=1")).split("Differences from A")
+    assert "exact_match" in metrics and "data.hash h h" in settings and "shown, too" in settings
     assert "Rows that changed most in violence" in text_of(shown(tmp_path, ids[:2], "&metric=violence"))
 
 

@@ -213,7 +213,7 @@ def test_the_list_and_the_comparison_know_it(tmp_path: Path) -> None:
     shown = text_of(browser.get("/runs?kind=vision"))
     assert "second" in shown and "saved result" in shown and re.search(r"0\.\d{3} map", shown)
     found = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
-    assert "4 rows joined by key" in found and "settings.score threshold" in found
+    assert "4 images joined by key" in found and "the same answer" not in found and "settings.score threshold" in found
     assert re.search(r"image_f1 0\.356 \+0\.111", found) and "i3.png" in found
     assert browser.get(f"/runs/{ids[0]}/export.csv").status_code == 200
     assert "found" in text_of(browser.get(f"/runs/{ids[0]}/rows/1"))
@@ -224,9 +224,11 @@ def test_numbers_of_the_whole_are_compared(tmp_path: Path) -> None:
         "detection", {}, {"map": 0.75, "map_50": None}, classes={"map": {"cat": 0.9, "dog": 0.5, "x": None}}
     )
     base = SavedRun("detection", {}, {"map": 0.5, "map_50": 0.8}, classes={"map": {"cat": 0.6, "dog": 0.5, "x": 0.1}})
-    ids = [saved(tmp_path, each) for each in (base, better)]
+    with Store(tmp_path / "s.sqlite") as store:
+        ids = [store.save(Given(each), "x", tags={"epochs": n}).id for n, each in enumerate((base, better), 3)]
     browser = client(tmp_path / "s.sqlite")
     shown = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
+    assert "tag epochs 3 4" in shown and "equal settings are hidden" in shown
     assert "Only the numbers of the whole can be compared." in shown and "saved without its images" in shown
     assert "AP 0.500 0.750 +0.250" in shown and "AP50 0.800 · ·" in shown
     assert "AP of classes" in shown and "cat 0.600 0.900 +0.300" in shown and "1 of 1 classes that differ" in shown
@@ -240,6 +242,8 @@ def test_images_and_the_whole_are_compared_on_one_page(tmp_path: Path) -> None:
         ids.append(store.create_run("texts", {}).id)
     shown = text_of(client(tmp_path / "s.sqlite").get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
     assert shown.index("Numbers of the whole") < shown.index("Differences from A")
+    assert "settings.score threshold 0.25 0.0" in shown and "data.hash" not in shown
+    assert "images joined by key" in shown and "Images that changed most" in shown and "rows" not in shown
     assert re.search(r"AP (0\.\d{3}) \1 0\.000", shown)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -75,11 +75,12 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     letters = dict(zip([run.id for run in runs], _LETTERS))
     shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
     whole = vision_numbers(runs)
+    everything = "all" in ask.query
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
-        return page(ask, "compare_numbers.html", runs=shown, whole=whole, why=why)
+        return page(ask, "compare_numbers.html", runs=shown, whole=whole, why=why,
+                    settings=_settings(runs, (), everything))  # fmt: skip
     found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
-    everything = "all" in ask.query
     metric = ask.query.get("metric") or None
     shared = list(dict.fromkeys(name for each in found for name in each.metrics))
     if metric not in shared:
@@ -91,7 +92,10 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
         "compare.html",
         runs=shown,
         whole=whole,
-        settings=_settings(found, everything),
+        what=_what(runs[0]) if whole is not None else "rows",
+        settings=_settings(
+            runs, {name for each in found for names in each.only_in.values() for name in names}, everything
+        ),
         groups=[_group(each, letters, everything) for each in groups],
         rows=_rows(found, metric, everything, letters),
         found=[{"letter": letters[each.run.id], "n": each.n, "differ": each.n_different(metric)} for each in found],
@@ -103,6 +107,11 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
         everything=everything,
         most=ROWS,
     )
+
+
+def _what(run: Run) -> str:
+    """What the rows of a saved result are."""
+    return "samples" if run.config.get("kind") == "classification" else "images"
 
 
 def _compared(ask: Ask, run: Run, baseline: Run, entries: Sequence[Entry]) -> Comparison:
@@ -120,20 +129,26 @@ def _compared(ask: Ask, run: Run, baseline: Run, entries: Sequence[Entry]) -> Co
     return found
 
 
-def _settings(found: Sequence[Comparison], everything: bool) -> dict[str, Any]:
-    """A table of the settings: a column each, the baseline first. Equal ones are counted."""
-    names = sorted({each["name"] for one in found for each in one.differences})
-    lines = []
-    by_run = [{each["name"]: each for each in one.differences} for one in found]
-    absent = {name for one in found for names in one.only_in.values() for name in names}
-    for name in names:
-        if name.partition(".")[0] in _OF_METRICS and name.partition(".")[2] in absent:
-            continue  # which run lacks the metric is said below the metrics
-        base = next((each[name]["baseline"] for each in by_run if name in each), None)
-        cells = [each[name]["run"] if name in each else base for each in by_run]
-        lines.append((name, [_setting(value) for value in (base, *cells)]))
-    equal = len({name for name, _ in config_leaves(found[0].baseline.config)} - set(names))
-    return {"lines": lines, "equal": equal}
+def _settings(runs: Sequence[Run], absent: Collection[str], everything: bool) -> dict[str, Any]:
+    """A table of settings and tags: a column each, the baseline first. Equal ones are counted.
+
+    Args:
+        runs: the baseline first.
+        absent: metrics that some run lacks, which is said below the metrics.
+        everything: whether equal ones are shown, too.
+    """
+    leaves = [dict(config_leaves(run.config)) | {f"tag {key}": text for key, text in run.tags.items()} for run in runs]
+    lines, equal = [], 0
+    for name in sorted({name for each in leaves for name in each}):
+        values = [each.get(name) for each in leaves]
+        is_equal = all(value == values[0] for value in values)
+        equal += is_equal
+        if is_equal and not everything:
+            continue
+        if not is_equal and name.partition(".")[0] in _OF_METRICS and name.partition(".")[2] in absent:
+            continue
+        lines.append((name, [_setting(value) for value in values]))
+    return {"lines": lines, "equal": equal, "all": everything}
 
 
 _OF_METRICS = ("evaluators", "thresholds")
