@@ -79,7 +79,7 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
         mock.patch.object(assign_module, "_direct", lambda batch: True),
         mock.patch.object(boxes, "check_devices", lambda columns: True),
         mock.patch.object(padded_boxes, "check_devices", lambda columns: True),
-        mock.patch.object(torch.backends.cuda, "is_built", lambda: capturing),
+        mock.patch.object(torch.cuda, "is_initialized", lambda: capturing),
         mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: capturing),
     ):
         noted.cache_clear = function.cache_clear  # type: ignore[attr-defined]
