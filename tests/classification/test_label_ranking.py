@@ -118,3 +118,9 @@ def test_wrong_batches_raise_and_change_nothing(preds: Tensor, target: Tensor, m
     with pytest.raises(InputError, match=message):
         metric.update(preds, target)
     assert metric.result().counts["samples"] == 0
+
+
+def test_the_number_of_labels_is_needed() -> None:
+    for name in PEERS:
+        with pytest.raises(InputError, match="num_labels must be an int of at least 1 but got None"):
+            getattr(classification, name)(None)

@@ -137,6 +137,13 @@ def test_results_count_and_give_reasons() -> None:
     assert far.result().reason("per_class/0") == "no pair of a detection and a ground truth counts"
 
 
+def test_two_boxes_without_area_have_an_iou_of_zero() -> None:
+    point = {"boxes": torch.tensor([[1.0, 1, 1, 3], [0.0, 0, 2, 2]]), "labels": torch.tensor([0, 1])}
+    result = updated(IntersectionOverUnion(class_metrics=True), [point], [point]).result()
+    assert result.values["iou"] == 0.5 and result.values["per_class"] == {"0": 0.0, "1": 1.0}
+    assert result.counts["pairs"] == 2
+
+
 def test_a_batch_without_images_adds_nothing() -> None:
     metric = IntersectionOverUnion()
     metric.update([], [])
@@ -150,7 +157,8 @@ GOOD: dict[str, Any] = {"boxes": torch.tensor([[0.0, 0, 1, 1]]), "labels": torch
     ("preds", "target", "message"),
     [
         ([GOOD], [], "target must have one dict per image like preds, 1 but has 0"),
-        ([{"boxes": GOOD["boxes"]}], [GOOD], r"preds\[0\] must have key"),
+        ([{"boxes": GOOD["boxes"]}], [GOOD], r"preds\[0\] must have key 'labels' but has \['boxes'\]"),
+        ([{**GOOD, "labels": [0]}], [GOOD], r"preds\[0\]\['labels'\] must be Tensor"),
         ([GOOD], [{**GOOD, "boxes": GOOD["boxes"] * math.nan}], r"target\[0\]\['boxes'\]\[0\] must be finite"),
         ([GOOD, {**GOOD, "boxes": GOOD["boxes"] / 0}], [GOOD] * 2, r"preds\[1\]\['boxes'\]\[0\] must be finite"),
         (GOOD, GOOD, "preds must be a sequence of dicts, one per image, but got a dict"),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from valor_gpu.classification.plans import label_rankings_plan
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
@@ -62,6 +63,8 @@ class LabelRanking(TaskMetric[RankingSums]):
     _row: ClassVar[int]
 
     def __init__(self, num_labels: int, ignore_index: int | None = None, **kwargs: Any) -> None:
+        if num_labels is None:
+            raise InputError("num_labels must be an int of at least 1 but got None")
         task = Task.of(None, num_labels, ignore_index)
         empty = RankingSums(torch.zeros(4, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
         config = {"task": task.kind, "classes": task.classes, "ignore_index": ignore_index}

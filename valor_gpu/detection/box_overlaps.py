@@ -78,7 +78,8 @@ class IntersectionOverUnion(Metric[PairSums]):
 
     No detection is matched to one ground truth: the mean is over all pairs. As in torchmetrics, whose numbers these
     are, an image without detections counts one 0 for each ground truth, and one without ground truths one 0 for each
-    detection (without ``respect_labels`` as many zeros as the square of that number). Scores are not used.
+    detection (without ``respect_labels`` as many zeros as the square of that number). Two boxes without area have an
+    IoU of 0, where one such pair turns the number of all images into 0 or NaN in torchmetrics. Scores are not used.
 
     Source: Jaccard, Bulletin de la Société Vaudoise des Sciences Naturelles 37 (1901); torchmetrics,
     ``IntersectionOverUnion``.
@@ -228,14 +229,18 @@ def _mean(sums: Tensor, empty: float) -> Tensor:
 
 
 def _scored(preds: Any) -> Any:
-    """Detections with scores, which are not used, where they have none."""
+    """Detections with scores in place of theirs, since none are used."""
     if not isinstance(preds, Sequence) or isinstance(preds, (str, bytes)):
         return preds
-    return [
-        {**item, "scores": torch.zeros_like(item["labels"], dtype=torch.float32)}
-        if isinstance(item, Mapping) and isinstance(item.get("labels"), Tensor) else item
-        for item in preds
-    ]  # fmt: skip
+    return [_with_scores(index, item) if isinstance(item, Mapping) else item for index, item in enumerate(preds)]
+
+
+def _with_scores(index: int, item: Mapping[str, Any]) -> dict[str, Any]:
+    if "labels" not in item:
+        raise InputError(f"preds[{index}] must have key 'labels' but has {list(item)}")
+    labels = item["labels"]
+    scores = torch.zeros_like(labels, dtype=torch.float32) if isinstance(labels, Tensor) else torch.zeros(0)
+    return {**item, "scores": scores}
 
 
 def _corners(boxes: Sequence[Tensor], code: int) -> Tensor:
