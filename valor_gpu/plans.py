@@ -203,13 +203,16 @@ def _as_written(kind: type[Planned]) -> bool:
 # ------------------------------------------------------------------------------------------------- plans of two tensors
 
 
-def pair_planner(state: dict[str, Any], choices: Sequence[str], make: Callable[[Form], Plan | None]) -> Planner:
+def pair_planner(
+    state: dict[str, Any], choices: Sequence[str], make: Callable[[Form], Plan | None], most: int = MAX_ELEMENTS
+) -> Planner:
     """A planner for ``update(preds, target)`` that keeps one plan for every form.
 
     Args:
         state: ``__dict__`` of the metric.
         choices: attributes that plans depend on: plans are made again when one of them is another object. At least two.
         make: gives the plan of a form, or None.
+        most: elements of a tensor that a plan takes.
     """
     plans: dict[Any, Plan | None] = {}
     chosen = itemgetter(*choices)
@@ -229,7 +232,7 @@ def pair_planner(state: dict[str, Any], choices: Sequence[str], make: Callable[[
         except KeyError:
             if len(plans) >= _MAX_FORMS:
                 plans.clear()
-            plan = plans[key] = make(Form(*key)) if _small(preds, target) else None
+            plan = plans[key] = make(Form(*key)) if _small(most, preds, target) else None
         if plan is None or not (_plain(preds) and _plain(target)):
             return None
         if not all(map(is_, held, now := chosen(state))):
@@ -252,8 +255,8 @@ def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
 _PAIR = {"preds", "target"}
 
 
-def _small(*tensors: Tensor) -> bool:
-    return all(0 < tensor.numel() <= MAX_ELEMENTS for tensor in tensors)
+def _small(most: int, *tensors: Tensor) -> bool:
+    return all(0 < tensor.numel() <= most for tensor in tensors)
 
 
 def _plain(tensor: Tensor) -> bool:

@@ -165,6 +165,18 @@ def test_exact_match_of_samples_of_several_elements(steps: list[plans.Step]) -> 
     assert len(steps) == 12
 
 
+def test_label_rankings_take_plans_of_larger_batches(steps: list[plans.Step]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    batch = scores((400, 50), generator), torch.randint(-1, 2, (400, 50), generator=generator)
+    metric, checked = (classification.MultilabelRankingLoss(50, ignore_index=-1) for _ in range(2))
+    metric.update(*batch)
+    with plans.checked_only():
+        checked.update(*batch)
+    assert same_bits(metric, checked) and len(steps) == 1
+    classification.ROCAUC(num_labels=50, ignore_index=-1).update(*batch)
+    assert len(steps) == 1
+
+
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted", "none"])
 def test_stat_scores_in_plain_numbers(average: str) -> None:
     generator = torch.Generator().manual_seed(4)
