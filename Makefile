@@ -9,6 +9,7 @@
 #   make bench    ratios against other evaluators (minutes; installs them)
 #   make pictures the pictures of the README and of docs/valor.md
 #   make wheel    wheel and source archive in dist/, for this machine
+#   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
 #   make clean    remove what was built, keep .venv
@@ -38,7 +39,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel release-check minimum clean
+.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel release-check minimum docs clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.native
@@ -188,6 +189,16 @@ minimum: setup
 	  -c $(VENV)/minimum/constraints.txt -e ".[dev]"
 	@VALOR_GPU_CPU=1 $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
 	@$(VENV)/minimum/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# mkdocs reads the sources and imports nothing of them; once its environment is there, it needs no network.
+$(VENV)/docs: pyproject.toml
+	@test -x $@/bin/python || $(PYTHON) -m venv $@
+	@$@/bin/python -m pip --disable-pip-version-check -qq install $$($(PYTHON) -m tools.docs_site)
+	@touch $@
+
+docs: $(VENV)/docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -W ignore::DeprecationWarning -m mkdocs build --strict --quiet
+	@echo "site: build/site/index.html"
 
 clean:
 	rm -rf build dist demo_out *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("valor_gpu", "csrc", "docs", "examples", "testing", "tests", "benchmarks", "tools")
-FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "Makefile")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "Makefile", "mkdocs.yml")
 TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE")
 
 

@@ -1,0 +1,113 @@
+"""The site of the documentation: every page has a place, links lead to headings, and examples of guides run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tools import docs_site
+
+DOCS = ROOT / "docs"
+GUIDES = [DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+
+
+def pages(root: Path) -> set[str]:
+    made = {str(page.relative_to(root / "docs")) for page in (root / "docs").rglob("*.md")}
+    return {page for page in made if not page.startswith("assets/")} | set(docs_site.OUTSIDE)
+
+
+def navigation(root: Path = ROOT) -> list[str]:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    return list(
+        docs_site.pages_of(docs_site.expanded(yaml.safe_load((root / "mkdocs.yml").read_text())["nav"], root / "docs"))
+    )
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    named = Counter(navigation())
+    assert pages(ROOT) - set(named) == set(), "pages that mkdocs.yml or an index does not name"
+    assert set(named) - pages(ROOT) == set(), "names without a page"
+    assert [page for page, times in named.items() if times > 1] == []
+
+
+def test_a_page_that_nothing_names_is_found(tmp_path: Path) -> None:
+    for name in ("metrics", "design"):
+        (tmp_path / "docs" / name).mkdir(parents=True)
+    (tmp_path / "docs/metrics/README.md").write_text("# Metrics\n\n## Group\n\n- [A](A.md): first\n")
+    (tmp_path / "docs/design/001-x.md").write_text("# Why `x`\n")
+    (tmp_path / "docs/stray.md").write_text("# Stray\n")
+    (tmp_path / "mkdocs.yml").write_text("nav: [{Metrics: metrics/}, {Design: design/}]\n")
+    assert navigation(tmp_path) == ["metrics/README.md", "metrics/A.md", "design/001-x.md"]
+    assert docs_site.folder_pages(tmp_path / "docs", "design") == [{"Why x": "design/001-x.md"}]
+    assert "stray.md" in pages(tmp_path) - set(navigation(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("page", "own", "text", "wanted"),
+    [
+        ("docs/metrics/A.md", "metrics/A.md", "[a](../cli.md#x)", "[a](../cli.md#x)"),
+        ("CHANGELOG.md", "CHANGELOG.md", "[a](docs/metrics/AP.md)", "[a](metrics/AP.md)"),
+        ("docs/valor.md", "valor.md", "[a](../README.md)", "[a](source/README.md)"),
+        ("docs/valor.md", "valor.md", "[a](../CHANGELOG.md)", "[a](CHANGELOG.md)"),
+        ("docs/valor.md", "valor.md", "[results](../benchmarks/results)", "results"),
+        ("docs/valor.md", "valor.md", "[a](../nowhere.md)", "[a](../nowhere.md)"),
+        ("docs/valor.md", "valor.md", "```python\n[a](../README.md)\n```", "```python\n[a](../README.md)\n```"),
+    ],
+)
+def test_links_of_the_checkout_lead_to_their_places_in_the_site(page: str, own: str, text: str, wanted: str) -> None:
+    assert docs_site.with_links_of_the_site(text, page, own) == wanted
+
+
+def anchors(text: str) -> set[str]:
+    """Those of the headings of a page, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def lost_anchors(root: Path) -> list[str]:
+    """Links to headings that their pages lack, of all pages of the site."""
+    texts = {f"docs/{page}": (root / "docs" / page) for page in pages(root) - set(docs_site.OUTSIDE)}
+    texts.update({name: root / name for name in docs_site.OUTSIDE if (root / name).exists()})
+    known = {page: anchors(path.read_text()) for page, path in texts.items()}
+    return [
+        f"{page}: {link}"
+        for page, path in sorted(texts.items())
+        for link, target, anchor in docs_site.linked(path.read_text(), page)
+        if anchor and str(target) in known and anchor not in known[str(target)]
+    ]
+
+
+def test_links_lead_to_headings(tmp_path: Path) -> None:
+    assert lost_anchors(ROOT) == []
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# A `b-c` (d)\n\n[here](a.md#a-b-c-d) [not](a.md#a-b)\n")
+    assert lost_anchors(tmp_path) == ["docs/a.md: [not](a.md#a-b)"]
+
+
+def test_the_tools_are_pinned() -> None:
+    wanted = docs_site.requirements((ROOT / "pyproject.toml").read_text())
+    assert {each.split("==")[0] for each in wanted} >= {"mkdocs", "mkdocs-material", "mkdocstrings-python"}
+    assert all(re.fullmatch(r"[\w-]+==[\w.]+", each) for each in wanted)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_code_of_a_guide_runs_and_gives_the_output_below_it(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall(page.read_text())
+    assert blocks, "a guide without an example"
+    names: dict[str, object] = {"__name__": page.stem}
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert printed.getvalue() == shown
