@@ -41,13 +41,25 @@ auto with_format(int64_t type, Visit visit) {
   }
 }
 
-// Elements of neighbouring columns, in as few loads as their bytes allow.
+// Elements of neighbouring columns, in as few loads as their bytes allow. Half types come in whole registers:
+// of a load that it may split, nvcc repeats a part or not, by a hash of the path that it compiles.
 template <class T, int N>
 struct Vector {
   T values[N];
   __device__ __forceinline__ void load(const T* from) {
-    constexpr int kBytes = sizeof(T) * N < 16 ? static_cast<int>(sizeof(T)) * N : 16;
-    memcpy(values, __builtin_assume_aligned(from, kBytes), sizeof values);
+    constexpr int kBytes = static_cast<int>(sizeof values);
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(T) == 2 && kBytes % 16 == 0) {
+      const uint4* parts = reinterpret_cast<const uint4*>(from);
+      VALOR_UNROLLED
+      for (int i = 0; i < kBytes / 16; ++i) {
+        const uint4 part = __ldg(parts + i);
+        memcpy(values + 8 * i, &part, sizeof part);
+      }
+      return;
+    }
+#endif
+    memcpy(values, __builtin_assume_aligned(from, kBytes < 16 ? kBytes : 16), sizeof values);
   }
 };
 
