@@ -498,3 +498,17 @@ def _renamed(value: Any) -> Any:
         return value
     names = {f"w{2 - v}": f"v{v}" for v in range(3)}
     return {names.get(name, name): _renamed(part) for name, part in value.items()}
+
+
+def test_examples_are_in_the_order_of_the_data_where_a_datum_has_no_ground_truth() -> None:
+    def box(score: float | None = None) -> Annotation:
+        return Annotation(labels=[Label("k", "a", score)], bounding_box=Box.from_extrema(0, 2, 0, 2), is_instance=True)
+
+    uids = ("first", "second", "third")
+    groundtruths = [GroundTruth(Datum(uid), [box()] if uid == "third" else []) for uid in uids]
+    predictions = [Prediction(Datum(uid), [box(0.5)]) for uid in reversed(uids)]
+    metrics = ["DetailedPrecisionRecallCurve", "Examples"]
+    curve, *examples = evaluate_detection(groundtruths, predictions, metrics_to_return=metrics).metrics
+    [example] = curve["value"]["a"][0.5]["fp"]["observations"]["hallucinations"]["examples"]
+    assert example[1] == "first"
+    assert [metric["value"]["datum_id"] for metric in examples][:3] == list(uids)

@@ -59,7 +59,7 @@ class Columns:
     """Both sides of an evaluation.
 
     Attributes:
-        datums: uid of each datum that has a label of the task.
+        datums: uid of each datum that has a label of the task, in the order of the data, ground truths first.
         datum_metadata: of each datum.
         labels: (key, value) of each label.
         groundtruths: what is true.
@@ -102,7 +102,7 @@ class _Reader:
     labels: _Codes = field(default_factory=dict)
     metadata: dict[Any, Metadata] = field(default_factory=dict)  # by uid
     annotations: int = 0
-    uids: set[str] = field(default_factory=set)
+    uids: dict[str, None] = field(default_factory=dict)  # in the order in which they came
     ignored: dict[str, int] = field(default_factory=dict)
     masks: MaskReader = field(default_factory=MaskReader)
 
@@ -115,7 +115,7 @@ class _Reader:
                 raise InputTypeError(f"{name} must hold {kind.__name__} objects but got {type(item).__name__}")
             if item.datum.uid is None:
                 raise InputError(f"{name} must have datums with a uid but got None")
-            self.uids.add(item.datum.uid)
+            self.uids.setdefault(item.datum.uid)
             self._describe(item.datum.uid, item.datum.metadata)
             self._item(name, item, lists)
         if empty:
@@ -178,7 +178,8 @@ class _Reader:
         score = np.full(len(uids), np.nan)
         if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
             score = frames.scores(name, frame)
-        self.uids.update(frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
+        given = (frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
+        self.uids.update(dict.fromkeys(given))
         every = read_metadata(name, frame, names, DATUM, np.arange(len(uids)))
         for uid, entry in zip(uids.tolist() if any(every) else (), every):
             self._describe(frames.text_of(uid), entry)
@@ -217,13 +218,17 @@ class _Reader:
         return np.fromiter(map(table.__getitem__, pairs.tolist()), np.int32, len(pairs))
 
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
-        metadata = [self.metadata.get(uid) for uid in self.datums]
+        # Codes were dealt to labels as they came: a datum without any on its first side got a late one.
+        datums = [uid for uid in self.uids if uid in self.datums]
+        places = np.empty(len(datums), np.int32)
+        places[[self.datums[uid] for uid in datums]] = np.arange(len(datums), dtype=np.int32)
         truths, rows = (
-            replace(side, masks=self.masks.complete(side.masks, self.metadata)) for side in (groundtruths, predictions)
+            replace(side, datum=places[side.datum], masks=self.masks.complete(side.masks, self.metadata))
+            for side in (groundtruths, predictions)
         )
         return Columns(
-            list(self.datums),
-            metadata,
+            datums,
+            [self.metadata.get(uid) for uid in datums],
             list(self.labels),
             truths,
             rows,
@@ -339,7 +344,8 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         []
     """
     reader = _Reader(annotations=sum(part.annotations for part in parts))
-    reader.uids.update(*(part.uids for part in parts))
+    for names in (*(part.datums for part in parts), *(part.uids for part in parts)):
+        reader.uids.update(dict.fromkeys(names))
     for part in parts:
         for name, number in part.ignored.items():
             reader.ignored[name] = reader.ignored.get(name, 0) + number
