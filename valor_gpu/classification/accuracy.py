@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
-from valor_gpu.reduce.ratios import Outcomes, Ratio, mean
+from valor_gpu.reduce.ratios import Outcomes, Ratio, plain_mean
 
 
 class Accuracy(RatioMetric):
@@ -42,6 +39,7 @@ class Accuracy(RatioMetric):
         InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = Accuracy(num_classes=3, top_k=2)
         >>> metric.update(torch.tensor([[0.5, 0.4, 0.1], [0.2, 0.1, 0.7], [0.6, 0.3, 0.1]]), torch.tensor([1, 2, 2]))
         >>> metric.compute()
@@ -77,6 +75,7 @@ class HammingDistance(RatioMetric):
         InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = HammingDistance(num_labels=2)
         >>> metric.update(torch.tensor([[0, 1], [1, 1]]), torch.tensor([[0, 1], [0, 1]]))
         >>> metric.compute()
@@ -111,6 +110,7 @@ class BalancedAccuracy(RatioMetric):
         InputError: an argument is out of range, or does not belong to the task.
 
     Example:
+        >>> import torch
         >>> metric = BalancedAccuracy(num_classes=2)
         >>> metric.update(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1]))
         >>> metric.compute()
@@ -123,13 +123,8 @@ class BalancedAccuracy(RatioMetric):
                 raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")
         super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **kwargs)
 
-    def _per_class(self, o: Outcomes) -> Tensor:
-        recalls = torch.as_tensor(ratios.recall(o).value())
-        if self.task.kind == "multiclass":
-            return recalls
-        sides = torch.stack((recalls, torch.as_tensor(ratios.specificity(o).value())))
-        return torch.nanmean(sides, dim=0)
+    def _per_class(self, o: Outcomes) -> Any:
+        return ratios.balanced(o, sides=self.task.kind != "multiclass")
 
-    def _value(self, o: Outcomes, empty: float | None) -> Tensor:
-        scores = self._per_class(o)
-        return mean(scores, torch.ones_like(scores))
+    def _value(self, o: Outcomes, empty: float | None) -> Any:
+        return plain_mean(self._per_class(o))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +16,23 @@ from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels import TRUE, count_labels, top_classes
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.ratios import Ratio
+from valor_gpu.reduce.histogram_metrics import quick
+from valor_gpu.reduce.reliability import (
+    NO_CONFIDENCE,
+    STEPS,
+    bin_edges,
+    calibration_error,
+    missing_values,
+    reliability_values,
+)
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
 
 NORMS = ("l1", "max", "l2")
-_STEPS = 2**24  # of confidence from 0 to 1: the resolution of float32 below 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,9 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
 
     Multiclass: the confidence is the largest probability, and a sample of that class is correct. Binary: the confidence
     is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b), as in torchmetrics, so that a
-    confidence of exactly 1 has a bin of its own.
+    confidence of exactly 1 has a bin of its own. Edges are the numbers nearest to k / B on every device; torchmetrics
+    has those of ``torch.linspace``, some of which lie a unit in the last place beside them, and which processors differ
+    in.
 
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
 
@@ -126,12 +135,12 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         batch = score_batch(preds, target, self.task, sample_weight)
         confidence, correct, error = _confidences(batch)
         deferred = self._raise_or_defer(error)
-        edges = torch.linspace(0, 1, self.n_bins + 1, dtype=confidence.dtype, device=confidence.device)
+        edges = _edges(self.n_bins, confidence)
         cells = torch.bucketize(confidence, edges, right=True) - 1
         if self.task.ignore_index is not None:
             cells = torch.where(batch.target.reshape(-1) == self.task.ignore_index, -1, cells)
         weight = torch.ones_like(confidence, dtype=torch.float64) if batch.weight is None else batch.weight
-        rounded = (confidence.double() * _STEPS).round() / _STEPS
+        rounded = (confidence.double() * STEPS).round() / STEPS
         sums = [
             count_labels(cells, cells, self.n_bins + 1, ignore_index=-1, weight=weight * of).counts[TRUE]
             for of in (torch.ones_like(rounded), rounded, correct.double())
@@ -140,23 +149,15 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
 
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
-        return _distance(self.state(), self.norm).float()
+        return torch.as_tensor(calibration_error(*map(quick, _parts(self.state())), self.norm)).float()
 
     def result(self) -> Result:
         """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
         with self.synced_state() as state:
-            values: dict[str, Any] = {"CalibrationError": float(_distance(state, self.norm))}
-            names = {"l1": "expected_error", "max": "maximum_error", "l2": "root_mean_square_error"}
-            values.update({name: float(_distance(state, norm)) for norm, name in names.items()})
-            edges = np.linspace(0, 1, self.n_bins + 1)
-            values.update(bin_lower=edges, bin_upper=np.append(edges[1:], 1.0))
-            for name, sums in (("confidence", state.confidence), ("accuracy", state.correct)):
-                values[name] = Ratio(sums, state.count).value().cpu().numpy()
-            values["count"] = state.count.cpu().numpy()
+            values = reliability_values(*(part.cpu().numpy() for part in _parts(state)), self.norm)
             samples, ignored = state.seen.tolist()
         signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
-        missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
-        reasons = dict.fromkeys(missing, "no sample has such a confidence")
+        reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
         return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
 
     def _describe(self, error: int) -> str:
@@ -181,11 +182,14 @@ def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
     return confidence.contiguous(), correct, read.error
 
 
-def _distance(state: ReliabilityBins, norm: str) -> Tensor:
-    """float64 ``[]``, NaN without samples."""
-    gap = (Ratio(state.correct, state.count).value(0.0) - Ratio(state.confidence, state.count).value(0.0)).abs()
-    samples = state.count.sum()
-    if norm == "max":
-        return torch.where(samples > 0, gap.amax(), math.nan)
-    error = Ratio((gap**2 if norm == "l2" else gap) @ state.count, samples).value()
-    return error.sqrt() if norm == "l2" else error
+def _edges(n_bins: int, confidence: Tensor) -> Tensor:
+    """The edges of the bins in the dtype and on the device of confidences."""
+    wide = confidence.dtype == torch.float64
+    edges = bin_edges(n_bins, np.float64 if wide else np.float32).astype(np.float64)
+    if not confidence.is_cuda:
+        return torch.from_numpy(edges).to(confidence)
+    return constant(edges, confidence.device).to(confidence.dtype)
+
+
+def _parts(state: ReliabilityBins) -> tuple[Tensor, Tensor, Tensor]:
+    return state.count, state.confidence, state.correct

@@ -15,7 +15,8 @@ from valor_gpu.classification.examples import shown
 from valor_gpu.classification.pair_counts import PairExamples
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.confusion_plot import plot_confusion
-from valor_gpu.reduce.ratios import Ratio, cohen_kappa, matthews, normalized
+from valor_gpu.reduce.histogram_metrics import quick
+from valor_gpu.reduce.ratios import NO_KAPPA, NO_MATTHEWS, Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result
 
 NORMALIZE = ("none", "true", "pred", "all", None)
@@ -167,8 +168,8 @@ class MatthewsCorrCoef(PairMetric):
     def result(self) -> Result:
         """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
-            values = {"MatthewsCorrCoef": float(self._ratio(self._matrix(state)).value())}
-            return self._result_of(state, values, {}, "fewer than two classes are true, or predicted", None)
+            values = {"MatthewsCorrCoef": float(self._ratio(quick(self._matrix(state))).value())}
+            return self._result_of(state, values, {}, NO_MATTHEWS, None)
 
 
 class CohenKappa(PairMetric):
@@ -222,6 +223,5 @@ class CohenKappa(PairMetric):
     def result(self) -> Result:
         """Returns the value in float64 with its signature and counts."""
         with self.synced_state() as state:
-            values = {"CohenKappa": float(self._ratio(self._matrix(state)).value())}
-            reason = "chance alone agrees on every sample"
-            return self._result_of(state, values, {"weights": self.weights}, reason, None)
+            values = {"CohenKappa": float(self._ratio(quick(self._matrix(state))).value())}
+            return self._result_of(state, values, {"weights": self.weights}, NO_KAPPA, None)

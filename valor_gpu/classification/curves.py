@@ -20,8 +20,10 @@ from valor_gpu.ops.ranks import rank_curves, small_rank_curves
 from valor_gpu.plans import switched_on
 from valor_gpu.reduce.curve_points import (
     CurveCounts,
+    ascending_precision_recall,
     counts_at_thresholds,
-    precision_recall_points,
+    exact_roc,
+    last_of,
     roc_points,
 )
 from valor_gpu.reduce.histogram_metrics import quick, reversed_last
@@ -179,7 +181,7 @@ class CurveMetric(ScoreMetric):
 
     def _exact_counts(self, state: ScoreRecords) -> Iterator[tuple[Any, CurveCounts]]:
         for thresholds, tp, fp in self._points(state):
-            yield thresholds, CurveCounts(tp, fp, _last(tp), _last(fp))
+            yield thresholds, CurveCounts(tp, fp, last_of(tp), last_of(fp))
 
     def _counts_by_class(self, state: ScoreRecords | Histogram) -> Iterator[tuple[Any, CurveCounts]]:
         """Of each class thresholds, which descend, and the counts at them: tensors, or on the CPU NumPy arrays."""
@@ -271,9 +273,7 @@ class ROC(CurveMetric):
         return macro_roc(first, second)
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
-        tp, fp, *totals = counts
-        points = roc_points(after(0, tp), after(0, fp), *totals)
-        return Curve(*points, after(math.inf, thresholds))
+        return Curve(*exact_roc(thresholds, counts))
 
     def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
         return roc_points(*counts)
@@ -335,7 +335,7 @@ class PrecisionRecallCurve(CurveMetric):
         return Curve(*self._coordinates(counts), reversed_last(thresholds))
 
     def _coordinates(self, counts: CurveCounts) -> tuple[Any, Any]:
-        return precision_recall_points(reversed_last(counts.tp), reversed_last(counts.fp), counts.positives)
+        return ascending_precision_recall(counts)
 
 
 def _float32(part: Any) -> Tensor:
@@ -349,20 +349,6 @@ def _tensor(part: Any) -> Tensor:
 def _float64(part: Any) -> NDArray[np.float64]:
     array: NDArray[np.float64] = part.cpu().double().numpy() if isinstance(part, Tensor) else part.astype(np.float64)
     return array
-
-
-def _last(sums: Any) -> Any:
-    """The last of running sums, 0 of none."""
-    return sums[-1] if len(sums) else sums.sum()
-
-
-def after(first: float, values: Any) -> Any:
-    """``values`` after ``first``."""
-    if isinstance(values, Tensor):
-        return torch.cat((values.new_full((1,), first), values))
-    longer = np.empty(len(values) + 1, values.dtype)
-    longer[0], longer[1:] = first, values
-    return longer
 
 
 def _of_classes(parts: Sequence[Any], single: bool) -> Any:

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.classification.curves import ROC, after
+from valor_gpu.classification.curves import ROC
 from valor_gpu.classification.operating_points import as_array
-from valor_gpu.reduce.curve_points import CurveCounts
+from valor_gpu.reduce.curve_points import CurveCounts, after
 from valor_gpu.result import Result
 
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCurve, after
+from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCurve
 from valor_gpu.errors import InputError
-from valor_gpu.reduce.curve_points import CurveCounts
+from valor_gpu.reduce.curve_points import CurveCounts, after
 from valor_gpu.result import Result
 
 _Array = NDArray[np.float64]

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from valor_gpu import native
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.plans import Field, Form, Plan, Step, native_plan
+from valor_gpu.reduce.reliability import bin_edges
 
 _ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
 _SEEN = Field("seen", torch.int64, (2,))
@@ -104,8 +106,8 @@ def reliability_plan(form: Form, task: Task, n_bins: int) -> Plan | None:
     call = native.update_function("valor_cpu", "valor_add_reliability_cpu", "pp")
     if call is None or not _scores(form, task):
         return None
-    wide = torch.float64 if form.preds == torch.float64 and task.kind == "binary" else torch.float32
-    edges = torch.linspace(0, 1, n_bins + 1, dtype=wide).double()
+    wide = np.float64 if form.preds == torch.float64 and task.kind == "binary" else np.float32
+    edges = torch.from_numpy(bin_edges(n_bins, wide).astype(np.float64))
     words = _words(form, task) + struct.pack("2q", edges.data_ptr(), n_bins)
     names = ("count", "confidence", "correct")
     fields = (*(Field(name, torch.float64, (n_bins + 1,)) for name in names), _SEEN)

@@ -15,8 +15,9 @@ from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreR
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
-from valor_gpu.reduce.histogram_metrics import average_precision, average_precision_value, roc_auc
+from valor_gpu.reduce.histogram_metrics import average_precision, average_precision_value, quick, roc_auc
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
+from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
 from valor_gpu.reduce.ratios import AVERAGES, mean
 from valor_gpu.result import Result
 
@@ -108,7 +109,8 @@ class RankingMetric(ScoreMetric):
             return values[0]
         if self.average == "none":
             return values
-        return mean(values, positives if self.average == "weighted" else torch.ones_like(values))
+        weights = positives if self.average == "weighted" else torch.ones_like(values)
+        return torch.as_tensor(mean(quick(values), quick(weights)))
 
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if isinstance(state, Histogram):
@@ -153,7 +155,7 @@ class RankingMetric(ScoreMetric):
         single = len(ranking.value) == 1
         for side, totals in (("positives", ranking.positives), ("negatives", ranking.negatives)):
             values[side] = float(totals[0]) if single else totals.cpu().numpy()
-        reason = f"there are no {self._needs}" if single else f"classes with no {self._needs} have none"
+        reason = no_ranking(self._needs, single)
         signature = self._signature(average=self.average, **self._choices())
         return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
 
@@ -206,7 +208,7 @@ class ROCAUC(RankingMetric):
         tensor([1.0000, 0.8333,    nan])
     """
 
-    _row, _needs = 0, "positives or no negatives"
+    _row, _needs = 0, ROC_NEEDS
 
     def __init__(
         self,
@@ -383,7 +385,7 @@ class AveragePrecision(RankingMetric):
         tensor(0.8333)
     """
 
-    _row, _needs = 1, "positives"
+    _row, _needs = 1, AP_NEEDS
 
     def _binned_value(self, counts: Tensor) -> Tensor:
         return average_precision_value(counts)

@@ -21,11 +21,10 @@ from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
 from valor_gpu.ops.predictions import predict_maps
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.ratios import AVERAGES, Outcomes, Ratio, average_ratio
+from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
 
-_NO_SAMPLE = "its denominator is 0, since no sample counts for it"
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -299,7 +298,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         samples, ignored = state.seen.tolist()
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
         counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(missing, _NO_SAMPLE))
+        return Result(values, signature, counts, dict.fromkeys(missing, NO_SAMPLE))
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

@@ -1,4 +1,4 @@
-"""Numbers from histograms of scores between thresholds: torch on any device, float64 out.
+"""Numbers from histograms of scores between thresholds: of tensors on any device, or without torch of arrays; float64.
 
 A histogram is ``[2, ..., T + 1]``: row 0 the positives, row 1 all; bucket b holds what reaches exactly b of T ascending
 thresholds, as :func:`valor_gpu.ops.score_histogram.score_histogram` leaves it. Counts or sums of weights.
@@ -6,14 +6,16 @@ thresholds, as :func:`valor_gpu.ops.score_histogram.score_histogram` leaves it. 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MIN_OCTAVE = -32
 """Float-order thresholds begin at 2 to this power."""
@@ -47,6 +49,7 @@ def threshold_counts(histogram: Tensor) -> CountsAtThresholds:
     """Counts true and false positives, false and true negatives at each threshold.
 
     Example:
+        >>> import torch
         >>> counts = threshold_counts(torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]]))
         >>> counts.tp.tolist(), counts.fp.tolist(), counts.fn.tolist(), counts.tn.tolist()
         ([2.0, 1.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 2.0])
@@ -66,13 +69,21 @@ def roc_auc(histogram: Tensor) -> BinnedArea:
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
 
     Example:
+        >>> import torch
         >>> roc_auc(torch.tensor([[0, 2, 0, 2], [2, 4, 0, 2]]))
         BinnedArea(value=tensor(0.8750, dtype=torch.float64), bound=tensor(0.1250, dtype=torch.float64))
     """
+    value, bound = map(as_given(histogram), roc_auc_values(quick(histogram)))
+    return BinnedArea(value, bound)
+
+
+def roc_auc_values(histogram: Any) -> tuple[Any, Any]:
+    """Value and bound of :func:`roc_auc`; of arrays as arrays."""
     positives, negatives = _sides(histogram)
     pairs, ties = positives.sum(-1) * negatives.sum(-1), (positives * negatives).sum(-1) / 2
     before = negatives.cumsum(-1) - negatives
-    return BinnedArea(((positives * before).sum(-1) + ties) / pairs, ties / pairs)
+    with np.errstate(invalid="ignore"):  # 0 / 0 without pairs
+        return ((positives * before).sum(-1) + ties) / pairs, ties / pairs
 
 
 def average_precision(histogram: Tensor, least_weight: float = 0.0) -> BinnedPrecision:
@@ -94,40 +105,53 @@ def average_precision(histogram: Tensor, least_weight: float = 0.0) -> BinnedPre
         ``average_precision_score``.
 
     Example:
+        >>> import torch
         >>> bounded = average_precision(torch.tensor([[0, 2, 0, 2], [2, 4, 0, 2]]), least_weight=1)
         >>> [round(float(number), 4) for number in bounded]
         [0.8333, 0.8161, 1.0]
     """
+    from torch import log1p
+
     p, n = _sides(histogram)
     a, b = _from_top(p) - p, _from_top(n) - n
     highest = p * _share(a + p, b)
     d = b + n
-    lowest = p - d * torch.log1p(_ratio(p, a + least_weight / 2 + d))
+    lowest = p - d * log1p(_ratio(p, a + least_weight / 2 + d))
     total = p.sum(-1)
     return BinnedPrecision(average_precision_value(histogram), *(part.sum(-1) / total for part in (lowest, highest)))
 
 
-def average_precision_value(histogram: Tensor) -> Tensor:
-    """The value of :func:`average_precision` without its bounds, in the same bits.
+def average_precision_value(histogram: Any) -> Any:
+    """The value of :func:`average_precision` without its bounds, in the same bits; of arrays an array.
 
-    Its few terms on the CPU are computed by NumPy, in a third of the time, but added up by torch, whose order of sums
-    is another.
+    On the CPU it is computed by NumPy, in a third of the time.
     """
-    p, n = map(quick, _sides(histogram))
+    p, n = _sides(quick(histogram))
     terms = p * _share(_from_top(p) - p + p, _from_top(n) - n + n)
-    terms, positives = (part if isinstance(part, Tensor) else torch.from_numpy(part) for part in (terms, p))
-    value: Tensor = terms.sum(-1) / positives.sum(-1)
-    return value
+    with np.errstate(invalid="ignore"):  # 0 / 0 without positives
+        value = terms.sum(-1) / p.sum(-1)
+    return as_given(histogram)(value)
 
 
-def quick(values: Tensor) -> Any:
+def quick(values: Any) -> Any:
     """``values`` as small ones are computed with: on the CPU as a NumPy array, where it has their dtype."""
-    return values.detach().numpy() if values.is_cpu and values.dtype != torch.bfloat16 else values
+    if isinstance(values, np.ndarray):
+        return values
+    return values.detach().numpy() if values.is_cpu and str(values.dtype) != "torch.bfloat16" else values
+
+
+def as_given(values: Any) -> Callable[[Any], Any]:
+    """What makes a tensor of what NumPy computed, where ``values`` are a tensor."""
+    if isinstance(values, np.ndarray):
+        return lambda computed: computed
+    import torch
+
+    return torch.as_tensor
 
 
 def reversed_last(values: Any) -> Any:
     """``values`` with the last dimension in reverse; of tensors a copy, of arrays a view."""
-    return values.flip(-1) if isinstance(values, Tensor) else values[..., ::-1]
+    return values[..., ::-1] if isinstance(values, np.ndarray) else values.flip(-1)
 
 
 def float_order_thresholds(per_octave: int = 32) -> Tensor:
@@ -158,6 +182,8 @@ def float_order_thresholds(per_octave: int = 32) -> Tensor:
         tensor([2.3283e-10, 4.6566e-10, 2.5000e-01, 5.0000e-01, 7.5000e-01, 8.7500e-01,
                 1.0000e+00, 1.0000e+00], dtype=torch.float64)
     """
+    import torch
+
     check_type("per_octave", per_octave, int)
     if per_octave < 1:
         raise InputError(f"per_octave must be at least 1 but is {per_octave}")
@@ -168,8 +194,11 @@ def float_order_thresholds(per_octave: int = 32) -> Tensor:
     return torch.from_numpy(np.unique(grid).astype(np.float64))
 
 
-def _sides(histogram: Tensor) -> tuple[Tensor, Tensor]:
+def _sides(histogram: Any) -> tuple[Any, Any]:
     """Positives and negatives; a difference of sums of weights may not fall below 0."""
+    if isinstance(histogram, np.ndarray):
+        positives, every = histogram.astype(np.float64)
+        return positives, np.maximum(every - positives, 0.0)
     positives, every = histogram.double()
     return positives, (every - positives).clamp(min=0)
 
@@ -181,9 +210,11 @@ def _from_top(values: Any) -> Any:
 
 def _ratio(numerator: Any, denominator: Any) -> Any:
     """The quotient, 0 where the denominator is 0."""
-    if isinstance(denominator, Tensor):
-        return torch.where(denominator > 0, numerator / denominator, 0.0)
-    return np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
+    if isinstance(denominator, np.ndarray):
+        return np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
+    import torch
+
+    return torch.where(denominator > 0, numerator / denominator, 0.0)
 
 
 def _share(part: Any, rest: Any) -> Any:

@@ -2,28 +2,45 @@
 
 A ratio is a function of :class:`Outcomes` that gives a :class:`Ratio`; a new one needs nothing else. Where these hold
 NumPy arrays, so do the values; a pooled class is then a Python float. For the few numbers of a small state that takes a
-tenth of the time of tensors.
+tenth of the time of tensors, and no torch is imported.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AVERAGES = ("micro", "macro", "weighted", "none", None)
+NO_SAMPLE = "its denominator is 0, since no sample counts for it"
+"""Why a ratio does not exist."""
+
+NO_MATTHEWS = "fewer than two classes are true, or predicted"
+NO_KAPPA = "chance alone agrees on every sample"
+
 _ROUNDING = 1e-12
+_NUMBERS = (float, int, np.generic)  # a bool is an int
 
 
 def where(condition: Any, value: Any, other: Any) -> Any:
     """``value`` where the condition holds, else ``other``: of tensors, arrays or single numbers."""
-    if isinstance(condition, Tensor):
-        return torch.where(condition, value, other)
-    return np.where(condition, value, other) if isinstance(condition, np.ndarray) else value if condition else other
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, value, other)
+    if isinstance(condition, _NUMBERS):
+        return value if condition else other
+    import torch
+
+    return torch.where(condition, value, other)
+
+
+def root(value: Any) -> Any:
+    """The square root of a tensor, an array or a single number."""
+    return np.sqrt(value) if isinstance(value, (np.ndarray, *_NUMBERS)) else value.sqrt()
 
 
 class Ratio(NamedTuple):
@@ -36,16 +53,19 @@ class Ratio(NamedTuple):
         """The quotient, ``zero_division`` where the denominator is 0; of arrays an array, of floats a float.
 
         Example:
+            >>> import torch
             >>> Ratio(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0])).value()
             tensor([0.5000,    nan])
         """
         numerator, denominator = self
-        if isinstance(denominator, Tensor):
-            return torch.where(denominator != 0, numerator / denominator, zero_division)
         if isinstance(denominator, float):
-            return cast(Tensor, numerator / denominator if denominator != 0 else zero_division)
-        quotient = np.full(denominator.shape, zero_division)
-        return cast(Tensor, np.divide(numerator, denominator, out=quotient, where=denominator != 0))
+            return cast("Tensor", numerator / denominator if denominator != 0 else zero_division)
+        if isinstance(denominator, np.ndarray):
+            quotient = np.full(denominator.shape, zero_division)
+            return cast("Tensor", np.divide(numerator, denominator, out=quotient, where=denominator != 0))
+        import torch
+
+        return torch.where(denominator != 0, numerator / denominator, zero_division)
 
 
 class Outcomes(NamedTuple):
@@ -96,7 +116,7 @@ class Outcomes(NamedTuple):
     def pooled(self) -> Outcomes:
         """All classes as one."""
         pooled = (counts.sum() for counts in self)
-        return Outcomes(*(pooled if isinstance(self.tp, Tensor) else map(float, pooled)))
+        return Outcomes(*(map(float, pooled) if isinstance(self.tp, np.ndarray) else pooled))
 
 
 def precision(o: Outcomes) -> Ratio:
@@ -144,7 +164,17 @@ def miss_rate(o: Outcomes) -> Ratio:
     return Ratio(o.fn, o.true)
 
 
-def matthews(matrix: Tensor) -> Ratio:
+def balanced(o: Outcomes, sides: bool) -> Any:
+    """Recall of each class; with ``sides`` the mean of recall and specificity of each, of those that exist."""
+    positive = recall(o).value()
+    if not sides:
+        return positive
+    negative = specificity(o).value()
+    mean_of_both = where(negative == negative, (positive + negative) / 2, positive)
+    return where(positive == positive, mean_of_both, negative)
+
+
+def matthews(matrix: Any) -> Ratio:
     """Covariance of truth and prediction over the square root of their variances, of counts ``[C, C]``.
 
     With c right of s samples, t_k true and p_k predicted ones of class k: (c s - sum t_k p_k) /
@@ -153,10 +183,10 @@ def matthews(matrix: Tensor) -> Ratio:
     true, predicted = matrix.sum(1), matrix.sum(0)
     samples = true.sum()
     spread = (true * (samples - true)).sum() * (predicted * (predicted.sum() - predicted)).sum()
-    return Ratio(matrix.trace() * samples - true @ predicted, spread.sqrt())
+    return Ratio(matrix.trace() * samples - (true * predicted).sum(), root(spread))
 
 
-def cohen_kappa(matrix: Tensor, power: int = 0) -> Ratio:
+def cohen_kappa(matrix: Any, power: int = 0) -> Ratio:
     """1 - observed / expected disagreement, of counts ``[C, C]``; the disagreement of i and j is ``|i - j|^power``.
 
     Power 0: all that differ are equally far apart. Source: Cohen, Psychological Bulletin 70 (4), 1968.
@@ -165,13 +195,25 @@ def cohen_kappa(matrix: Tensor, power: int = 0) -> Ratio:
     samples = true.sum()
     if power == 0:
         observed = matrix.sum() - matrix.trace()
-        expected = (true * (predicted.sum() - predicted)).sum() / samples
+        expected = (true * (predicted.sum() - predicted)).sum()
     else:
-        index = torch.arange(len(matrix), dtype=matrix.dtype, device=matrix.device)
-        distance = (index[:, None] - index).abs_().pow_(power)
+        distance = _distances(matrix) ** power
         observed = (distance * matrix).sum()
-        expected = true @ distance @ predicted / samples
+        expected = (distance * (true[:, None] * predicted)).sum()
+    with np.errstate(invalid="ignore"):  # 0 / 0 without samples
+        expected = expected / samples
     return Ratio(expected - observed, expected)
+
+
+def _distances(matrix: Any) -> Any:
+    """``|i - j|`` of every cell, float64."""
+    if isinstance(matrix, np.ndarray):
+        places = np.arange(len(matrix), dtype=np.float64)
+        return abs(places[:, None] - places)
+    import torch
+
+    index = torch.arange(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    return (index[:, None] - index).abs()
 
 
 def normalized(matrix: Tensor, by: str | None) -> Tensor:
@@ -186,12 +228,18 @@ def mean(scores: Any, weights: Any, empty: float = math.nan) -> Tensor:
     """Weighted mean of the scores ``[C]`` that are numbers, ``[]``; ``empty`` where the weights sum to 0.
 
     Example:
+        >>> import torch
         >>> mean(torch.tensor([0.5, 1.0, torch.nan]), torch.tensor([1.0, 3.0, 1.0]))
         tensor(0.8750)
     """
     exists = scores == scores
     weights = where(exists, weights, 0.0)
     return Ratio((weights * where(exists, scores, 0.0)).sum(), weights.sum()).value(empty)
+
+
+def plain_mean(scores: Any) -> Any:
+    """:func:`mean` of equal weights."""
+    return mean(scores, np.ones(scores.shape) if isinstance(scores, np.ndarray) else scores.new_ones(scores.shape))
 
 
 def average_ratio(
@@ -222,7 +270,7 @@ def average_ratio(
     scores = result.value(zero_division)
     if average in ("none", None):
         return scores
-    taken = counted.to(scores.dtype) if isinstance(counted, Tensor) else counted.astype(np.float64)
+    taken = counted.astype(np.float64) if isinstance(counted, np.ndarray) else counted.to(scores.dtype)
     weights = outcomes.true if average == "weighted" else taken
     exists = ((result.denominator != 0) & (weights > 0)).any()
     weightless = where(weights.sum() > 0, empty, no_weight)
