@@ -121,6 +121,45 @@ def test_broken_parquet(tmp_path: Path) -> None:
     check_alone(config, broken, "must be a Parquet file but cannot be read")
 
 
+def arrow_bytes(rows: list[dict[str, Any]], form: str) -> bytes:
+    table, sink = pa.Table.from_pylist(rows), pa.BufferOutputStream()
+    if form == "parquet":
+        parquet.write_table(table, sink)
+    else:
+        new = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+        with new(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=20)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+@pytest.mark.parametrize("form", ["parquet", "file", "stream", "killed"])
+def test_arrow_files_that_were_joined_or_not_closed(tmp_path: Path, form: str) -> None:
+    """What pyarrow takes for whole."""
+    ending = "parquet" if form == "parquet" else "arrow"
+    config = classification(tmp_path)
+    rows = classification_rows()
+    for part, listed in enumerate(rows):
+        (tmp_path / f"part-{part}.{ending}").write_bytes(arrow_bytes(listed, form))
+    config["data"]["files"] = str(tmp_path / f"part-*.{ending}")
+    broken = tmp_path / f"part-1.{ending}"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-8] if form == "killed" else whole + arrow_bytes(rows[1][::-1], form))
+    check_alone(config, broken, "must end with the mark" if form == "killed" else "joined")
+
+
+@pytest.mark.parametrize("unsigned", ["uint8", "uint16", "uint32", "uint64"])
+def test_unsigned_classes_of_parquet(tmp_path: Path, unsigned: str) -> None:
+    config = classification(tmp_path)
+    wanted = run(config).results["accuracy"].to_dict()
+    for part, listed in enumerate(classification_rows()):
+        table = pa.Table.from_pylist(listed)
+        truth = table["truth"].cast(unsigned)
+        parquet.write_table(table.set_column(1, "truth", truth), tmp_path / f"part-{part}.parquet")
+    config["data"]["files"] = str(tmp_path / "part-*.parquet")
+    assert run(config).results["accuracy"].to_dict() == wanted
+
+
 def test_row_of_parquet(tmp_path: Path) -> None:
     config = classification(tmp_path)
     rows = classification_rows()

@@ -43,7 +43,8 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs ``offline run``: 0 where all shards count, 1 where one failed; the numbers are those of the others."""
     from valor_gpu.offline.config import load_offline_config
-    from valor_gpu.offline.run import RESULT, run_offline
+    from valor_gpu.offline.run import run_offline
+    from valor_gpu.offline.shards import RESULT
 
     config = load_offline_config(options.config)
     with _ProgressLine(enabled=not options.quiet) as line:
@@ -91,6 +92,8 @@ def _warnings(result: OfflineResult) -> list[str]:
         found.append(f"{plural(len(result.bad_rows), 'row')} could not be evaluated and do not count")
     if result.duplicates:
         found.append(f"{plural(len(result.duplicates), 'shard')} with the content of another are counted once")
+    if result.empty:
+        found.append(f"{plural(len(result.empty), 'shard')} without rows, such as {result.empty[0]}")
     return found
 
 

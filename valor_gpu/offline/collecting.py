@@ -16,6 +16,8 @@ from valor_gpu.result import Result
 
 _CONFLICTS = 8  # shards that cannot count together with others: more are a mistake of the whole data
 
+_CHOICES = ("metrics", "data", "on_bad_row", "duplicates")  # on which the numbers depend
+
 
 def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard]) -> OfflineResult:
     """The result of what is on disk.
@@ -51,7 +53,9 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
     }  # fmt: skip
     bad = tuple(row for record in kept for row in record.bad_rows)
     names = {shards[number].name: shards[first].name for number, first in duplicates.items()}
-    return OfflineResult(results, counts, failures, bad, names)
+    empty = tuple(record.name for record in kept if not record.rows and not record.bad_rows)
+    about = {name: value for name, value in config.to_dict().items() if name in _CHOICES}
+    return OfflineResult(results, counts, failures, bad, names, empty, about)
 
 
 def _counted(config: OfflineConfig, records: Sequence[Record]) -> tuple[dict[int, str], dict[int, int]]:

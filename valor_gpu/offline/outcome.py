@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu._version import __version__
@@ -24,6 +24,8 @@ class OfflineResult:
         failures: the records of the shards that failed.
         bad_rows: the rows that were left out.
         duplicates: name of a shard that does not count to that of the first one with the same content.
+        empty: names of the shards that count and have no row, as a file that was cut to nothing.
+        configuration: what the numbers are of: ``metrics``, ``data``, ``on_bad_row`` and ``duplicates``.
     """
 
     results: Mapping[str, Result]
@@ -31,16 +33,20 @@ class OfflineResult:
     failures: tuple[Record, ...]
     bad_rows: tuple[BadRow, ...]
     duplicates: Mapping[str, str]
+    empty: tuple[str, ...] = ()
+    configuration: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As strict JSON values: equal data and choices give equal ones, whatever the engine and the machine's load."""
         return {
             "schema_version": 1,
             "valor_gpu": __version__,
+            "configuration": dict(self.configuration),
             "counts": dict(self.counts),
             "failures": [_failure(record) for record in self.failures],
             "bad_rows": [{"place": row.place, "message": row.message} for row in self.bad_rows],
             "duplicates": dict(self.duplicates),
+            "empty": list(self.empty),
             "results": {name: result.to_dict() for name, result in self.results.items()},
         }
 
@@ -50,6 +56,7 @@ class OfflineResult:
         lines += _listed("failed", _causes(self.failures))
         lines += _listed("left out", [row.message for row in self.bad_rows])
         lines += _listed("duplicate", [f"{name}: the same as {first}" for name, first in self.duplicates.items()])
+        lines += _listed("no rows", list(self.empty))
         return "\n\n".join([*parts, "\n".join(lines)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -16,9 +17,8 @@ from valor_gpu.offline.files import write_whole
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult, OfflineStatus
 from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, folder_bytes
-from valor_gpu.offline.shards import find_shards
+from valor_gpu.offline.shards import RESULT, find_shards
 
-RESULT = "result.json"
 Tell = Callable[[int, int, Record], None]
 
 
@@ -29,6 +29,9 @@ def run_offline(
     progress: Tell | None = None,
 ) -> OfflineResult | None:
     """Evaluates all shards of a configuration, and writes ``result.json`` into its output.
+
+    Another configuration with the same output replaces that file; a copy stays beside the states,
+    ``states-*/result-*.json``.
 
     A shard whose states are on disk is not evaluated again, so that a run that was killed goes on where it stopped, and
     a run that failed in part tries the shards that failed. A shard fails alone: the numbers are those of the others,
@@ -80,7 +83,9 @@ def run_offline(
         return None
     result = collect(config, folder, shards)
     text = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-    write_whole(Path(config.output) / RESULT, text.encode("utf-8", "surrogateescape"), b"\n")
+    own = hashlib.sha256(json.dumps(result.configuration, sort_keys=True).encode()).hexdigest()[:16]
+    for path in (folder.path / f"result-{own}.json", Path(config.output) / RESULT):  # others write the second too
+        write_whole(path, text.encode("utf-8", "surrogateescape"), b"\n")
     return result
 
 

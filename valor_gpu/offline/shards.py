@@ -6,7 +6,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,10 @@ from valor_gpu.offline.config import DataConfig
 Stamp = list[list[int]]
 """Of each file: size in bytes, times of change of content and of the file in nanoseconds, inode."""
 
+RESULT = "result.json"
 _DIGITS = re.compile(r"(\d+)")
+_STATES = "states-" + 16 * "[0-9a-f]"
+_OUTPUT = re.compile(rf"/{_STATES}/|/{re.escape(RESULT)}\.part-[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,12 @@ class Shard:
 def find_shards(data: DataConfig) -> list[Shard]:
     """The shards of a configuration in the order of merging: patterns as given, files of a pattern by natural order.
 
-    Natural order has ``part-2`` before ``part-10``. A file that two patterns match is one shard.
+    Natural order has ``part-2`` before ``part-10``. A file that two patterns match is one shard. What an offline
+    evaluation has written, states and results, matches no pattern.
 
     Raises:
-        InputError: a pattern matches no file, or there are not as many detections as ground truths.
+        InputError: a pattern matches no file, a file is there with and without compression, or there are not as many
+            detections as ground truths.
     """
     if data.format != "coco":
         paths = _matching("data.files", data.files)
@@ -96,12 +101,27 @@ def find_shards(data: DataConfig) -> list[Shard]:
 def _matching(name: str, patterns: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for pattern in patterns:
-        paths = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)
+        paths = [pattern] if os.path.isfile(pattern) else _not_written_here(glob.glob(pattern, recursive=True))
         files = sorted((path for path in paths if os.path.isfile(path)), key=natural)
         if not files:
             raise InputError(f"{name} must match at least one file but {pattern!r} matches none")
         found.update(dict.fromkeys(files))
+    twin = next((path for path in found if f"{path}.gz" in found), None)
+    if twin is not None:
+        raise InputError(f"{name} must match each file once but match {twin} and {twin}.gz, with the same rows")
     return list(found)
+
+
+def _not_written_here(paths: Iterable[str]) -> Iterator[str]:
+    """Leaves out states, records and results of this and other evaluations, which ``**/*.json`` would match."""
+    outputs: dict[str, bool] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        if _OUTPUT.search(path):
+            continue
+        if name == RESULT and outputs.setdefault(folder, bool(glob.glob(f"{glob.escape(folder)}/{_STATES}"))):
+            continue
+        yield path
 
 
 def natural(path: str) -> list[tuple[bool, int, str]]:

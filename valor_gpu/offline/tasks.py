@@ -16,6 +16,7 @@ from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.config import DataConfig
 
 Arguments = tuple[Any, ...]
+_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,15 @@ class Task:
         return _UPDATES[self.data.task](self, chunk)
 
     def tensor(self, values: Any) -> torch.Tensor:
-        """A tensor of its own on the device; arrays of other byte orders and read-only ones are copied."""
+        """A tensor of its own on the device; arrays of other byte orders and read-only ones are copied.
+
+        Unsigned integers of 16 to 64 bits, for which torch has few operations, become int64.
+        """
         array = np.asarray(values)
+        if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+            if array.size and int(array.max()) > _INT64_MAX:
+                raise InputError(f"numbers must be below 2^63 but there is {array.max()}")
+            array = array.astype(np.int64)
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return torch.from_numpy(np.array(array)).to(self.device)

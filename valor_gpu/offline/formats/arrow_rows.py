@@ -11,6 +11,7 @@ import numpy as np
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.offline.chunks import Chunk, Column
+from valor_gpu.offline.formats.arrow_ends import check_one_parquet, is_arrow_file
 from valor_gpu.offline.shards import Shard
 
 
@@ -20,7 +21,8 @@ def read_parquet(shard: Shard, columns: Sequence[str], batch_size: int) -> Itera
     with _reading(path, "a Parquet file"):
         from pyarrow import parquet
 
-        with parquet.ParquetFile(path) as file:
+        check_one_parquet(path)
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(path, columns, file.schema_arrow.names)
             yield from _chunks(path, columns, file.iter_batches(batch_size, columns=list(columns)))
 
@@ -33,11 +35,10 @@ def read_arrow(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterato
 
         with pa.memory_map(path) as source:
             opened: Any
-            if bytes(source.read(6)) == b"ARROW1":
+            if is_arrow_file(path, source):
                 opened = pa.ipc.open_file(source)
                 whole = (opened.get_batch(index) for index in range(opened.num_record_batches))
             else:
-                source.seek(0)
                 opened = pa.ipc.open_stream(source)
                 whole = iter(opened)
             _check_columns(path, columns, opened.schema.names)
