@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -165,6 +165,13 @@ def _class_case(name: str) -> Case:
     )
 
 
+def _samplewise_case(name: str) -> Case:
+    """A metric with one value for each sample, in the order of the samples."""
+    case = _class_case(name)
+    make, other = (partial(kind, multidim_average="samplewise") for kind in (case.make, case.other))
+    return replace(case, name=f"{case.name}-samplewise", make=make, other=other, order_free=False)
+
+
 _WORDS = ("the", "cats", "sat", "a", "mat", "Mat", "cat")
 _TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
     "ROUGE": ({}, partial(text.ROUGE, use_stemmer=True)),
@@ -301,6 +308,7 @@ METRICS = [
     ),
     *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows())),
     *map(_class_case, CLASS_CHOICES),
+    *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, _TEXT_CHOICES),
 ]
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import histogram_plan, records_plan
-from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
