@@ -30,7 +30,7 @@ from valor_gpu.ops.error_codes import (
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.histogram_metrics import float_order_thresholds
+from valor_gpu.reduce.histogram_metrics import MAX_EVEN_THRESHOLDS, float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
 
@@ -356,7 +356,7 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
         >>> threshold_grid(3, torch.float32)
         ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
     """
-    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= 2**24):
+    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= MAX_EVEN_THRESHOLDS):
         need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
         raise InputError(f"thresholds must be {need} but got {thresholds}")
     if isinstance(thresholds, int):
