@@ -304,9 +304,6 @@ class AUROC(ROCAUC):
     """
 
 
-"""The name in torchmetrics."""
-
-
 class mROCAUC(ROCAUC):
     """Computes the mean of :class:`ROCAUC` over the classes that have one.
 
