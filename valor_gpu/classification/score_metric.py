@@ -138,10 +138,11 @@ class ScoreMetric(TaskMetric[Any]):
         return pair_planner(self.__dict__, ("task", "score_dtype", "thresholds", "hardmax"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
+        if torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+            return None
         if self.exact:
-            same = form.preds == self.score_dtype
-            return records_plan(form, self.task, _target_dtype(self.task)) if same else None
-        if self.hardmax or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+            return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
+        if self.hardmax:
             return None
         return histogram_plan(form, self.task, self.thresholds)
 
