@@ -31,6 +31,7 @@ from testing import examples_records as hand_made
 from testing import examples_rotated as rotated
 from testing import examples_runs as runs
 from testing import examples_surface as surfaces
+from testing import examples_tokens as tokens
 from testing import formats
 from testing.datasets import BoxDataset
 from testing.pairs import random_pairs, to_tensors
@@ -381,6 +382,7 @@ ROWS = {
         ),
         Row("rank_curves", _named(ranked.examples), ranked.load),
         Row("surface_distances", _named(surfaces.examples), surfaces.load),
+        Row("sum_token_losses", _named(tokens.examples), tokens.load),
     )
 }
 """Every registered op must have a row here: ``tests/benchmarks/test_detection.py`` looks."""

@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_bat
 from tests.contract_regions import region_rows
 from tests.contract_scores import CLASS_CHOICES, bad_scores, scores_batch
 from tests.contract_surfaces import surface_rows
+from tests.contract_tokens import token_rows
 from valor_gpu import classification, detection, segmentation, text
 from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
@@ -163,13 +164,6 @@ def _class_case(name: str) -> Case:
         single=partial(batch, 7, 1, (20,)),
         bad=partial(bad_scores, columns),
     )
-
-
-def _samplewise_case(name: str) -> Case:
-    """A metric with one value for each sample, in the order of the samples."""
-    case = _class_case(name)
-    make, other = (partial(kind, multidim_average="samplewise") for kind in (case.make, case.other))
-    return replace(case, name=f"{case.name}-samplewise", make=make, other=other, order_free=False)
 
 
 _WORDS = ("the", "cats", "sat", "a", "mat", "Mat", "cat")
@@ -306,9 +300,8 @@ METRICS = [
         )
         for name, other in OTHER.items()
     ),
-    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows())),
+    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
     *map(_class_case, CLASS_CHOICES),
-    *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, _TEXT_CHOICES),
 ]
 

@@ -30,6 +30,8 @@ PAIR = {
     "SensitivityAtSpecificity": "Any", "SpecificityAtSensitivity": "Any",
 }  # fmt: skip
 """What functions return that give several tensors; others give one."""
+WRITTEN = {"perplexity": "tokens"}
+"""Functions written by hand, and their modules."""
 REQUIRED = object()
 
 
@@ -152,7 +154,7 @@ def names(table: list[Row]) -> str:
 
 def package(table: list[Row]) -> str:
     """The ``__init__`` of the functions."""
-    modules = {row.function: row.task.lower() or "tasks" for row in table}
+    modules = {row.function: row.task.lower() or "tasks" for row in table} | WRITTEN
     imports = "\n".join(
         f"    from valor_gpu.functional.{module} import " + ", ".join(f for f, m in modules.items() if m == module)
         for module in sorted(set(modules.values()))

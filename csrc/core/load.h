@@ -22,13 +22,11 @@ VALOR_HD float half_to_float(uint16_t half) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
   return value;
 #else
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 31u;
-  const uint32_t fraction = half & 0x3ffu;
-  if (exponent == 31u) return float_from_bits(sign | 0x7f800000u | fraction << 13);
-  if (exponent != 0u) return float_from_bits(sign | (exponent + 112u) << 23 | fraction << 13);
-  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;  // subnormal: units of 2^-24
-  return sign ? -magnitude : magnitude;
+  // Without a branch, so that loops of it become vector code.
+  const uint32_t magnitude = half & 0x7fffu;
+  const uint32_t normal = (magnitude << 13) + (magnitude < 0x7c00u ? 112u << 23 : 224u << 23);
+  const uint32_t tiny = bits_of(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);  // subnormal
+  return float_from_bits(static_cast<uint32_t>(half & 0x8000u) << 16 | (magnitude < 0x400u ? tiny : normal));
 #endif
 }
 

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.class_counts import ClassCounts
-from valor_gpu.classification.ratio_base import RatioMetric
+from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.ratios import Outcomes, Ratio
@@ -32,7 +31,6 @@ class Precision(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -67,7 +65,6 @@ class Recall(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -105,7 +102,6 @@ class FBetaScore(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -149,7 +145,6 @@ class F1Score(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -184,7 +179,6 @@ class Specificity(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -217,7 +211,6 @@ class NegativePredictiveValue(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -254,7 +247,6 @@ class JaccardIndex(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -281,5 +273,5 @@ class JaccardIndex(RatioMetric):
         if self.task.kind != "multiclass" or ignored is None or not 0 <= ignored < self.task.classes:
             return o
         on_device = isinstance(o.tp, Tensor)
-        classes = torch.arange(o.tp.shape[-1], device=o.tp.device) if on_device else np.arange(o.tp.shape[-1])
+        classes = torch.arange(len(o.tp), device=o.tp.device) if on_device else np.arange(len(o.tp))
         return Outcomes(*(ratios.where(classes != ignored, counts, 0.0) for counts in o))

@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         specificity_at_sensitivity,
         stat_scores,
     )
+    from valor_gpu.functional.tokens import perplexity
 
 __all__ = [
     "accuracy",
@@ -206,6 +207,7 @@ __all__ = [
     "multilabel_specificity_at_sensitivity",
     "multilabel_stat_scores",
     "negative_predictive_value",
+    "perplexity",
     "precision",
     "precision_at_fixed_recall",
     "precision_recall_curve",
@@ -315,6 +317,7 @@ _MODULES = {
     "specificity": "tasks",
     "specificity_at_sensitivity": "tasks",
     "stat_scores": "tasks",
+    "perplexity": "tokens",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from valor_gpu.text.meteor import meteor_scores
     from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, CharErrorRate, ExactMatch, TokenF1, WordErrorRate
     from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
+    from valor_gpu.text.perplexity import Perplexity
     from valor_gpu.text.rouge import Rouge, rouge_scores
     from valor_gpu.text.stemmer import stem
     from valor_gpu.text.tokens import plain_answer
@@ -27,6 +28,7 @@ __all__ = [
     "ExactMatch",
     "LocalEncoder",
     "OpenAIEmbedder",
+    "Perplexity",
     "Rouge",
     "TokenF1",
     "WordErrorRate",
@@ -53,6 +55,7 @@ _HOMES = {
     "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),
     "meteor": ("meteor_scores",),
     "overlap": ("edit_counts", "exact_match", "token_f1"),
+    "perplexity": ("Perplexity",),
     "rouge": ("Rouge", "rouge_scores"),
     "stemmer": ("stem",),
     "tokens": ("plain_answer",),

@@ -1,0 +1,24 @@
+"""Metrics of one batch of tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from valor_gpu.functional.once import once
+from valor_gpu.text.perplexity import Perplexity
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from torch import Tensor
+
+
+def perplexity(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    ignore_index: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns what ``Perplexity`` computes of one batch; see :mod:`valor_gpu.functional`."""
+    return once(Perplexity, (preds, target, y_true, y_pred), ignore_index=ignore_index)
