@@ -209,7 +209,7 @@ def _one(name: str) -> Callable[[Any], Any]:
     return lambda value: value[name]
 
 
-def _rouge_numbers(value: Mapping[str, Any]) -> list[float]:
+def _named_numbers(value: Mapping[str, Any]) -> list[float]:
     return [float(value[name]) for name in sorted(value) if not name.endswith("stderr")]
 
 
@@ -220,6 +220,10 @@ def text() -> Iterator[Small]:
     peers: tuple[tuple[Any, ...], ...] = (
         ("WordErrorRate", {}, "WordErrorRate", {}, one, "wer", 1e-6),
         ("CharErrorRate", {}, "CharErrorRate", {}, one, "cer", 1e-6),
+        ("MatchErrorRate", {}, "MatchErrorRate", {}, one, "mer", 1e-6),
+        ("WordInfoLost", {}, "WordInfoLost", {}, one, "wil", 1e-6),
+        ("WordInfoPreserved", {}, "WordInfoPreserved", {}, one, "wip", 1e-6),
+        ("EditDistance", {}, "EditDistance", {}, one, "edit_distance", 1e-6),
         ("BLEU", {"tokenizer": "whitespace", "smoothing": "none"}, "BLEUScore", {}, several, "bleu", 1e-6),
         ("BLEU", {"smoothing": "none"}, "SacreBLEUScore", {}, several, "bleu", 1e-6),
         ("CHRF", {"word_order": 2}, "CHRFScore", {}, several, "chrf", 2e-4),  # torchmetrics adds a small number
@@ -229,13 +233,19 @@ def text() -> Iterator[Small]:
         yield Small(
             label, partial(ours, name, mine), partial(theirs, peer, other), batch, _one(number), tolerance=tolerance
         )
+    question = (
+        {"prediction_text": _TEXTS[0], "id": "a"},
+        {"answers": {"answer_start": [0], "text": [_TEXTS[1]]}, "id": "a"},
+    )
+    squad = partial(ours, "SQuAD", {}), partial(theirs, "SQuAD", {}), lambda: question
+    yield Small("SQuAD", *squad, _named_numbers, _named_numbers)
     yield Small(
         "ROUGE (ROUGEScore)",
         partial(ours, "ROUGE", {"rouge_types": _ROUGES}),
         partial(theirs, "ROUGEScore", {"rouge_keys": _ROUGES}),
         one,
-        _rouge_numbers,
-        _rouge_numbers,
+        _named_numbers,
+        _named_numbers,
     )
 
 

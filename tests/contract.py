@@ -176,6 +176,11 @@ _TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
     "ExactMatch": ({}, partial(text.ExactMatch, normalize=False)),
     "WordErrorRate": ({}, partial(text.WordErrorRate, lowercase=True)),
     "CharErrorRate": ({}, partial(text.CharErrorRate, lowercase=True)),
+    "MatchErrorRate": ({}, partial(text.MatchErrorRate, lowercase=True)),
+    "WordInfoLost": ({}, partial(text.WordInfoLost, lowercase=True)),
+    "WordInfoPreserved": ({}, partial(text.WordInfoPreserved, lowercase=True)),
+    "EditDistance": ({}, partial(text.EditDistance, substitution_cost=2)),
+    "SQuAD": ({}, partial(text.SQuAD, normalize=False)),
 }
 """Arguments of each metric of texts, and the same class in another configuration."""
 
@@ -187,16 +192,28 @@ def _text_batch(seed: int, size: int = 6) -> Batch:
     return [f"The {meant}" if i % 2 else said for i, (said, meant) in enumerate(zip(texts, target))], target
 
 
+def squad_batch(preds: Sequence[str], target: Sequence[Any], seed: int = 0) -> Batch:
+    """Rows of texts as questions and answers."""
+    answers = [{"prediction_text": pred, "id": (seed, i)} for i, pred in enumerate(preds)]
+    return answers, [{"answers": {"text": [right]}, "id": (seed, i)} for i, right in enumerate(target)]
+
+
 def _text_case(name: str) -> Case:
     choices, other = _TEXT_CHOICES[name]
+
+    def batch(seed: int, size: int = 6) -> Batch:
+        rows = _text_batch(seed, size)
+        return squad_batch(*rows, seed) if name == "SQuAD" else rows
+
+    bad = squad_batch(["a cat"], []) if name == "SQuAD" else (["a cat", "a mat"], ["a cat", None])
     return Case(
         name=name,
         make=partial(getattr(text, name), **choices),
         other=other,
-        batch=_text_batch,
+        batch=batch,
         empty=lambda: ([], []),
-        single=partial(_text_batch, 7, 1),
-        bad=lambda: (["a cat", "a mat"], ["a cat", None]),
+        single=partial(batch, 7, 1),
+        bad=lambda: bad,
     )
 
 

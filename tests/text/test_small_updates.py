@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contract import METRICS, condition, content, unchanged
+from tests.contract import METRICS, condition, content, squad_batch, unchanged
 from valor_gpu import text
 from valor_gpu.errors import InputError
 from valor_gpu.plans import checked_only
 from valor_gpu.text.overlap import edit_counts
 
-_CASES = [case for case in METRICS if case.name in text.__all__]
+_CASES = [case for case in METRICS if case.name in text.__all__ and case.name != "SQuAD"]
 _PARTS = ("cat", "sat", " ", "  ", "\n", "\u2003", "é", "\U0001f600", "a", "B", ".", "\ud800")
 
 
@@ -43,6 +43,27 @@ def test_a_bad_row_changes_nothing(case: Any) -> None:
         with unchanged(metric), pytest.raises(InputError, match="must"):
             metric.update(preds, target)
     assert content(metric.compute()) == content(case.make()(["a cat"], ["a dog"]))
+
+
+def test_plans_of_squad_leave_the_state_of_the_checked_path() -> None:
+    rng, metric, checked = np.random.default_rng(7), text.SQuAD(), text.SQuAD()
+    for rows in (1, 3, 0, 1):
+        preds, target = squad_batch(_texts(rng, rows), _texts(rng, rows))
+        metric.update(preds[1:], target)
+        with checked_only():
+            checked.update(preds[1:], target)
+        assert condition(metric) == condition(checked)
+
+
+@pytest.mark.parametrize("name", ["MatchErrorRate", "WordInfoLost", "WordInfoPreserved", "EditDistance"])
+def test_a_single_pair_counts_as_with_a_copy_of_its_reference(name: str) -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        preds, target = _texts(rng, 1), _texts(rng, 1)
+        alone, copied = getattr(text, name)(), getattr(text, name)()
+        alone.update(preds, target)
+        copied.update(preds, [[*target, *target]])
+        assert condition(alone) == condition(copied)
 
 
 @pytest.mark.parametrize("name", ["WordErrorRate", "CharErrorRate"])

@@ -10,11 +10,20 @@ if TYPE_CHECKING:
     from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
     from valor_gpu.text.chrf import chrf_counts, chrf_scores
     from valor_gpu.text.embedding import LocalEncoder, OpenAIEmbedder, embedding_similarity
+    from valor_gpu.text.error_rates import (
+        CharErrorRate,
+        EditDistance,
+        MatchErrorRate,
+        WordErrorRate,
+        WordInfoLost,
+        WordInfoPreserved,
+    )
     from valor_gpu.text.meteor import meteor_scores
-    from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, CharErrorRate, ExactMatch, TokenF1, WordErrorRate
+    from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, ExactMatch, TokenF1
     from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
     from valor_gpu.text.perplexity import Perplexity
     from valor_gpu.text.rouge import Rouge, rouge_scores
+    from valor_gpu.text.squad import SQuAD
     from valor_gpu.text.stemmer import stem
     from valor_gpu.text.tokens import plain_answer
 
@@ -25,13 +34,18 @@ __all__ = [
     "ROUGE",
     "CharErrorRate",
     "CorpusBleu",
+    "EditDistance",
     "ExactMatch",
     "LocalEncoder",
+    "MatchErrorRate",
     "OpenAIEmbedder",
     "Perplexity",
     "Rouge",
+    "SQuAD",
     "TokenF1",
     "WordErrorRate",
+    "WordInfoLost",
+    "WordInfoPreserved",
     "bleu_counts",
     "chrf_counts",
     "chrf_scores",
@@ -49,7 +63,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "metrics": ("BLEU", "CHRF", "GLEU", "ROUGE", "CharErrorRate", "ExactMatch", "TokenF1", "WordErrorRate"),
+    "metrics": ("BLEU", "CHRF", "GLEU", "ROUGE", "ExactMatch", "TokenF1"),
+    "error_rates": (
+        "CharErrorRate",
+        "EditDistance",
+        "MatchErrorRate",
+        "WordErrorRate",
+        "WordInfoLost",
+        "WordInfoPreserved",
+    ),
+    "squad": ("SQuAD",),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
     "chrf": ("chrf_counts", "chrf_scores"),
     "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),

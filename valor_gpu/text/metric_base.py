@@ -85,10 +85,13 @@ class RowMetric(Metric[RowScores]):
 
     higher_is_better = True
     names: tuple[str, ...]
+    _rows_kind: type[RowScores] = RowScores
 
     def __init__(self, config: Mapping[str, Any], **kwargs: Any) -> None:
         self._choices = dict(config)
-        super().__init__(RowScores(torch.zeros((0, len(self.names)), dtype=torch.float64)), self._choices, **kwargs)
+        super().__init__(
+            self._rows_kind(torch.zeros((0, len(self.names)), dtype=torch.float64)), self._choices, **kwargs
+        )
 
     @abstractmethod
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
@@ -104,7 +107,7 @@ class RowMetric(Metric[RowScores]):
         Raises:
             InputError: a row is not text, or the lengths differ.
         """
-        self._add(RowScores(self._rows(preds, target).to(self.error.device, non_blocking=True)))
+        self._add(self._rows_kind(self._rows(preds, target).to(self.error.device, non_blocking=True)))
 
     def _rows(self, preds: Texts, target: References) -> Tensor:
         return torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
@@ -135,12 +138,18 @@ class RowMetric(Metric[RowScores]):
     def result(self) -> Result:
         """Returns means with their standard errors (``<name>_stderr``, NaN below two rows) and the number of rows."""
         with self.synced_state() as state:
-            means, errors, rows = self._means(state.scores), self._errors(state.scores), len(state.scores)
+            return self._result_of(state.scores)
+
+    def _result_of(self, scores: Tensor) -> Result:
+        means, errors, rows = self._means(scores), self._errors(scores), len(scores)
         values = dict(zip(self.names, means))
         values |= {f"{name}_stderr": error for name, error in zip(self.names, errors)}
         reasons = dict.fromkeys((f"{name}_stderr" for name in self.names), "fewer than two rows") if rows < 2 else {}
         reasons |= dict.fromkeys(self.names, _NO_ROWS) if not rows else {}
-        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
+        return Result(values, self._signature(), {"rows": rows}, reasons)
+
+    def _signature(self) -> Signature:
+        return Signature({"metric": type(self).__name__, **self._choices})
 
 
 class CorpusMetric(Metric[CorpusCounts]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +18,8 @@ from valor_gpu.text.bleu import (
     value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
-from valor_gpu.text.match_counts import edit_distance_of_words
 from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
-from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
+from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
 from valor_gpu.text.tokens import TOKENIZERS, plain_answer
 
@@ -233,67 +231,3 @@ class CHRF(CorpusMetric):
 
     def _values(self, counts: list[int]) -> dict[str, float]:
         return {"chrf": float(chrf_value(ChrfCounts(*np.split(np.array(counts), 3)), self.beta))}
-
-
-_SHORT = 1000  # characters
-
-
-class _ErrorRate(CorpusMetric):
-    """Base of the error rates: edits of all rows over the length of all references."""
-
-    higher_is_better = False
-    tokenizer: str
-    name: str
-
-    def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
-        self.lowercase = lowercase
-        super().__init__(2, {"lowercase": lowercase}, **kwargs)
-
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        if type(preds) is type(target) is list and len(preds) == len(target) == 1 and self._one_pair(*preds, *target):
-            first, second = map(TOKENIZERS[self.tokenizer], (preds[0], str(target[0])))
-            return np.array((edit_distance_of_words(first, second), len(second)))
-        return np.array([n.sum() for n in edit_counts(preds, target, self.tokenizer, self.lowercase)])
-
-    def _one_pair(self, prediction: str, reference: str | Sequence[str]) -> bool:
-        """Whether a row is two short texts, which take longer to arrange as a table than to compare."""
-        texts = type(prediction) is str and type(reference) is str and not self.lowercase
-        return texts and len(prediction) + len(reference) <= _SHORT
-
-    def _values(self, counts: list[int]) -> dict[str, float]:
-        edits, length = counts
-        return {self.name: edits / length if length else math.nan if edits else 0.0}
-
-
-class WordErrorRate(_ErrorRate):
-    """Computes the word error rate of a corpus: edits over words; see :func:`valor_gpu.text.edit_counts`.
-
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Example:
-        >>> metric = WordErrorRate()
-        >>> metric.update(["the cat sat"], ["the cat sat down"])
-        >>> metric.compute()["wer"]
-        tensor(0.2500, dtype=torch.float64)
-    """
-
-    tokenizer, name = "whitespace", "wer"
-
-
-class CharErrorRate(_ErrorRate):
-    """Computes the character error rate of a corpus: edits over characters; see :func:`valor_gpu.text.edit_counts`.
-
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Example:
-        >>> metric = CharErrorRate()
-        >>> metric.update(["kitten"], ["sitting"])
-        >>> round(float(metric.compute()["cer"]), 4)
-        0.4286
-    """
-
-    tokenizer, name = "characters", "cer"

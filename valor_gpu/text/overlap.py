@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.text.match_counts import edit_distances, ngram_matches
+from valor_gpu.text.match_counts import common_lengths, edit_distances, ngram_matches
 from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, plain_answer, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
@@ -137,7 +137,39 @@ def edit_counts(
         >>> edit_counts(["kitten"], ["sitting"], "characters").edits
         array([3])
     """
-    rows = tokenize_rows(*texts_of(predictions, references, lowercase), tokenizer)
+    return nearest_references(tokenize_rows(*texts_of(predictions, references, lowercase), tokenizer))
+
+
+def nearest_references(rows: TokenizedRows) -> EditCounts:
+    """Edits and length of the reference of every row that needs the fewest edits, the first of equal ones."""
     edits = edit_distances(rows)
     best = first_best(-edits.astype(np.float64), rows.reference_counts)
     return EditCounts(edits[best], rows.reference_lengths[best])
+
+
+def weighted_distances(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], substitution_cost: int = 1
+) -> Ints:
+    """int64 ``[rows]``: least cost to turn the characters of the prediction into those of the nearest reference.
+
+    An insertion and a deletion cost 1 each. A replacement that costs 2 or more is never cheaper than one of each, which
+    leaves the longest common subsequence; one that costs nothing leaves the difference of the lengths.
+
+    Args:
+        predictions: one text per row.
+        references: for each row one text or several.
+        substitution_cost: of a replacement, a whole number of at least 0.
+
+    Raises:
+        InputError: rows that are no texts.
+
+    Example:
+        >>> weighted_distances(["rain", "rain"], ["shine", ["shine", "brain"]], 2)
+        array([5, 1])
+    """
+    rows = tokenize_rows(*texts_of(predictions, references), "characters")
+    if substitution_cost == 1:
+        return nearest_references(rows).edits
+    predicted, reference = rows.paired_lengths, rows.reference_lengths
+    costs = predicted + reference - 2 * common_lengths(rows) if substitution_cost else np.abs(predicted - reference)
+    return costs[first_best(-costs.astype(np.float64), rows.reference_counts)]

@@ -1,0 +1,254 @@
+"""Metrics of edits: error rates of words and characters, information lost, edit distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+from valor_gpu.result import Result
+from valor_gpu.state import check_elements
+from valor_gpu.text.match_counts import edit_distance_of_words
+from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, RowScores, Texts
+from valor_gpu.text.overlap import nearest_references, weighted_distances
+from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
+
+_SHORT = 1000  # characters
+
+
+def _one_pair(preds: Texts, target: References) -> bool:
+    """Whether a batch is two short texts, which take longer to arrange as a table than to compare."""
+    if not (type(preds) is type(target) is list and len(preds) == len(target) == 1):
+        return False
+    prediction, reference = preds[0], target[0]
+    return type(prediction) is str and type(reference) is str and len(prediction) + len(reference) <= _SHORT
+
+
+class _EditMetric(CorpusMetric):
+    """Base of the numbers of edits and lengths of all rows.
+
+    A row with several references counts by the nearest of them, the one that needs the fewest edits.
+    """
+
+    higher_is_better = False
+    tokenizer = "whitespace"
+    size = 4
+    name: str
+
+    def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
+        self.lowercase = lowercase
+        super().__init__(self.size, {"lowercase": lowercase}, **kwargs)
+
+    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        if not self.lowercase and _one_pair(preds, target):
+            first, second = map(TOKENIZERS[self.tokenizer], (preds[0], str(target[0])))
+            sizes = len(second), len(first), max(len(first), len(second))
+            return np.array((edit_distance_of_words(first, second), *sizes)[: self.size])
+        rows = tokenize_rows(*texts_of(preds, target, self.lowercase), self.tokenizer)
+        edits, reference = nearest_references(rows)
+        predicted = rows.prediction_lengths
+        counts = edits, reference, predicted, np.maximum(predicted, reference)
+        return np.array([each.sum() for each in counts[: self.size]])
+
+
+class _ErrorRate(_EditMetric):
+    """Base of the error rates: edits of all rows over the length of all references."""
+
+    size = 2
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        edits, length = counts
+        return {self.name: edits / length if length else math.nan if edits else 0.0}
+
+
+class WordErrorRate(_ErrorRate):
+    """Computes the word error rate of a corpus: edits over words; see :func:`valor_gpu.text.edit_counts`.
+
+    Args:
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = WordErrorRate()
+        >>> metric.update(["the cat sat"], ["the cat sat down"])
+        >>> metric.compute()["wer"]
+        tensor(0.2500, dtype=torch.float64)
+    """
+
+    name = "wer"
+
+
+class CharErrorRate(_ErrorRate):
+    """Computes the character error rate of a corpus: edits over characters; see :func:`valor_gpu.text.edit_counts`.
+
+    Args:
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = CharErrorRate()
+        >>> metric.update(["kitten"], ["sitting"])
+        >>> round(float(metric.compute()["cer"]), 4)
+        0.4286
+    """
+
+    tokenizer, name = "characters", "cer"
+
+
+class MatchErrorRate(_EditMetric):
+    """Computes the match error rate of a corpus: edits of all rows over the words of the longer text of each row.
+
+    In [0, 1]; NaN where no text has a word. The divisor is that of torchmetrics. It is below the number of aligned
+    words, by which Morris et al. and jiwer divide, where a row needs insertions and deletions both.
+
+    Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
+
+    Args:
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = MatchErrorRate()
+        >>> metric.update(["this is the prediction", "there is an other sample"],
+        ...               ["this is the reference", "there is another one"])
+        >>> round(float(metric.compute()["mer"]), 4)
+        0.4444
+    """
+
+    name = "mer"
+    _state_rule = ((0, 3), (1, 3), (2, 3))
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        edits, _, _, longer = counts
+        return {self.name: edits / longer if longer else math.nan}
+
+
+class WordInfoPreserved(_EditMetric):
+    """Computes the word information preserved of a corpus: ``H / R * H / P``, of R reference and P predicted words.
+
+    H, the words that agree, are the words of the longer text of each row without its edits. In [0, 1]; NaN where the
+    references or the predictions have no word. H is that of torchmetrics; it is below the number of equal aligned
+    words, which Morris et al. and jiwer take, where a row needs insertions and deletions both.
+
+    Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
+
+    Args:
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = WordInfoPreserved()
+        >>> metric.update(["this is the prediction", "there is an other sample"],
+        ...               ["this is the reference", "there is another one"])
+        >>> round(float(metric.compute()["wip"]), 4)
+        0.3472
+    """
+
+    higher_is_better = True
+    name = "wip"
+    _state_rule = ((0, 3), (1, 3), (2, 3))
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        edits, reference, predicted, longer = counts
+        hits = longer - edits
+        return {self.name: hits / reference * (hits / predicted) if reference and predicted else math.nan}
+
+
+class WordInfoLost(WordInfoPreserved):
+    """Computes the word information lost of a corpus: 1 without the information that is preserved.
+
+    In [0, 1]; NaN where the references or the predictions have no word; see :class:`valor_gpu.text.WordInfoPreserved`.
+
+    Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
+
+    Args:
+        lowercase: compare in lower case.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = WordInfoLost()
+        >>> metric.update(["this is the prediction", "there is an other sample"],
+        ...               ["this is the reference", "there is another one"])
+        >>> round(float(metric.compute()["wil"]), 4)
+        0.6528
+    """
+
+    higher_is_better = False
+    name = "wil"
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        return {self.name: 1 - super()._values(counts)[self.name]}
+
+
+@dataclass(frozen=True)
+class RowDistances(RowScores):
+    """Distances of every row.
+
+    Attributes:
+        scores: float64 ``[N, 1]``, whole numbers.
+    """
+
+    def check(self, rule: None) -> None:
+        """Raises :class:`InputError` unless every distance is a whole number of at least 0."""
+        whole = (self.scores >= 0) & (self.scores <= 2**53) & (self.scores == self.scores.round())
+        check_elements("scores", self.scores, whole, "be whole numbers from 0 to 2^53")
+
+
+class EditDistance(RowMetric):
+    """Computes the Levenshtein distance of texts in characters: of the nearest reference where a row has several.
+
+    Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
+
+    Args:
+        substitution_cost: cost of replacing a character, a whole number of at least 0; insertions and deletions cost 1.
+        reduction: ``mean`` over rows, float64 ``[]`` (NaN without a row); ``sum``, int64 ``[]``; ``none`` or None for
+            the distance of every row, int64 ``[N]``.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = EditDistance()
+        >>> metric.update(["rain", "lnaguaeg"], ["shine", "language"])
+        >>> metric.compute()["edit_distance"]
+        tensor(3.5000, dtype=torch.float64)
+    """
+
+    higher_is_better = False
+    names = ("edit_distance",)
+    _rows_kind = RowDistances
+
+    def __init__(self, substitution_cost: int = 1, reduction: str | None = "mean", **kwargs: Any) -> None:
+        if isinstance(substitution_cost, bool) or not isinstance(substitution_cost, int) or substitution_cost < 0:
+            raise InputError(f"substitution_cost must be a whole number of at least 0 but got {substitution_cost!r}")
+        reduction = "none" if reduction is None else reduction
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        self.substitution_cost, self.reduction = substitution_cost, reduction
+        super().__init__({"substitution_cost": substitution_cost, "reduction": reduction}, **kwargs)
+
+    def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
+        if self.substitution_cost == 1 and _one_pair(preds, target):
+            return np.array([edit_distance_of_words(preds[0], str(target[0]))], np.float64)
+        return weighted_distances(preds, target, self.substitution_cost).astype(np.float64)
+
+    def _reduced(self, scores: Tensor) -> Tensor:
+        distances = scores[:, 0].long()
+        return distances.sum() if self.reduction == "sum" else distances
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns ``edit_distance``, of the dtype and shape that ``reduction`` says."""
+        return super().compute() if self.reduction == "mean" else {self.names[0]: self._reduced(self.state().scores)}
+
+    def _result_of(self, scores: Tensor) -> Result:
+        if self.reduction == "mean":
+            return super()._result_of(scores)
+        value = self._reduced(scores).cpu().numpy()
+        number = int(value) if self.reduction == "sum" else value
+        return Result({self.names[0]: number}, self._signature(), {"rows": len(scores)}, {})
