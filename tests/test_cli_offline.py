@@ -57,6 +57,13 @@ def test_failed_shard(config: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         ({"data": {"files": "nothing-*.jsonl", "task": "text"}}, "must match at least one file"),
         ({"data": {"files": "a.bin", "task": "text"}}, r"data.format must be given"),
         ({"data": {"files": "a.jsonl"}}, "data.task must be one of"),
+        (
+            {
+                "data": {"ground_truth": "*.json", "detections": "*.json"},
+                "metrics": {"map": "detection.MeanAveragePrecision"},
+            },
+            "metrics.map.box_format must be xywh, as boxes of COCO files are, but is xyxy",
+        ),
         ({"data": {"ground_truth": "a.json"}}, "must have ground_truth and detections but has ground_truth"),
         ({"data": {"files": "a.jsonl", "task": "text", "fields": {"preds": "a"}}}, "has no 'target'"),
         ({"data": {"files": "a.jsonl", "task": "text", "batch_size": 0}}, "data.batch_size must be at least 1"),

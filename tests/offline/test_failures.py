@@ -23,6 +23,7 @@ from tests.offline.shard_data import (
     webdataset,
     write_jsonl,
 )
+from valor_gpu.classification import Accuracy
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.offline import OfflineResult, run_offline
@@ -353,8 +354,6 @@ class Clumsy(Metric[Any]):
     """A class of a user with a mistake."""
 
     def __new__(cls, **kwargs: Any) -> Any:
-        from valor_gpu.classification import Accuracy
-
         class Mistaken(Accuracy):
             def update(self, *args: Any) -> None:
                 if len(args[0]) == 4:
@@ -370,6 +369,26 @@ def test_metric_with_a_mistake_fails_the_shard_that_meets_it(tmp_path: Path) -> 
     (failure,) = run(config).failures
     assert failure.name == str(tmp_path / "part-4.jsonl")
     assert "a mistake" in failure.error
+
+
+class Quarrelsome(Accuracy):
+    """A class of a user whose result raises for some shards together."""
+
+    def result(self) -> Any:
+        found = super().result()
+        if found.counts["samples"] in (60 + 61 + 62 + 63, 60 + 61 + 62 + 63 + 64):
+            raise ZeroDivisionError("a quarrel")
+        return found
+
+
+def test_metric_whose_result_raises_fails_the_shard_to_blame(tmp_path: Path) -> None:
+    config = classification(tmp_path)
+    config["metrics"] = {"own": {"class": f"{__name__}:Quarrelsome", "num_classes": 4}}
+    result = run(config)
+    (failure,) = result.failures
+    assert failure.name == str(tmp_path / "part-3.jsonl")
+    assert failure.error.endswith("cannot count together with the shards before it: ZeroDivisionError: a quarrel")
+    assert result.counts["counted"] == 4
 
 
 def test_failed_shard_is_tried_again(tmp_path: Path) -> None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import torch
 
 from tests.offline.shard_data import ROOT, classification, coco
 from valor_gpu.errors import ValorError
-from valor_gpu.offline import OfflineResult, offline_status, run_offline
-from valor_gpu.offline.engines import pool
+from valor_gpu.offline import OfflineConfig, OfflineResult, offline_status, run_offline
+from valor_gpu.offline.engines import pool, worker
+from valor_gpu.offline.records import StateFolder
+from valor_gpu.offline.shards import find_shards
 
 
 def run(config: dict[str, Any], **more: Any) -> OfflineResult:
@@ -130,3 +135,25 @@ def test_workers_that_cannot_start_end_the_run(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(pool, "_environment", lambda: {**os.environ, "PYTHONPATH": "", "PYTHONHOME": "/nowhere"})
     with pytest.raises(ValorError, match="workers must start but 3 did not, the last one since its worker ended with"):
         run_offline(config, "pool", 1)
+
+
+def test_worker_that_cannot_write_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker in this process: its shard's states are a folder, so that writing fails as it does on a full disk."""
+    config = OfflineConfig.from_dict(classification(tmp_path, shards=1))
+    (shard,) = find_shards(config.data)
+    StateFolder.of(config).state_path(shard.content()).mkdir(parents=True)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    ours, theirs = socket.socketpair()
+    for message in ({"config": config.to_dict(), "cpus": []}, shard.to_dict()):
+        ours.sendall(json.dumps(message).encode() + b"\n")
+    ours.shutdown(socket.SHUT_WR)
+    worker.main(theirs.detach())
+    with ours, ours.makefile("rb") as answers:
+        assert json.loads(next(answers)) == "ready"
+        answer = next(answers)
+    driver = object.__new__(pool._Worker)
+    driver.socket, driver._rest, driver.is_ready = Mock(recv=lambda _: answer), b"", True
+    with pytest.raises(IsADirectoryError, match=r"Is a directory: .*\.state"):
+        driver.receive()
+    assert offline_status(config).pending == 1

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.memory import is_out_of_memory
 from valor_gpu.offline.merging import merge_tree
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult
@@ -33,17 +34,21 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
         try:
             results = {name: _result(config, folder, name, counted.values()) for name in config.metrics}
             break
-        except InputError as error:
+        except Exception as error:  # a class of the user's own raises anything
+            if not _is_of_shards(error):
+                raise
             conflict = error
             blamed = _first_to_blame(config, folder, counted)
             if blamed is None:
                 raise
             number = blamed
-            records[number] = _failed(records[number], f"cannot count together with the shards before it: {error}")
+            records[number] = _failed(
+                records[number], f"cannot count together with the shards before it: {_text(error)}"
+            )
     else:
         name = shards[number].name
         raise InputError(
-            f"more than {_CONFLICTS} shards cannot count together, such as {name}: {conflict}"
+            f"more than {_CONFLICTS} shards cannot count together, such as {name}: {_text(conflict)}"
         ) from conflict
     failures = tuple(record for record in records if record.status == FAILED)
     kept = [records[number] for number in counted]
@@ -56,6 +61,10 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
     empty = tuple(record.name for record in kept if not record.rows and not record.bad_rows)
     about = {name: value for name, value in config.to_dict().items() if name in _CHOICES}
     return OfflineResult(results, counts, failures, bad, names, empty, about)
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error or 'no message'}"
 
 
 def _counted(config: OfflineConfig, records: Sequence[Record]) -> tuple[dict[int, str], dict[int, int]]:
@@ -98,9 +107,16 @@ def _fails(config: OfflineConfig, folder: StateFolder, contents: Sequence[str]) 
     try:
         for name in config.metrics:
             _result(config, folder, name, contents)
-    except InputError:
+    except Exception as error:
+        if not _is_of_shards(error):
+            raise
         return True
     return False
+
+
+def _is_of_shards(error: Exception) -> bool:
+    """Whether shards can be to blame for what merging raised, and not the disk, the memory or the states on disk."""
+    return not (isinstance(error, (StoreError, OSError)) or is_out_of_memory(error))
 
 
 def _check_classes(folder: StateFolder, records: list[Record]) -> None:

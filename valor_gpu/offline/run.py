@@ -18,6 +18,7 @@ from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult, OfflineStatus
 from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, folder_bytes
 from valor_gpu.offline.shards import RESULT, find_shards
+from valor_gpu.offline.tasks import check_boxes
 
 Tell = Callable[[int, int, Record], None]
 
@@ -71,7 +72,7 @@ def run_offline(
         check_int("workers", workers, 1)
     config = _config(config)
     check_device(config.device)
-    make_metrics(config.metrics)  # its errors are no shard's
+    check_boxes(config.data, make_metrics(config.metrics))  # these errors are no shard's
     shards = find_shards(config.data)
     folder = StateFolder.of(config)
     folder.prepare()

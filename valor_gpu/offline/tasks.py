@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,19 +29,22 @@ class Task:
         fields: argument to column or columns.
         device: where tensors are put.
         is_binary: whether all metrics are of two classes, whose ``preds`` may be scores in one column.
+        undecided: name and ``ignore_index`` of each metric that takes the scores of an ``update`` for logits if one of
+            them is outside [0, 1].
     """
 
     data: DataConfig
     fields: Mapping[str, str | tuple[str, ...]]
     device: str
     is_binary: bool = False
+    undecided: tuple[tuple[str, int | None], ...] = ()
 
     @classmethod
     def of(cls, data: DataConfig, metrics: Mapping[str, Metric[Any]], device: str) -> Task:
         """The task of a configuration; which fields of COCO files are read, its metrics tell."""
         fields = data.fields or {name: name for name in _coco_fields(metrics.values())}
         kinds = {getattr(getattr(metric, "task", None), "kind", None) for metric in metrics.values()}
-        return cls(data, fields, device, kinds == {"binary"})
+        return cls(data, fields, device, kinds == {"binary"}, tuple(_undecided(metrics)))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,6 +90,14 @@ def _coco_fields(metrics: Any) -> Iterator[str]:
         yield from ("keypoints", "gt_keypoints")
 
 
+def check_boxes(data: DataConfig, metrics: Mapping[str, Metric[Any]]) -> None:
+    """Raises InputError for a metric that would take the boxes of COCO files, left, top, width, height, for others."""
+    for name, metric in metrics.items() if data.format == "coco" else ():
+        found = getattr(metric, "box_format", "xywh")
+        if found in ("xyxy", "cxcywh") and "boxes" in _coco_fields([metric]):
+            raise InputError(f"metrics.{name}.box_format must be xywh, as boxes of COCO files are, but is {found}")
+
+
 # ----------------------------------------------------------------------------------------------------- classification
 
 
@@ -94,9 +106,37 @@ def _classification(task: Task, chunk: Chunk) -> Iterator[Arguments]:
     if preds.dtype.kind in "iub" and (preds.ndim == 2 or _may_be_scores(task, chunk, preds)):
         preds = preds.astype(np.float64)
     arguments = [preds, _numbers(task, chunk, "target")]
+    _check_decided(task, chunk, *arguments)
     if "weight" in task.fields:
         arguments.append(_numbers(task, chunk, "weight"))
     yield tuple(task.tensor(values) for values in arguments)
+
+
+class UndecidedError(InputError):
+    """Scores that a metric would take for probabilities in one update and for logits in another."""
+
+
+def _undecided(metrics: Mapping[str, Metric[Any]]) -> Iterator[tuple[str, int | None]]:
+    """Metrics that keep no scores decide about each ``update`` alone; those that keep them, in the end, about all."""
+    for name, metric in metrics.items():
+        about = json.loads(metric._identity.text)
+        if about["config"].get("activation") == "auto" and "scores" not in about["fields"]:
+            yield name, about["config"]["ignore_index"]
+
+
+def _check_decided(task: Task, chunk: Chunk, preds: NDArray[Any], target: NDArray[Any]) -> None:
+    """Raises for a score outside [0, 1], by which the number would depend on the sizes of shards and batches."""
+    for name, ignored in task.undecided if preds.dtype.kind == "f" else ():
+        outside = (preds < 0) | (preds > 1)
+        if ignored is not None:
+            counts = target != ignored
+            outside &= counts if counts.ndim == preds.ndim else counts[:, None]
+        if outside.any():
+            row = int(outside.reshape(len(preds), -1).any(1).argmax())
+            raise UndecidedError(
+                f"{chunk.places[row]}: scores must be in [0, 1] where metrics.{name}.activation is auto, which decides"
+                f" for each update alone, but there is {preds[outside][0]}: set it, for logits to sigmoid or softmax"
+            )
 
 
 def _may_be_scores(task: Task, chunk: Chunk, preds: NDArray[Any]) -> bool:

@@ -15,7 +15,7 @@ from valor_gpu.offline.memory import is_out_of_memory, memory_bound, peak_bytes
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.records import DONE, FAILED, BadRow, Counted, Record
 from valor_gpu.offline.shards import Shard, Stamp
-from valor_gpu.offline.tasks import Task
+from valor_gpu.offline.tasks import Task, UndecidedError
 from valor_gpu.ops.error_codes import raise_error
 
 Finished = tuple[Record, dict[str, bytes] | None]
@@ -123,6 +123,8 @@ def _update_all(task: Task, chunk: Chunk, metrics: Metrics) -> list[BadRow]:
         for arguments in task.updates(chunk):
             for metric in metrics.values():
                 metric.update(*arguments)
+    except UndecidedError:  # of the whole shard: without those rows the others would be taken for something else
+        raise
     except Exception as problem:
         raise _UpdateError(problem) from problem
     return []

@@ -74,7 +74,11 @@ class _Worker:
         self._send(shard.to_dict())
 
     def receive(self) -> Record | None:
-        """What has become of the shard; None: the worker is dead, is ready now, or has more to say."""
+        """What has become of the shard; None: the worker is dead, is ready now, or has more to say.
+
+        Raises:
+            OSError: the worker cannot write, as on a full disk.
+        """
         try:
             data = self.socket.recv(1 << 16)
         except OSError:
@@ -90,7 +94,10 @@ class _Worker:
         if not self.is_ready:
             self.is_ready = True
             return None
-        return Record.from_dict(json.loads(line))
+        answer = json.loads(line)
+        if "unwritten" in answer:
+            raise OSError(*answer["unwritten"])
+        return Record.from_dict(answer)
 
     @property
     def is_closed(self) -> bool:

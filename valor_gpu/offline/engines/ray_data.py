@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from valor_gpu import native
-from valor_gpu.errors import MissingExtraError
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.offline.config import OfflineConfig
 from valor_gpu.offline.records import FAILED, Record, StateFolder
 from valor_gpu.offline.shards import Shard
@@ -38,26 +38,28 @@ def run(
 
     Raises:
         MissingExtraError: ray is not installed.
+        InputError: a shard needs more memory, or a GPU, than this machine has, for which Ray would wait for ever.
     """
     if importlib.util.find_spec("ray") is None or importlib.util.find_spec("pandas") is None:
         raise MissingExtraError("ray[data]", "ray", "engine ray")
     waiting = {shard.number: shard for shard in shards}
     if not waiting:
         return True
-    with _ray(workers or native.threads()) as count:
+    with _ray(config, workers or native.threads()) as count:
         for number, record, states in _evaluated(config, shards, min(workers or count, len(shards))):
             shard = waiting.pop(number)
             folder.save(shard, record, states)
             done(record)
     for shard in waiting.values():
-        record = Record(shard.name, FAILED, shard.stamp(), error=f"{shard.name}: Ray returned nothing for it")
+        error = f"{shard.name}: its actor died, {config.retries + 1} times" if config.retries else "its actor died"
+        record = Record(shard.name, FAILED, [], error=error)
         folder.save(shard, record, None)
         done(record)
     return True
 
 
 @contextlib.contextmanager
-def _ray(cpus: int) -> Iterator[int]:
+def _ray(config: OfflineConfig, cpus: int) -> Iterator[int]:
     """Ray as it is, or on this machine for the time of the body; gives its number of CPUs."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -81,9 +83,23 @@ def _ray(cpus: int) -> Iterator[int]:
             ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=_STORE, log_to_driver=False,
                      configure_logging=False, _temp_dir=folder)  # fmt: skip
             try:
+                _check_resources(config)
                 yield cpus
             finally:
                 ray.shutdown()
+
+
+def _check_resources(config: OfflineConfig) -> None:
+    """Raises for what no actor on this machine can get. Clusters may grow, so that there Ray has to wait."""
+    import ray
+
+    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    memory = int(there.get("memory", 0))
+    if config.memory_limit is not None and config.memory_limit > memory:
+        raise InputError(f"memory_limit must be at most {memory:,} bytes, which Ray has here, but is"
+                         f" {config.memory_limit:,}")  # fmt: skip
+    if config.device == "cuda" and not there.get("GPU"):
+        raise InputError("device must be cpu since Ray finds no GPU here but is cuda")
 
 
 def _cluster_cpus() -> int:
@@ -101,7 +117,8 @@ def _evaluated(
     from ray.data import ActorPoolStrategy, DataContext
 
     context = DataContext.get_current()
-    bars, context.enable_progress_bars = context.enable_progress_bars, False
+    before = context.enable_progress_bars, context.max_errored_blocks
+    context.enable_progress_bars, context.max_errored_blocks = False, -1  # a shard that kills its actor fails alone
     try:
         items = [{"shard": json.dumps(shard.to_dict())} for shard in shards]
         rows = ray.data.from_items(items, override_num_blocks=len(items))
@@ -109,7 +126,8 @@ def _evaluated(
         resources |= {"num_gpus": 1} if config.device == "cuda" else {}
         answers = rows.map_batches(
             Evaluator, fn_constructor_args=(config.to_dict(),), batch_size=1,
-            compute=ActorPoolStrategy(size=count), num_cpus=1, **resources,
+            compute=ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=1), num_cpus=1,
+            ray_remote_args_fn=lambda: {"max_task_retries": config.retries}, **resources,
         )  # fmt: skip
         for row in answers.iter_rows():
             about = json.loads(row["about"])
@@ -120,7 +138,7 @@ def _evaluated(
                 at += size
             yield about["number"], Record.from_dict(about["record"]), states
     finally:
-        context.enable_progress_bars = bars
+        context.enable_progress_bars, context.max_errored_blocks = before
 
 
 class Evaluator:

@@ -1,7 +1,7 @@
 """A process of the pool: ``python -m valor_gpu.offline.engines.worker DESCRIPTOR``, a socket to its driver.
 
 It reads a configuration, says that it is ready, then reads shards, each a line of JSON, and answers each by its record
-when that is on disk.
+when that is on disk, or by why it could not be written.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ def main(descriptor: int) -> None:
         folder = StateFolder.of(config)
         _say(driver, "ready")
         for line in lines:
-            record = evaluate(config, folder, Shard.from_dict(json.loads(line)))
-            _say(driver, record.to_dict())
+            _say(driver, _answer(config, folder, Shard.from_dict(json.loads(line))))
+
+
+def _answer(config: OfflineConfig, folder: StateFolder, shard: Shard) -> dict[str, Any]:
+    try:
+        return evaluate(config, folder, shard).to_dict()
+    except OSError as error:  # a full disk is no shard's
+        return {"unwritten": [error.errno, error.strerror, os.fsdecode(error.filename or folder.path)]}
 
 
 def _say(driver: socket.socket, message: Any) -> None:

@@ -82,7 +82,7 @@ def _reading(path: str) -> Iterator[None]:
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         if isinstance(error, (FileNotFoundError, PermissionError)):
             raise
-        raise InputError(f"{path} must be a tar file but cannot be read: {error}") from error
+        raise InputError(f"{path} must be a tar file but cannot be read: {str(error).partition(chr(10))[0]}") from error
 
 
 def _check_end(path: str, archive: tarfile.TarFile) -> None:
