@@ -198,7 +198,7 @@ $(VENV)/docs: pyproject.toml
 
 docs: $(VENV)/docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -W ignore::DeprecationWarning -m mkdocs build --strict --quiet
-	@echo "site: build/site/index.html"
+	@echo "site: build/site/index.html; with search: $(PYTHON) -m http.server -b 127.0.0.1 -d build/site"
 
 clean:
 	rm -rf build dist demo_out *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \

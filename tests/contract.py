@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_bat
 from tests.contract_regions import region_rows
 from tests.contract_scores import CLASS_CHOICES, bad_scores, scores_batch
 from tests.contract_surfaces import surface_rows
+from tests.contract_texts import TEXT_CHOICES, text_batch
 from tests.contract_tokens import token_rows
 from valor_gpu import classification, detection, segmentation, text
 from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, OpenImagesAveragePrecision
@@ -156,7 +157,7 @@ def _class_case(name: str) -> Case:
     columns = next((key for key in choices if key in ("num_classes", "num_labels")), "")
     batch = partial(scores_batch, columns)
     return Case(
-        name=f"{name}-labels" if name in _TEXT_CHOICES else name,
+        name=f"{name}-labels" if name in TEXT_CHOICES else name,
         make=partial(metric, **choices),
         other=partial(metric, **other),
         batch=batch,
@@ -166,30 +167,11 @@ def _class_case(name: str) -> Case:
     )
 
 
-_WORDS = ("the", "cats", "sat", "a", "mat", "Mat", "cat")
-_TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
-    "ROUGE": ({}, partial(text.ROUGE, use_stemmer=True)),
-    "GLEU": ({}, partial(text.GLEU, max_ngram=1)),
-    "BLEU": (dict(smoothing="floor"), partial(text.BLEU, smoothing="add-k")),
-    "CHRF": ({}, partial(text.CHRF, beta=1.0)),
-    "TokenF1": ({}, partial(text.TokenF1, normalize=False)),
-    "ExactMatch": ({}, partial(text.ExactMatch, normalize=False)),
-    "WordErrorRate": ({}, partial(text.WordErrorRate, lowercase=True)),
-    "CharErrorRate": ({}, partial(text.CharErrorRate, lowercase=True)),
-    "MatchErrorRate": ({}, partial(text.MatchErrorRate, lowercase=True)),
-    "WordInfoLost": ({}, partial(text.WordInfoLost, lowercase=True)),
-    "WordInfoPreserved": ({}, partial(text.WordInfoPreserved, lowercase=True)),
-    "EditDistance": ({}, partial(text.EditDistance, substitution_cost=2)),
-    "SQuAD": ({}, partial(text.SQuAD, normalize=False)),
-}
-"""Arguments of each metric of texts, and the same class in another configuration."""
-
-
-def _text_batch(seed: int, size: int = 6) -> Batch:
-    rng = np.random.default_rng([seed, 11])
-    texts = [" ".join(rng.choice(_WORDS, rng.integers(1, 5)).tolist()) for _ in range(2 * size)]
-    target = texts[size:]
-    return [f"The {meant}" if i % 2 else said for i, (said, meant) in enumerate(zip(texts, target))], target
+def _samplewise_case(name: str) -> Case:
+    """A metric with one value for each sample, in the order of the samples."""
+    case = _class_case(name)
+    make, other = (partial(kind, multidim_average="samplewise") for kind in (case.make, case.other))
+    return replace(case, name=f"{case.name}-samplewise", make=make, other=other, order_free=False)
 
 
 def squad_batch(preds: Sequence[str], target: Sequence[Any], seed: int = 0) -> Batch:
@@ -199,10 +181,10 @@ def squad_batch(preds: Sequence[str], target: Sequence[Any], seed: int = 0) -> B
 
 
 def _text_case(name: str) -> Case:
-    choices, other = _TEXT_CHOICES[name]
+    choices, other = TEXT_CHOICES[name]
 
     def batch(seed: int, size: int = 6) -> Batch:
-        rows = _text_batch(seed, size)
+        rows = text_batch(seed, size)
         return squad_batch(*rows, seed) if name == "SQuAD" else rows
 
     bad = squad_batch(["a cat"], []) if name == "SQuAD" else (["a cat", "a mat"], ["a cat", None])
@@ -319,7 +301,8 @@ METRICS = [
     ),
     *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
     *map(_class_case, CLASS_CHOICES),
-    *map(_text_case, _TEXT_CHOICES),
+    *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
+    *map(_text_case, TEXT_CHOICES),
 ]
 
 

@@ -287,10 +287,11 @@ def test_bad_scores_are_reported_with_their_row(tmp_path: Path, capsys: pytest.C
 
 
 def test_other_failures_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def full(self: Accuracy, *_: Any) -> None:
+    def full(*_: Any) -> None:
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(Accuracy, "update", full)
+    monkeypatch.setattr("valor_gpu.classification.array_numbers.count_labels", full)
     assert main(["classify", *DIGITS]) == FAILURE
     assert "Cannot allocate memory" in capsys.readouterr().err
 

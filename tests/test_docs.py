@@ -10,9 +10,10 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
 from tools import make_docs
-from valor_gpu import Result
+from valor_gpu import Result, classification
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -55,6 +56,27 @@ def test_every_argument_of_a_constructor_is_documented(kind: type) -> None:
     sections = dict(make_docs.sections(inspect.cleandoc(kind.__doc__ or "")))
     documented = set(re.findall(r"^    (\w+):", "\n".join(sections["Args"]), re.MULTILINE))
     assert documented == accepted(kind) - FIXED.get(kind.__name__, set())
+
+
+def test_formulas_are_of_pages_and_can_be_set() -> None:
+    found = make_docs.formulas()
+    pages = {Path(name).stem for name in make_docs.pages()}
+    assert len(found) > 40 and set(found) <= pages
+    for text in found.values():
+        assert re.fullmatch(r"\$\$\n[^$]+\n\$\$(\n\n[^\n]+)?", text)
+        assert text.count("{") == text.count("}") and text.count(r"\left") == text.count(r"\right")
+
+
+@pytest.mark.parametrize(
+    "name", ["Precision", "Recall", "F1Score", "JaccardIndex", "NegativePredictiveValue", "Specificity"]
+)
+def test_formulas_of_counts_give_the_value(name: str) -> None:
+    metric = getattr(classification, name)()
+    metric.update(torch.tensor([1] * 10 + [0] * 10), torch.tensor([1] * 7 + [0] * 3 + [1] * 2 + [0] * 8))
+    [(above, below)] = re.findall(r"^\\frac\{(.*)\}\{(.*)\}$", make_docs.formulas()[name], re.MULTILINE)
+    fraction = f"({above}) / ({below})".replace(r"\,", " *")
+    counts = {"tp": 7, "fp": 3, "fn": 2, "tn": 8}
+    assert eval(re.sub(r"\\mathrm\{(\w+)\}", r"\1", fraction), counts) == metric.result().values[name]
 
 
 def alternatives(name: str) -> list[str]:

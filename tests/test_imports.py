@@ -64,6 +64,24 @@ def test_detecting_on_the_cpu_loads_no_torch(options: list[str], loaded: set[str
     assert loaded_by(f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0\n") == loaded
 
 
+CLASSIFY = ["classify", "--data", str(DATA / "digits_predictions.csv"), "--target", "digit", "--scores-prefix", "p_"]
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("options", "loaded"),
+    [
+        (["--per-class", "--json", "FOLDER/result.json", "--average", "weighted", "--thresholds", "20"], {"numpy"}),
+        (["--store", "FOLDER/runs.sqlite", "--quiet", "--fail-under", "accuracy=0.5"], {"numpy"}),
+        (["--plot", ",".join(f"FOLDER/{name}.png" for name in ("roc", "pr", "confusion", "reliability"))],
+         {"numpy", "matplotlib"}),
+    ],
+)  # fmt: skip
+def test_classifying_on_the_cpu_loads_no_torch(options: list[str], loaded: set[str], tmp_path: Path) -> None:
+    arguments = [*CLASSIFY, *(o.replace("FOLDER", str(tmp_path)) for o in options)]
+    assert loaded_by(f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0\n") == loaded
+
+
 @needs_library
 def test_a_whole_evaluation_on_the_cpu_loads_no_torch() -> None:
     """Every attribute, both conventions, evaluation cell by cell and of results as an array."""

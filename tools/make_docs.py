@@ -89,6 +89,18 @@ def signature(name: str, function: Callable[..., Any]) -> str:
     return short if len(short) <= 100 else f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){end}"
 
 
+def formulas() -> dict[str, str]:
+    """Name of a page to the formula of tools/formulas.txt, as GitHub and the site read it, with its symbols."""
+    found = {}
+    for part in (ROOT / "tools/formulas.txt").read_text().split("\n\n")[1:]:
+        names, *lines = part.strip().splitlines()
+        latex = [re.sub(r"\\(tp|fp|fn|tn)\b", r"\\mathrm{\1}", line) for line in lines if not line.startswith(": ")]
+        symbols = [line[2:] for line in lines if line.startswith(": ")]
+        text = "\n\n".join(["\n".join(["$$", *latex, "$$"]), *symbols])
+        found.update(dict.fromkeys(names.split(", "), text))
+    return found
+
+
 def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
     """(name, signature or None for a property, docstring) of the public members of a class.
 
@@ -116,7 +128,9 @@ def class_page(kind: type, home: str) -> str:
     source = f"the docstrings of {kind.__module__}"
     constructor = signature(kind.__name__, kind.__init__)  # type: ignore[misc]
     parts = [NOTE.format(source=source), f"# {kind.__name__}", f"`from {home} import {kind.__name__}`"]
-    parts += [f"```python\n{constructor}\n```", markdown(kind.__doc__ or "")]
+    summary_line, _, rest = markdown(kind.__doc__ or "").partition("\n\n")
+    formula = formulas().get(page_name(kind, home), "")
+    parts += [f"```python\n{constructor}\n```", *filter(None, [summary_line, formula, rest])]
     for name, text, doc in members(kind):
         code = [] if text is None else [f"```python\n{text}\n```"]
         parts += [f"## {name}", *code, markdown(doc)]

@@ -9,6 +9,7 @@ namespace {
 struct RecordsPlan {
   SmallBatch batch;
   int64_t target_type;  // the IntType in which targets are kept
+  int64_t score_type;   // the FloatType in which scores are kept
 };
 
 struct RecordsCall {  // addresses
@@ -21,12 +22,27 @@ void keep(const Target& target, int64_t count, void* to) {
   for (int64_t i = 0; i < count; ++i) static_cast<Int*>(to)[i] = static_cast<Int>(target.value(i));
 }
 
+template <class Float>
+void widen(const SmallBatch& batch, const void* preds, int64_t count, void* to) {
+  for (int64_t i = 0; i < count; ++i) static_cast<Float*>(to)[i] = static_cast<Float>(batch.score(preds, i));
+}
+
+// Scores of the type that is kept: that of the predictions or a wider one, so that no digit is lost.
+void widen_scores(const RecordsPlan& plan, const void* preds, int64_t count, void* to) {
+  if (plan.score_type == plan.batch.type)
+    memcpy(to, preds, count * float_bytes(static_cast<FloatType>(plan.batch.type)));
+  else if (plan.score_type == kFloat64)
+    widen<double>(plan.batch, preds, count, to);
+  else
+    widen<float>(plan.batch, preds, count, to);
+}
+
 void add_records(const RecordsPlan& plan, const RecordsCall& call) {
   const Target target = plan.batch.target_at(call.target);
   check_scores(plan.batch, call.preds, target);
   const int64_t elements = plan.batch.rows * target.classes;
   const int64_t targets = target.per_element ? elements : plan.batch.rows;
-  memcpy(call.scores, call.preds, elements * float_bytes(static_cast<FloatType>(plan.batch.type)));
+  widen_scores(plan, call.preds, elements, call.scores);
   switch (plan.target_type) {
     case kInt8:
       return keep<int8_t>(target, targets, call.kept);

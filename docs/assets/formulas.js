@@ -1,10 +1,8 @@
-// Renders the formulas of a page; Material replaces the page without a reload, so that load events are not enough.
+// Renders the formulas of a page. A heading "Exports" is window.exports, which KaTeX takes for that of a module system.
+const typesetter = window.katex ?? window.exports?.katex;
 document$.subscribe(({ body }) => {
-  renderMathInElement(body, {
-    delimiters: [
-      { left: "\\[", right: "\\]", display: true },
-      { left: "\\(", right: "\\)", display: false },
-    ],
-    throwOnError: false,
-  });
+  for (const element of body.querySelectorAll(".arithmatex")) {
+    const text = element.textContent.trim();
+    typesetter.render(text.slice(2, -2), element, { displayMode: text.startsWith("\\["), throwOnError: false });
+  }
 });

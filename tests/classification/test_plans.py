@@ -53,8 +53,8 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> Draw:
     columns = {"binary": {}, "multiclass": {"num_classes": classes}, "multilabel": {"num_labels": classes}}[task]
     metric = getattr(classification, kind)(**columns, ignore_index=ignore, **choices)
     rows, dtype = one_of(generator, (1, 8, 33, 200)), one_of(generator, INT_TYPES if hard else FLOAT_TYPES)
-    if kind == "ROCAUC":
-        dtype = metric.score_dtype  # else the checked path widens
+    if kind == "ROCAUC" and torch.promote_types(dtype, metric.score_dtype) != metric.score_dtype:
+        dtype = metric.score_dtype  # else the checked path rounds
     if kind in ("ROC", "AveragePrecision") and dtype == torch.float64:
         dtype = metric.score_dtype
     target_dtype = one_of(generator, (torch.int64, torch.int64, torch.int32, torch.int16, torch.int8))
@@ -147,6 +147,19 @@ def test_states_are_equal(kind: str, task: str, steps: list[plans.Step]) -> None
         assert metric._update_count == checked._update_count
     assert failed > ROUNDS / 10
     assert len(steps) == 4 * ROUNDS - failed
+
+
+def test_named_classes_widen_scores_in_their_plans(steps: list[plans.Step]) -> None:
+    """They keep float64, so that scores of any dtype are taken."""
+    generator = torch.Generator().manual_seed(2)
+    for dtype in FLOAT_TYPES:
+        metric, checked = (classification.MulticlassAUROC(4) for _ in range(2))
+        batch = torch.randn(8, 4, generator=generator).to(dtype), torch.arange(8) % 4
+        metric.update(*batch)
+        with plans.checked_only():
+            checked.update(*batch)
+        assert same_bits(metric, checked) and metric.state().scores.dtype == torch.float64
+    assert len(steps) == len(FLOAT_TYPES)
 
 
 def test_exact_match_of_samples_of_several_elements(steps: list[plans.Step]) -> None:

@@ -17,9 +17,10 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from valor_gpu import classification, plans
-from valor_gpu.classification import ratio_base
+from valor_gpu.classification import class_counts
 from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
-from valor_gpu.classification.ratio_base import RatioMetric, next_above
+from valor_gpu.classification.class_counts import next_above
+from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.classification.ratio_metrics import (
     F1Score,
     FBetaScore,
@@ -294,7 +295,7 @@ def test_one_update_serves_a_collection(rows: int, monkeypatch: pytest.MonkeyPat
         calls.append(1)
         return original(*args, **kwargs)
 
-    module, name = (plans, "commit") if rows * CLASSES <= plans.MAX_ELEMENTS else (ratio_base, "count_top")
+    module, name = (plans, "commit") if rows * CLASSES <= plans.MAX_ELEMENTS else (class_counts, "count_top")
     original = getattr(module, name)
     monkeypatch.setattr(module, name, counted)
     choices = dict(num_classes=CLASSES)

@@ -210,7 +210,6 @@ def updated_result() -> Any:
 @pytest.mark.parametrize(("arguments", "message"), [
     (dict(task="multi", num_classes=3), "task must be one of"),
     (dict(task="multiclass"), "num_classes must be given but got None"),
-    (dict(task="multiclass", num_classes=3, multidim_average="samplewise"), "multidim_average must be 'global'"),
 ])  # fmt: skip
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):

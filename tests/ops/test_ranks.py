@@ -190,7 +190,7 @@ def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         kernel("simulated", "auroc_and_ap", _ranks_cuda.auroc_and_ap),
         *EXAMPLES["torch.float64, torch.int32, multi-hot"],
     )
-    monkeypatch.setattr(ranks, "_CURVE_ROOM", 2 * 333)
+    monkeypatch.setattr(ranks, "CURVE_ROOM", 2 * 333)
     arguments = EXAMPLES["torch.float64, torch.int32, multi-hot"]
     for backend in ("cpu", "simulated"):
         found = kernel(backend, "rank_curves", _ranks_cuda.rank_curves)(*arguments)

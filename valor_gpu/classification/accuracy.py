@@ -33,6 +33,7 @@ class Accuracy(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -69,6 +70,7 @@ class HammingDistance(RatioMetric):
             which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -104,6 +106,7 @@ class BalancedAccuracy(RatioMetric):
         ignore_index: samples (multilabel: elements) with this target are left out.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
-from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError

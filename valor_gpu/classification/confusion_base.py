@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
-from valor_gpu.classification.examples import NOTHING, example_rows, thinned
-from valor_gpu.classification.pair_counts import PairCounts, PairExamples
-from valor_gpu.classification.plans import pairs_plan
-from valor_gpu.classification.ratio_base import (
-    choices_of,
+from valor_gpu.classification.class_counts import (
     count_classes,
     decided,
     error_of_scores,
     next_above,
     predicted_classes,
     samples_seen,
-    without_activation,
 )
+from valor_gpu.classification.examples import NOTHING, example_rows, thinned
+from valor_gpu.classification.pair_counts import PairCounts, PairExamples
+from valor_gpu.classification.plans import pairs_plan
+from valor_gpu.classification.ratio_base import choices_of, without_activation
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.curve_plot import plot_curves
+from valor_gpu.classification.curve_results import PRECISION_RECALL_AXES, ROC_AXES, curve_result
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves, small_rank_curves
@@ -26,7 +26,7 @@ from valor_gpu.reduce.curve_points import (
     last_of,
     roc_points,
 )
-from valor_gpu.reduce.histogram_metrics import quick, reversed_last
+from valor_gpu.reduce.histogram_metrics import pooled, quick, reversed_last
 from valor_gpu.reduce.macro_curves import macro_precision_recall, macro_roc
 from valor_gpu.reduce.ratios import where
 from valor_gpu.result import Result
@@ -112,13 +112,9 @@ class CurveMetric(ScoreMetric):
         """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot."""
         with self.synced_state() as state:
             curves = [self._macro(state)] if self._mean else self._curves(state)
-            names = (*self._axes, "thresholds")
-            parts = {name: [_float64(part) for part in group] for name, group in zip(names, zip(*curves))}
-            values = {name: _of_classes(group, self._single) for name, group in parts.items()}
-            missing = [name for name, group in parts.items() if any(np.isnan(part).any() for part in group)]
-            reasons = dict.fromkeys(missing, "nothing to divide by at these points")
+            arrays = [[_float64(part) for part in curve] for curve in curves]
             signature = self._signature(average=self.average)
-            return Result(values, signature, self._counts(state), reasons, plot_curves)
+            return curve_result(self._axes, arrays, self._single, signature, self._counts(state))
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Draws the curves of :meth:`result` and returns figure and axes, as in torchmetrics; collective like it.
@@ -168,7 +164,7 @@ class CurveMetric(ScoreMetric):
         return self._coordinates(self._histogram_counts(state))
 
     def _histogram_counts(self, state: Histogram) -> CurveCounts:
-        counts = state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
+        counts = pooled(state.counts) if self.average == "micro" else state.counts
         return counts_at_thresholds(quick(counts))
 
     def _grid(self, state: Histogram) -> Tensor:
@@ -264,7 +260,7 @@ class ROC(CurveMetric):
         ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0], [1.0, 0.75, 0.5, 0.25])
     """
 
-    _axes, _descending = ("fpr", "tpr"), True
+    _axes, _descending = ROC_AXES, True
 
     def _exists(self, curve: Curve) -> bool:
         return not bool((curve.first + curve.second).isnan().any())
@@ -323,7 +319,7 @@ class PrecisionRecallCurve(CurveMetric):
         (tensor([0.5000, 0.6667, 1.0000, 1.0000]), [1.0, 1.0, 0.5, 0.0], [0.25, 0.5, 0.75])
     """
 
-    _axes, _descending = ("precision", "recall"), False
+    _axes, _descending = PRECISION_RECALL_AXES, False
 
     def _exists(self, curve: Curve) -> bool:
         return not bool(curve.second.isnan().any())
@@ -349,7 +345,3 @@ def _tensor(part: Any) -> Tensor:
 def _float64(part: Any) -> NDArray[np.float64]:
     array: NDArray[np.float64] = part.cpu().double().numpy() if isinstance(part, Tensor) else part.astype(np.float64)
     return array
-
-
-def _of_classes(parts: Sequence[Any], single: bool) -> Any:
-    return parts[0] if single else {str(c): part for c, part in enumerate(parts)}

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.plans import exact_match_plan
-from valor_gpu.classification.ratio_base import (
-    choices_of,
+from valor_gpu.classification.class_counts import (
     count_classes,
     decided,
     error_of_scores,
     next_above,
     predicted_classes,
-    without_activation,
 )
+from valor_gpu.classification.plans import exact_match_plan
+from valor_gpu.classification.ratio_base import choices_of, without_activation
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.ops.labels import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,21 @@ class MatchCounts(State):
         """Raises :class:`InputError` unless the counts are sums, and no more samples match than there are."""
         check_sums("sums", self.sums)
         check_sums("seen", self.seen)
-        bounds = torch.stack((self.sums[1] * (1 + ROUNDING), self.sums[1]))
-        check_elements("sums", self.sums, self.sums <= bounds, "count no more matches than samples")
+        total = self.sums[..., 1:]
+        check_elements("sums", self.sums, self.sums <= total * (1 + ROUNDING), "count no more matches than samples")
         limits = torch.stack((self.seen[0], self.seen[1], self.seen[0]))
         check_elements("seen", self.seen, self.seen <= limits, "count at most the samples as left out")
+
+
+@dataclass(frozen=True)
+class SampleMatches(MatchCounts):
+    """MatchCounts of each sample.
+
+    Attributes:
+        sums: float64 ``[N, 2]``: of each sample its positions that match and all of them, or the sums of their weights.
+    """
+
+    sums: Tensor = joined()
 
 
 class ExactMatch(TaskMetric[MatchCounts]):
@@ -68,6 +79,8 @@ class ExactMatch(TaskMetric[MatchCounts]):
         ignore_index: elements with this target match whatever is predicted.
         activation: multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0, 1];
             ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: one value; ``samplewise``: one for each sample of ``[N, ...]``: multiclass 0 or 1,
+            multilabel the fraction of its positions. The state then keeps 16 bytes per sample.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -93,6 +106,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
         threshold: float = 0.5,
         ignore_index: int | None = None,
         activation: str = "auto",
+        multidim_average: str = "global",
         **kwargs: Any,
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
@@ -101,10 +115,17 @@ class ExactMatch(TaskMetric[MatchCounts]):
         self.threshold = choices_of(task, 1, threshold)[1]
         multiclass = task.kind == "multiclass"
         config = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
-        empty = MatchCounts(torch.zeros(2, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+        self.multidim_average = check_multidim(multidim_average)
+        seen = torch.zeros(3, dtype=torch.int64)
+        empty = MatchCounts(torch.zeros(2, dtype=torch.float64), seen)
+        if multidim_average == "samplewise":
+            config["multidim_average"] = multidim_average
+            empty = SampleMatches(torch.zeros((0, 2), dtype=torch.float64), seen)
         super().__init__(task, empty, config, **kwargs)
 
-    def _planner(self) -> Planner:
+    def _planner(self) -> Planner | None:
+        if self.multidim_average != "global":
+            return None
         return pair_planner(self.__dict__, ("task", "threshold"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
@@ -134,7 +155,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
             samples = len(batch.target)
             right, error = self._right_labels(batch)
         deferred = self._raise_or_defer(error)
-        self._add(self._count(batch, right, samples), deferred)
+        self._add(self._count(batch, right, samples, len(target)), deferred)
 
     def _right_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor]:
         """Whether each element is right, bool ``[E]``, and the first error of the batch."""
@@ -148,7 +169,8 @@ class ExactMatch(TaskMetric[MatchCounts]):
         scores, least = decided(batch, self.threshold)
         return (scores >= least) == (batch.target == 1), count_classes(batch, threshold=self.threshold)[1]
 
-    def _count(self, batch: ScoreBatch, right: Tensor, samples: int) -> MatchCounts:
+    def _count(self, batch: ScoreBatch, right: Tensor, samples: int, rows: int) -> MatchCounts:
+        """The counts of so many samples, which with ``samplewise`` are the positions of so many rows."""
         index, left_out = self.task.ignore_index, torch.zeros_like(right)
         if index is not None:
             left_out = batch.target == index
@@ -158,22 +180,27 @@ class ExactMatch(TaskMetric[MatchCounts]):
         weight = torch.ones_like(matched, dtype=torch.float64)
         if batch.weight is not None:
             weight = batch.weight.reshape(samples, -1)[:, 0] if len(batch.weight) else weight
-        sums = torch.stack((torch.where(matched, weight, 0.0).sum(), weight.sum()))
         count = torch.ones_like(matched, dtype=torch.int64).sum()
-        return MatchCounts(sums, torch.stack((count, left_out.sum(), empty.sum())))
+        seen = torch.stack((count, left_out.sum(), empty.sum()))
+        pairs = torch.stack((torch.where(matched, weight, 0.0), weight), 1)
+        if self.multidim_average == "global":
+            return MatchCounts(pairs.sum(0), seen)
+        return SampleMatches(pairs.reshape(rows, samples // max(1, rows), 2).sum(1), seen)
 
     def compute(self) -> Tensor:
-        """Returns float32 ``[]``, 0 without samples, as torchmetrics gives it."""
-        matched, total = self.state().sums
+        """Returns float32 ``[]``, with ``samplewise`` ``[N]``; 0 without samples, as torchmetrics gives it."""
+        matched, total = self.state().sums.unbind(-1)
         return torch.where(total > 0, matched / total, 0.0).float()
 
     def result(self) -> Result:
         """Returns the fraction in float64, and the samples behind it."""
         with self.synced_state() as state:
-            matched, total = state.sums.tolist()
+            matched, total = state.sums.cpu().unbind(-1)
+            value = torch.where(total > 0, matched / total, math.nan)
+            parts = {"ExactMatch": value, "matched": matched, "total": total}
+            values = {name: part.numpy() if part.ndim else float(part) for name, part in parts.items()}
             samples, ignored, empty = state.seen.tolist()
-            value = matched / total if total > 0 else math.nan
-            values = {"ExactMatch": value, "matched": matched, "total": total}
             signature = Signature({"metric": "ExactMatch", **self._identity.config})
             counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
-            return Result(values, signature, counts, {} if total > 0 else {"ExactMatch": "no sample has weight"})
+            reasons = {"ExactMatch": "no sample has weight"} if bool(value.isnan().any()) else {}
+            return Result(values, signature, counts, reasons)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from valor_gpu.classification.class_counts import check_seen
 from valor_gpu.classification.examples import END, NOTHING
-from valor_gpu.classification.ratio_base import check_seen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.targets import MAX_WEIGHT

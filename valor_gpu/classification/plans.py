@@ -68,14 +68,17 @@ def label_rankings_plan(form: Form, task: Task) -> Plan | None:
     return native_plan(call, _words(form, task, activates=False), fields)
 
 
-def records_plan(form: Form, task: Task, target_dtype: torch.dtype) -> Plan | None:
-    """The plan of a state that keeps scores ``[N, C]``, targets of ``target_dtype`` and no weights."""
+def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype: torch.dtype) -> Plan | None:
+    """The plan of a state that keeps scores ``[N, C]`` and targets of these dtypes, and no weights.
+
+    Scores have ``score_dtype`` or a narrower dtype, none of whose numbers it changes.
+    """
     call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")
     if call is None or not _scores(form, task):
         return None
-    words = _words(form, task, activates=False) + struct.pack("q", INT_TYPES[target_dtype])
+    words = _words(form, task, activates=False) + struct.pack("2q", INT_TYPES[target_dtype], FLOAT_TYPES[score_dtype])
     rows = form.target_shape if task.kind != "binary" else (form.target_shape.numel(), 1)
-    scores = torch.empty((rows[0], task.classes), dtype=form.preds)
+    scores = torch.empty((rows[0], task.classes), dtype=score_dtype)
     none, kept = torch.empty(0, dtype=torch.float64), torch.empty(rows, dtype=target_dtype)
     plan = native_plan(call, words, (), {"scores": scores, "target": kept})
 

@@ -15,7 +15,14 @@ from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreR
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
-from valor_gpu.reduce.histogram_metrics import average_precision, average_precision_value, quick, roc_auc
+from valor_gpu.reduce.histogram_metrics import (
+    average_precision,
+    average_precision_value,
+    pooled,
+    quick,
+    roc_auc,
+    totals,
+)
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
 from valor_gpu.reduce.ratios import AVERAGES, mean
@@ -95,7 +102,7 @@ class RankingMetric(ScoreMetric):
         state = self.state()
         if isinstance(state, Histogram):
             counts = self._binned_counts(state)
-            return self._average(self._binned_value(counts), counts.sum(-1)[0]).float()
+            return self._average(self._binned_value(counts), totals(counts)[0]).float()
         ranking = self._ranking_values(state)
         return self._average(ranking.value, ranking.positives).float()
 
@@ -115,8 +122,7 @@ class RankingMetric(ScoreMetric):
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if isinstance(state, Histogram):
             counts = self._binned_counts(state)
-            positives, every = counts.sum(-1)
-            return RankingValues(*self._binned(counts, state.lightest), positives, every - positives)
+            return RankingValues(*self._binned(counts, state.lightest), *totals(counts))
         ranked = self._ranked(state, self.average == "micro")
         result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(result.error)
@@ -125,7 +131,7 @@ class RankingMetric(ScoreMetric):
 
     def _binned_counts(self, state: Histogram) -> Tensor:
         """Counts between thresholds of each class, or of all as one."""
-        return state.counts.sum(1, keepdim=True) if self.average == "micro" else state.counts
+        return pooled(state.counts) if self.average == "micro" else state.counts
 
     def _binned_value(self, counts: Tensor) -> Tensor:
         """The number of each class from counts between thresholds."""
@@ -153,8 +159,8 @@ class RankingMetric(ScoreMetric):
                 values["per_class" if part == "value" else f"{part}_per_class"] = numbers.cpu().numpy()
         missing = [key for key, value in values.items() if np.isnan(value).any()]
         single = len(ranking.value) == 1
-        for side, totals in (("positives", ranking.positives), ("negatives", ranking.negatives)):
-            values[side] = float(totals[0]) if single else totals.cpu().numpy()
+        for side, sums in (("positives", ranking.positives), ("negatives", ranking.negatives)):
+            values[side] = float(sums[0]) if single else sums.cpu().numpy()
         reason = no_ranking(self._needs, single)
         signature = self._signature(average=self.average, **self._choices())
         return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
@@ -296,9 +302,6 @@ class AUROC(ROCAUC):
         >>> metric.compute()
         tensor(0.7500)
     """
-
-
-"""The name in torchmetrics."""
 
 
 class mROCAUC(ROCAUC):

@@ -1,9 +1,8 @@
-"""Counts of each class as state, and the base class of the metrics that are a ratio of them: one update for all."""
+"""Base class of the metrics that are a ratio of counts of classes: one update for all."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,149 +11,15 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
-from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
-from valor_gpu.ops.predictions import predict_maps
-from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
-
-_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-@dataclass(frozen=True)
-class ClassCounts(State):
-    """Counts of each class, or sums of weights; float64 holds counts up to 2^53 exactly.
-
-    Attributes:
-        counts: float64 ``[4, C]``, the rows of :class:`~valor_gpu.reduce.ratios.Outcomes`: true positives, predicted,
-            true and total. One tensor, since every tensor of a state costs host time in each update.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
-    """
-
-    counts: Tensor = summed()
-    seen: Tensor = summed()
-
-    def check(self, rule: Task) -> None:
-        """Raises :class:`InputError` unless counts are sums, and true positives among the predicted and the true."""
-        check_sums("counts", self.counts)
-        check_seen(self.seen, rule)
-        tp, predicted, true, _ = self.counts
-        bound = torch.minimum(predicted, true) * (1 + ROUNDING)
-        check_elements("counts", self.counts, (self.counts >= 0) & (tp <= bound), "not have more hits than predictions")
-
-    @property
-    def outcomes(self) -> Outcomes:
-        """The counts as ratios take them."""
-        return Outcomes(*self.counts.unbind())
-
-
-def check_seen(seen: Tensor, task: Task) -> None:
-    """Raises :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
-    check_sums("seen", seen)
-    per_row = 1 if task.kind == "multiclass" else task.classes
-    if int(seen[1]) > per_row * int(seen[0]):
-        raise InputError(
-            f"state field seen must count ignored targets of its {int(seen[0])} rows but counts {int(seen[1])}"
-        )
-
-
-def samples_seen(batch: ScoreBatch) -> Tensor:
-    """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
-    rows = batch.target.shape[0]
-    if batch.target.is_cuda:  # filled there: no pinned memory, so that a CUDA graph can capture it
-        seen = batch.target.new_zeros(2, dtype=torch.int64)
-        seen[:1].fill_(rows)
-    else:
-        seen = torch.tensor([rows, 0])
-    if batch.task.ignore_index is not None:
-        seen[1] = (batch.target == batch.task.ignore_index).sum()
-    return seen
-
-
-def next_above(threshold: float, dtype: torch.dtype) -> float:
-    """The least number of ``dtype`` above ``threshold`` as that dtype has it: ``score >= it`` is ``score > threshold``.
-
-    Example:
-        >>> next_above(0.5, torch.bfloat16)
-        0.50390625
-    """
-    bits = torch.tensor(abs(threshold), dtype=dtype).view(_BITS[dtype.itemsize])
-    return float((bits + 1).view(dtype))
-
-
-next_above._dynamo_marked_constant = True  # type: ignore[attr-defined]  # its helper would import torch's compiler
-
-
-def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
-    """Scores ``[N, L]`` and the number from which on they are positive; a hard label that is not 0 or 1 is NaN."""
-    if not batch.hard:
-        scores = batch.probabilities()
-        return scores, next_above(threshold, scores.dtype)
-    labels = batch.preds
-    return torch.where((labels == 0) | (labels == 1), labels.float(), torch.nan), 1.0
-
-
-def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
-    scores, least = decided(batch, threshold)
-    limits = torch.tensor([least], dtype=torch.float64)
-    histogram, error = histogram_of(
-        scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
-    )
-    if batch.hard:
-        error = torch.where(value_kind(error) == NAN_SCORE, error + (PREDICTION - NAN_SCORE), error)
-    positives, every = histogram.double()
-    counts = torch.stack((positives[:, 1], every[:, 1], positives.sum(1), every.sum(1)))
-    return ClassCounts(counts, samples_seen(batch)), error
-
-
-def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
-    """Returns the state of one batch and its error code, without synchronising with the device.
-
-    Args:
-        batch: of any task.
-        top_k: multiclass: a target among the ``top_k`` largest scores of its row is predicted.
-        threshold: binary and multilabel: scores above it are positive.
-
-    Raises:
-        InputError: ``top_k`` is above 1 but the predictions are labels.
-    """
-    if batch.task.kind != "multiclass":
-        return _count_elements(batch, threshold)
-    ignore_index, weight = batch.task.ignore_index, batch.weight
-    if batch.hard and top_k > 1:
-        raise InputError(f"preds must be scores with top_k={top_k} but are labels of {batch.preds.dtype}")
-    if batch.hard:
-        result = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
-    elif batch.preds.ndim == 3 and top_k == 1:
-        maps = predict_maps(batch.preds, batch.target, ignore_index=ignore_index)
-        result = count_labels(maps.classes, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
-        result = result._replace(error=error_of_scores(result.error, maps.error))
-    else:
-        result = count_top(batch.scores, batch.target, top_k, ignore_index=ignore_index, weight=weight)
-    total = result.counts[TRUE].sum().expand(1, batch.task.classes)
-    return ClassCounts(torch.cat((result.counts, total)).double(), samples_seen(batch)), result.error
-
-
-def predicted_classes(batch: ScoreBatch) -> tuple[Tensor, Tensor | None]:
-    """Predicted classes ``[N]`` of the multiclass task, and the first error of the scores that they are of."""
-    if batch.hard:
-        return batch.preds, None
-    if batch.preds.ndim == 3:
-        return predict_maps(batch.preds, batch.target, ignore_index=batch.task.ignore_index)
-    top = top_classes(batch.preds)
-    return top.classes[:, 0], top.error
-
-
-def error_of_scores(counted: Tensor, read: Tensor) -> Tensor:
-    """First error of counting predicted classes, or of the scores where a row without a prediction comes first."""
-    return torch.where(value_kind(counted) == PREDICTION, read, counted)
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -180,6 +45,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
             in torchmetrics, 0 (Hamming distance: 1).
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
             1]: another split of logits can give another number; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
+            elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -204,6 +71,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         ignore_index: int | None = None,
         zero_division: float | None = None,
         activation: str = "auto",
+        multidim_average: str = "global",
         **kwargs: Any,
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
@@ -213,10 +81,19 @@ class RatioMetric(TaskMetric[ClassCounts]):
         self.zero_division = self._zero_division if zero_division is None else float(zero_division)
         if self.zero_division not in (0, 1) and not math.isnan(self.zero_division):
             raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
-        empty = ClassCounts(torch.zeros((4, task.classes), dtype=torch.float64), torch.tensor([0, 0]))
-        super().__init__(task, empty, self._config(task), **kwargs)
+        self.multidim_average = check_multidim(multidim_average)
+        super().__init__(task, self._empty(task), self._config(task), **kwargs)
 
-    def _planner(self) -> Planner:
+    def _empty(self, task: Task) -> ClassCounts:
+        """The state without data."""
+        shape, seen = (4, task.classes), torch.tensor([0, 0])
+        if self.multidim_average == "global":
+            return ClassCounts(torch.zeros(shape, dtype=torch.float64), seen)
+        return SampleCounts(torch.zeros((0, *shape), dtype=torch.float64), seen)
+
+    def _planner(self) -> Planner | None:
+        if self.multidim_average != "global":
+            return None
         return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
@@ -224,9 +101,10 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""
+        shared = {} if self.multidim_average == "global" else {"multidim_average": self.multidim_average}
         if task.kind == "multiclass":
-            return {**without_activation(task), "top_k": self.top_k}
-        return {**task.config(), "threshold": self.threshold}
+            return {**without_activation(task), "top_k": self.top_k, **shared}
+        return {**task.config(), "threshold": self.threshold, **shared}
 
     def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
         """Counts a batch.
@@ -242,11 +120,18 @@ class RatioMetric(TaskMetric[ClassCounts]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        counts, error = count_classes(batch, self.top_k, self.threshold)
+        counts: ClassCounts
+        if self.multidim_average == "global":
+            counts, error = count_classes(batch, self.top_k, self.threshold)
+        else:
+            counts, error = count_samples(batch, len(target), self.top_k, self.threshold)
         self._add(counts, self._raise_or_defer(error))
 
     def compute(self) -> Tensor:
-        """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average."""
+        """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average.
+
+        With ``multidim_average="samplewise"`` that of each sample, ``[N]`` or ``[N, C]``.
+        """
         value = self._value(self._outcomes(self.state()), None)
         return value.float() if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, np.float32))
 
@@ -254,7 +139,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
         """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A
-        number whose denominator is 0 is NaN, with a reason, but means take it as ``zero_division``.
+        number whose denominator is 0 is NaN, with a reason, but means take it as ``zero_division``. With
+        ``multidim_average="samplewise"`` every number is one of each sample: an array of N rows.
         """
         with self.synced_state() as state:
             return self._result(state)
@@ -263,7 +149,10 @@ class RatioMetric(TaskMetric[ClassCounts]):
         raise NotImplementedError
 
     def _outcomes(self, state: ClassCounts) -> Outcomes:
-        return Outcomes(*state.counts.numpy()) if state.counts.is_cpu else state.outcomes
+        if not state.counts.is_cpu:
+            return state.outcomes
+        counts = state.counts.numpy()
+        return Outcomes(*(counts if counts.ndim == 2 else counts.swapaxes(0, 1)))
 
     def _counted(self, o: Outcomes) -> Any:
         """The classes that ``macro`` takes, bool ``[C]``."""
@@ -283,10 +172,12 @@ class RatioMetric(TaskMetric[ClassCounts]):
         o = self._outcomes(state)
         arrays = {"per_class": self._per_class(o), "tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
         if self.task.kind == "binary":
-            arrays = {name: array[0] for name, array in arrays.items() if name != "per_class"}
+            arrays = {name: array[..., 0] for name, array in arrays.items() if name != "per_class"}
         values: dict[str, Any] = {name: torch.as_tensor(array).cpu().numpy() for name, array in arrays.items()}
         if self.average not in ("none", None):
-            values = {type(self).__name__: float(self._value(o, math.nan)), **values}
+            found = self._value(o, math.nan)
+            value = found.cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
+            values = {type(self).__name__: value if value.ndim else float(value), **values}
         missing = sorted(name for name, value in values.items() if bool(torch.as_tensor(value).isnan().any()))
         choices = {"average": self.average, "zero_division": self.zero_division, **self._choices()}
         return self._result_of(state, values, missing, choices)

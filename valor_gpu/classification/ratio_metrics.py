@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
+from valor_gpu.classification.class_counts import ClassCounts
+from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.ratios import Outcomes, Ratio
@@ -31,6 +32,7 @@ class Precision(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -65,6 +67,7 @@ class Recall(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -102,6 +105,7 @@ class FBetaScore(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -145,6 +149,7 @@ class F1Score(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -179,6 +184,7 @@ class Specificity(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -211,6 +217,7 @@ class NegativePredictiveValue(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -247,6 +254,7 @@ class JaccardIndex(RatioMetric):
         zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -273,5 +281,5 @@ class JaccardIndex(RatioMetric):
         if self.task.kind != "multiclass" or ignored is None or not 0 <= ignored < self.task.classes:
             return o
         on_device = isinstance(o.tp, Tensor)
-        classes = torch.arange(len(o.tp), device=o.tp.device) if on_device else np.arange(len(o.tp))
+        classes = torch.arange(o.tp.shape[-1], device=o.tp.device) if on_device else np.arange(o.tp.shape[-1])
         return Outcomes(*(ratios.where(classes != ignored, counts, 0.0) for counts in o))

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import histogram_plan, records_plan
-from valor_gpu.classification.ratio_base import check_seen, samples_seen
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -30,7 +30,7 @@ from valor_gpu.ops.error_codes import (
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.histogram_metrics import float_order_thresholds
+from valor_gpu.reduce.histogram_metrics import MAX_EVEN_THRESHOLDS, float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
 
@@ -138,10 +138,11 @@ class ScoreMetric(TaskMetric[Any]):
         return pair_planner(self.__dict__, ("task", "score_dtype", "thresholds", "hardmax"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
+        if torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+            return None
         if self.exact:
-            same = form.preds == self.score_dtype
-            return records_plan(form, self.task, _target_dtype(self.task)) if same else None
-        if self.hardmax or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+            return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
+        if self.hardmax:
             return None
         return histogram_plan(form, self.task, self.thresholds)
 
@@ -356,7 +357,7 @@ def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> 
         >>> threshold_grid(3, torch.float32)
         ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
     """
-    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= 2**24):
+    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= MAX_EVEN_THRESHOLDS):
         need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
         raise InputError(f"thresholds must be {need} but got {thresholds}")
     if isinstance(thresholds, int):

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.ratio_base import ClassCounts, RatioMetric
+from valor_gpu.classification.class_counts import ClassCounts
+from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.plans import switched_on
 from valor_gpu.reduce.ratios import Outcomes
@@ -39,6 +40,7 @@ class StatScores(RatioMetric):
         ignore_index: samples (multilabel: elements) with this target are left out.
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -64,7 +66,7 @@ class StatScores(RatioMetric):
         super().__init__(num_classes, num_labels, **kwargs)
 
     def compute(self) -> Tensor:
-        """Returns tp, fp, tn, fn and support, ``[5]``, or ``[C, 5]`` without average.
+        """Returns tp, fp, tn, fn and support, ``[5]``, or ``[C, 5]`` without average; samplewise ``[N, ...]``.
 
         Counts are int64, means float32; sums of weights that are no whole numbers are float64.
         """
@@ -78,7 +80,13 @@ class StatScores(RatioMetric):
 
     def _pooled(self, counts: Tensor) -> list[int] | None:
         """The counts of few classes as one, in whole numbers; None where those of other averages or weights are due."""
-        if self.average != "micro" or not counts.is_cpu or counts.numel() > 4 * _FEW_CLASSES or not switched_on():
+        if (
+            self.average != "micro"
+            or counts.ndim == 3
+            or not counts.is_cpu
+            or counts.numel() > 4 * _FEW_CLASSES
+            or not switched_on()
+        ):
             return None
         rows = counts.tolist()
         tp, predicted, true, total = map(sum, rows)
@@ -87,15 +95,16 @@ class StatScores(RatioMetric):
         return [int(part) for part in (tp, predicted - tp, total - predicted - true + tp, true - tp, true)]
 
     def _table(self, o: Outcomes) -> Tensor:
-        """float64 ``[5]`` or ``[C, 5]``."""
+        """float64 ``[5]`` or ``[C, 5]``; samplewise one of each sample."""
         table = torch.stack([torch.as_tensor(part) for part in (o.tp, o.fp, o.tn, o.fn, o.true)], -1)
         if self.average == "micro":
-            return table.sum(0)
+            return table.sum(-2)
         if self.average == "macro":
-            return table.mean(0)
+            return table.mean(-2)
         if self.average == "weighted":
-            weights = table[:, 4:]
-            return torch.where(weights.sum() > 0, (table * weights).sum(0) / weights.sum(), math.nan)
+            weights = table[..., 4:]
+            support = weights.sum(-2)
+            return torch.where(support > 0, (table * weights).sum(-2) / support, math.nan)
         return table
 
     def _result(self, state: ClassCounts) -> Result:

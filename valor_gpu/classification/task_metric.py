@@ -25,18 +25,21 @@ class TaskMetric(Metric[S], metaclass=TaskType):
 
     Attributes:
         validate_args: True: values are always checked.
-        multidim_average: ``global``: all elements count alike.
+        multidim_average: ``global``: all elements count alike; ``samplewise``: a value for each sample.
     """
 
     traceable = True
     task: Task
     validate_args: ClassVar[bool] = True
-    multidim_average: ClassVar[str] = "global"
+    multidim_average: str = "global"
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
     def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
-        if "validate_args" in kwargs or "multidim_average" in kwargs:
+        if "validate_args" in kwargs:
             kwargs = without_checked(kwargs)
+        if (average := kwargs.pop("multidim_average", "global")) != "global":
+            raise InputError(f"multidim_average must be 'global' but got {average!r}: {type(self).__name__} has one"
+                             " value for all data")  # fmt: skip
         self.__dict__.update(task=task, _state_rule=task)  # quicker than torch.nn.Module sets attributes
         super().__init__(empty, config, **kwargs)
 

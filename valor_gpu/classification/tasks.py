@@ -63,16 +63,23 @@ def native(options: Options, **arguments: Any) -> dict[str, Any]:
 
 
 def without_checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """``arguments`` without ``validate_args`` and ``multidim_average``, which change nothing.
+    """``arguments`` without ``validate_args``, which changes nothing.
 
     Raises:
-        InputError: ``multidim_average`` is not ``global``.
-        InputTypeError: ``validate_args`` is no bool.
+        InputTypeError: it is no bool.
     """
     check_type("validate_args", arguments.get("validate_args", True), bool)
-    if (average := arguments.get("multidim_average", "global")) != "global":
-        raise InputError(f"multidim_average must be 'global' but got {average!r}: a metric has one value for all data")
-    return {name: value for name, value in arguments.items() if name not in ("validate_args", "multidim_average")}
+    return {name: value for name, value in arguments.items() if name != "validate_args"}
+
+
+def check_multidim(average: str) -> str:
+    """``average`` if it is ``global`` or ``samplewise``.
+
+    Raises:
+        InputError: it is neither.
+    """
+    check_choice("multidim_average", average, ("global", "samplewise"))
+    return average
 
 
 class TaskType(ABCMeta):

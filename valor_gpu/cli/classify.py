@@ -77,12 +77,13 @@ def run(options: argparse.Namespace) -> int:
     check_store(options)
     inputs = input_files(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
-        progress.step("loading torch")
+        progress.step("loading libraries")
         from valor_gpu.report.classify import evaluate
         from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json
 
-        check_device(options.device)
+        if options.device != "cpu":
+            check_device(options.device)
         progress.step(f"reading {os.path.basename(options.data)}")
         predictions = _read(options)
         progress.step(f"counting {plural(len(predictions.target), 'sample')}")

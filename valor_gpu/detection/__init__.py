@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         GeneralizedIntersectionOverUnion,
     )
     from valor_gpu.detection.box_overlaps import IntersectionOverUnion
+    from valor_gpu.detection.coco_files import coco_targets
     from valor_gpu.detection.confusion_matrix import DetectionConfusionMatrix, DetectionExamples
     from valor_gpu.detection.mean_ap import MeanAveragePrecision
     from valor_gpu.detection.open_images import OpenImagesAveragePrecision
@@ -41,6 +42,7 @@ __all__ = [
     "IntersectionOverUnion",
     "MeanAveragePrecision",
     "OpenImagesAveragePrecision",
+    "coco_targets",
     "mAP",
     "mAPAveragedOverIOUs",
     "mAR",
@@ -56,6 +58,7 @@ _HOMES = {
     "BinnedMeanAveragePrecision": "binned_mean_ap",
     **dict.fromkeys(_DISTANCES, "box_distances"),
     "IntersectionOverUnion": "box_overlaps",
+    "coco_targets": "coco_files",
     "MeanAveragePrecision": "mean_ap",
     "OpenImagesAveragePrecision": "open_images",
 }

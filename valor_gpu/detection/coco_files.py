@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,16 +92,63 @@ class CocoFiles:
         Raises:
             InputError: a file is not such as COCO's; says where.
         """
-        check_type("iou_type", iou_type, (str, list, tuple))
-        kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-        for kind in kinds:
-            check_choice("iou_type", kind, tuple(_KEYS))
+        kinds = _kinds(iou_type)
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         data, rows = _read(Path(coco_target), Path(coco_preds), "segm" in kinds)
         for side, names in ((data.annotations, ("category_id", "area")), (rows, ("image_id", "category_id", "score"))):
             side.require(*names, *(_KEYS[kind] for kind in kinds))
         ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
         return _items(rows, ids, data, kinds, True), _items(data.annotations, ids, data, kinds, False)
+
+
+def coco_targets(
+    path: str | os.PathLike[str], iou_type: str | Sequence[str] = "bbox", labels: Mapping[int, int] | None = None
+) -> dict[int, Item]:
+    """Reads the ground truths of a COCO file by image, for a model whose batches name images by their ids.
+
+    Args:
+        path: annotation file, plain or gzip-compressed.
+        iou_type: ``bbox``, ``segm`` or both.
+        labels: what a model calls each category id, such as ``{1: 0, 3: 1}``; default: the ids themselves. Ground
+            truths of other categories are left out.
+
+    Returns:
+        By image id a ``target`` of :meth:`MeanAveragePrecision.update` with ``box_format="xywh"``: ``boxes`` float64 or
+        ``masks``, ``labels``, ``iscrowd``, ``area`` and ``image_id``. Every image of the file is there.
+
+    Raises:
+        InputError: the file is not such as COCO's; says where.
+
+    Example:
+        >>> targets = coco_targets("examples/data/instances_val2014_100.json")
+        >>> len(targets), targets[42]["labels"].tolist(), targets[42]["image_id"]
+        (100, [18], 42)
+    """
+    kinds = _kinds(iou_type)
+    file = Path(path)
+    data = columns_from_dataset(load_json(file), f"{file}") if "segm" in kinds else read_ground_truth(file)
+    data.annotations.require("category_id", "area", *(_KEYS[kind] for kind in kinds))
+    ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
+    items = _items(data.annotations, ids, data, kinds, False)
+    return {item["image_id"]: item if labels is None else _relabelled(item, labels) for item in items}
+
+
+def _relabelled(item: Item, labels: Mapping[int, int]) -> Item:
+    """An image with the labels of a model, without other categories."""
+    old = item["labels"].tolist()
+    rows = [row for row, category in enumerate(old) if category in labels]
+    chosen: Item = {n: v[rows] if isinstance(v, Tensor) else v for n, v in item.items()}
+    if "masks" in item:
+        chosen["masks"] = [item["masks"][row] for row in rows]
+    return {**chosen, "labels": torch.tensor([labels[old[row]] for row in rows], dtype=torch.int64)}
+
+
+def _kinds(iou_type: str | Sequence[str]) -> tuple[str, ...]:
+    check_type("iou_type", iou_type, (str, list, tuple))
+    kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+    for kind in kinds:
+        check_choice("iou_type", kind, tuple(_KEYS))
+    return kinds
 
 
 def _read(target: Path, preds: Path, masks: bool) -> tuple[Dataset, Annotations]:

@@ -8,9 +8,10 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.ops import _labels_reference as reference
 from valor_gpu.ops._launch import launching
+from valor_gpu.ops._targets_cpu import block_rows
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.targets import block_rows, pair_words, target_words
+from valor_gpu.ops.targets import pair_words, target_words
 
 
 def _tabulate(

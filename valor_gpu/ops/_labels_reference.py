@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from valor_gpu.ops._targets_cpu import block_rows
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, TARGET, WEIGHT, first_error
-from valor_gpu.ops.targets import bad_weights, block_rows, read_target
+from valor_gpu.ops.targets import bad_weights, read_target
 
 
 def _sum_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:

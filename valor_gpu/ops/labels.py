@@ -15,12 +15,12 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda
 from valor_gpu.ops import _labels_reference as reference
+from valor_gpu.ops._labels_cpu import CLASS_COUNTS, PAIR_COUNTS, run_tabulation
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.targets import (
-    block_rows,
     check_labels,
     check_scores,
     check_target,
@@ -227,21 +227,19 @@ def _check_pairs(preds: Tensor, target: Tensor, num_classes: int, weight: Tensor
 
 
 def _tabulate(
-    count: native.Function, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
+    symbol: str, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
     rows: int, classes: int, left_out: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The table ``[rows, classes]`` that ``count`` fills, and the first error.
+    """The table ``[rows, classes]`` that the kernel ``symbol`` fills, and the first error.
 
     With ``left_out``, -1 among ``preds`` stands for rows to leave out.
     """
     preds, target = preds.contiguous(), target.contiguous()
     weight = None if weight is None else weight.contiguous()
     table, error = reference.empty_table(preds, rows, classes, weight)
-    count(
-        pair_words(preds, target, classes, ignore_index, weight, left_out),
-        block_rows(target.shape[0], table.numel()),
-        table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr(), torch.get_num_threads(),
-    )  # fmt: skip
+    words = pair_words(preds, target, classes, ignore_index, weight, left_out)
+    out = table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr()
+    run_tabulation(symbol, words, target.shape[0], table.numel(), out, torch.get_num_threads())
     return table, error
 
 
@@ -256,23 +254,20 @@ def _count_top_cpu(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
         predicted.data_ptr(), found.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    count = native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
-    counts, error = _tabulate(count, predicted, target, ignore_index, weight, 3, classes, left_out=True)
+    counts, error = _tabulate(CLASS_COUNTS, predicted, target, ignore_index, weight, 3, classes, left_out=True)
     return counts, torch.minimum(error, found)
 
 
 def _count_labels_cpu(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    count = native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
-    return _tabulate(count, preds, target, ignore_index, weight, 3, num_classes)
+    return _tabulate(CLASS_COUNTS, preds, target, ignore_index, weight, 3, num_classes)
 
 
 def _count_pairs_cpu(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    count = native.function("valor_cpu", "valor_count_pairs_cpu", "pqppq")
-    return _tabulate(count, preds, target, ignore_index, weight, num_classes, num_classes)
+    return _tabulate(PAIR_COUNTS, preds, target, ignore_index, weight, num_classes, num_classes)
 
 
 def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

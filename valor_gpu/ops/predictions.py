@@ -15,10 +15,10 @@ from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
+from valor_gpu.ops._targets_cpu import block_rows
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, first_error
 from valor_gpu.ops.targets import (
-    block_rows,
     check_labels,
     check_scores,
     check_target,

@@ -21,6 +21,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops import _ranks_cuda, targets
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
+from valor_gpu.ops._scores_cpu import CURVE_ROOM
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
 
@@ -333,15 +334,12 @@ def _auroc_and_ap_cpu(
     return values, totals, error
 
 
-_CURVE_ROOM = 1 << 22  # points of one call
-
-
 def _curves_cpu(
     scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     words, _held = _input_words(scores, target, ignore_index, weight)
     rows, classes = scores.shape
-    width = min(classes, max(1, _CURVE_ROOM // max(1, rows)))
+    width = min(classes, max(1, CURVE_ROOM // max(1, rows)))
     sums = torch.int64 if weight is None else torch.float64
     room = scores.new_empty(width * rows), *(torch.empty(width * rows, dtype=sums) for _ in range(2))
     counts, errors = torch.empty(classes, dtype=torch.int64), torch.empty(-(-classes // width), dtype=torch.int64)

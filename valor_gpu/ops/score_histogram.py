@@ -19,11 +19,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
+from valor_gpu.ops._scores_cpu import histogram_block
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
 from valor_gpu.ops.targets import (
     bad_weights,
-    block_rows,
     check_scores,
     check_target,
     check_weight,
@@ -37,7 +37,6 @@ POSITIVES, ALL = 0, 1
 MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
-_ROWS_PER_BUCKET = 40
 _TRAVEL = 13  # words of Travel in csrc/cuda/sweep.cu
 
 
@@ -105,11 +104,6 @@ def histogram_of(
     return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
 
 
-def _block(rows: int, thresholds: int) -> int:
-    """Rows of a block whose tables take at most 0.4 bytes per element of the scores, or one table."""
-    return block_rows(rows, _ROWS_PER_BUCKET * (thresholds + 1))
-
-
 def check_thresholds(thresholds: Tensor) -> None:
     """Raises :class:`InputError` unless thresholds are float64 ``[T]`` on the CPU, ascending and no NaN."""
     check_shape("thresholds", thresholds, (None,))
@@ -141,7 +135,7 @@ def _score_histogram_reference(
     buckets = torch.searchsorted(thresholds.to(scores.device), values.contiguous(), right=True)
     size = len(thresholds) + 1
     cells = (hot * classes + torch.arange(classes, device=scores.device)) * size + buckets
-    block = _block(rows, len(thresholds))
+    block = histogram_block(rows, len(thresholds))
     counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
     return torch.stack((counts[1], counts[0] + counts[1])), first_error(errors)
 
@@ -168,7 +162,7 @@ def _score_histogram_cpu(
     error = torch.empty((), dtype=torch.int64)
     native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
-        thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), _block(rows, count),
+        thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), histogram_block(rows, count),
         histogram.data_ptr(), error.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
     return histogram, error
@@ -191,7 +185,7 @@ def _score_histogram_cuda(
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
-    block = _block(rows, count)
+    block = histogram_block(rows, count)
     words, tables = _lookup(thresholds.numpy().tobytes(), scores.dtype == torch.float64)
     with launching(scores.device) as stream:
         on_device = constant(tables, scores.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
+from valor_gpu.ops._targets_cpu import pack_pairs, pack_target
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 MAX_WEIGHT = 1e60
@@ -17,18 +17,6 @@ MAX_WEIGHT = 1e60
 
 MAX_COLUMNS = 2**31 - 1
 """Most classes or labels: kernels hold their numbers in 32 bits."""
-
-_MAX_BLOCKS, _MIN_ROWS = 64, 1024
-
-
-def block_rows(rows: int, min_rows: int) -> int:
-    """Returns the rows of a block whose weights are summed on their own, so that every kernel gives the same bits.
-
-    Args:
-        rows: all rows; they make at most 64 blocks.
-        min_rows: rows that a block has at least, chosen so that the tables of all blocks stay smaller than the input.
-    """
-    return max(-(-rows // _MAX_BLOCKS), _MIN_ROWS, min_rows)
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
@@ -75,9 +63,7 @@ def check_weight(weight: Tensor | None, like: tuple[str, Tensor]) -> None:
 
 def target_words(target: Tensor, classes: int, ignore_index: int | None) -> bytes:
     """The Target of csrc/core/targets.h; ``target`` must be contiguous and outlive the words."""
-    per_element, ignores = target.ndim == 2, ignore_index is not None
-    code = INT_TYPES[target.dtype]
-    return struct.pack("6q", target.data_ptr(), code, per_element, classes, ignores, ignore_index or 0)
+    return pack_target(target.data_ptr(), INT_TYPES[target.dtype], target.ndim == 2, classes, ignore_index)
 
 
 def pair_words(
@@ -87,9 +73,9 @@ def pair_words(
 
     With ``left_out``, -1 among ``preds`` stands for rows to leave out.
     """
-    address = 0 if weight is None else weight.data_ptr()
-    rows = struct.pack("5q", preds.data_ptr(), INT_TYPES[preds.dtype], left_out, address, target.shape[0])
-    return rows + target_words(target, classes, ignore_index)
+    address, code = 0 if weight is None else weight.data_ptr(), INT_TYPES[preds.dtype]
+    words = target_words(target, classes, ignore_index)
+    return pack_pairs(preds.data_ptr(), code, left_out, address, target.shape[0], words)
 
 
 # ------------------------------------------------------------------------------------------------------- definitions

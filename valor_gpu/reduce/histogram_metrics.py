@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MIN_OCTAVE = -32
 """Float-order thresholds begin at 2 to this power."""
 
+MAX_EVEN_THRESHOLDS = 2**24
+"""Most evenly spaced thresholds: more are not apart in float32."""
+
 
 class CountsAtThresholds(NamedTuple):
     """Counts at thresholds, float64 ``[..., T]``: what reaches one (``score >= t``) is predicted positive."""
@@ -131,6 +134,18 @@ def average_precision_value(histogram: Any) -> Any:
     with np.errstate(invalid="ignore"):  # 0 / 0 without positives
         value = terms.sum(-1) / p.sum(-1)
     return as_given(histogram)(value)
+
+
+def pooled(histogram: Any) -> Any:
+    """``[2, 1, T + 1]``: the counts of all classes of ``[2, C, T + 1]`` as those of one."""
+    return as_given(histogram)(quick(histogram).sum(1)[:, None])
+
+
+def totals(histogram: Any) -> tuple[Any, Any]:
+    """Positives and negatives ``[C]`` of ``[2, C, T + 1]``."""
+    positives, every = quick(histogram).sum(-1)
+    given = as_given(histogram)
+    return given(positives), given(every - positives)
 
 
 def quick(values: Any) -> Any:

@@ -71,6 +71,8 @@ class Ratio(NamedTuple):
 class Outcomes(NamedTuple):
     """What a classifier did with each class, all float64 ``[C]`` or all ``[]``; counts or sums of weights.
 
+    Several rows ``[..., C]`` are reduced each on its own.
+
     Tensors, or on the CPU NumPy arrays or floats.
 
     Attributes:
@@ -115,8 +117,8 @@ class Outcomes(NamedTuple):
 
     def pooled(self) -> Outcomes:
         """All classes as one."""
-        pooled = (counts.sum() for counts in self)
-        return Outcomes(*(map(float, pooled) if isinstance(self.tp, np.ndarray) else pooled))
+        pooled = (counts.sum(-1) for counts in self)
+        return Outcomes(*(map(float, pooled) if isinstance(self.tp, np.ndarray) and self.tp.ndim == 1 else pooled))
 
 
 def precision(o: Outcomes) -> Ratio:
@@ -234,7 +236,7 @@ def mean(scores: Any, weights: Any, empty: float = math.nan) -> Tensor:
     """
     exists = scores == scores
     weights = where(exists, weights, 0.0)
-    return Ratio((weights * where(exists, scores, 0.0)).sum(), weights.sum()).value(empty)
+    return Ratio((weights * where(exists, scores, 0.0)).sum(-1), weights.sum(-1)).value(empty)
 
 
 def plain_mean(scores: Any) -> Any:
@@ -272,6 +274,6 @@ def average_ratio(
         return scores
     taken = counted.astype(np.float64) if isinstance(counted, np.ndarray) else counted.to(scores.dtype)
     weights = outcomes.true if average == "weighted" else taken
-    exists = ((result.denominator != 0) & (weights > 0)).any()
-    weightless = where(weights.sum() > 0, empty, no_weight)
+    exists = ((result.denominator != 0) & (weights > 0)).any(-1)
+    weightless = where(weights.sum(-1) > 0, empty, no_weight)
     return where(exists, mean(scores, weights), weightless)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from valor_gpu import native
 from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
@@ -63,15 +64,7 @@ def evaluate(
         device: where to count.
         pictures: which of :data:`PICTURES` will be drawn.
     """
-    import torch
-
-    metrics = _metrics(predictions, average, thresholds, pictures)
-    preds = torch.from_numpy(predictions.labels if predictions.scores is None else predictions.scores).to(device)
-    target = torch.from_numpy(predictions.target).to(device)
-    weight = None if predictions.weight is None else torch.from_numpy(predictions.weight).to(device)
-    for metric in metrics.values():
-        metric.to(device).update(preds, target, weight)
-    parts = {name: metric.result() for name, metric in metrics.items()}
+    parts = _parts(predictions, average, thresholds, device, pictures)
     choices = {
         "task": "binary" if predictions.binary else "multiclass",
         "average": "none" if predictions.binary else average,
@@ -80,6 +73,39 @@ def evaluate(
         "calibration_bins": parts["calibration_error"].signature["n_bins"] if "calibration_error" in parts else None,
     }
     return Evaluated(_whole(predictions, parts, choices), parts, predictions.names)
+
+
+def needs_torch(predictions: Predictions, device: str) -> bool:
+    """Whether torch counts: on CUDA, for the softmax or sigmoid of logits, or where the C++ library is missing."""
+    from valor_gpu.classification.array_numbers import serves
+
+    return device != "cpu" or not native.available("valor_cpu") or not serves(predictions)
+
+
+def _parts(
+    predictions: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str]
+) -> dict[str, Result]:
+    """The result of each metric."""
+    if not needs_torch(predictions, device):
+        from valor_gpu.classification.array_numbers import Choices, results_of
+
+        return results_of(predictions, Choices(average, thresholds), pictures)
+    return results_by_torch(predictions, average, thresholds, device, pictures)
+
+
+def results_by_torch(
+    predictions: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str]
+) -> dict[str, Result]:
+    """The result of each metric of :mod:`valor_gpu.classification`; arguments are those of :func:`evaluate`."""
+    import torch
+
+    metrics = _metrics(predictions, average, thresholds, pictures)
+    preds = torch.from_numpy(predictions.labels if predictions.scores is None else predictions.scores).to(device)
+    target = torch.from_numpy(predictions.target).to(device)
+    weight = None if predictions.weight is None else torch.from_numpy(predictions.weight).to(device)
+    for metric in metrics.values():
+        metric.to(device).update(preds, target, weight)
+    return {name: metric.result() for name, metric in metrics.items()}
 
 
 class SavableSamples:

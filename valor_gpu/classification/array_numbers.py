@@ -1,0 +1,278 @@
+"""Numbers of a classifier from NumPy arrays on the CPU, without torch: bit for bit those of the metrics here.
+
+Counts come from the kernels that serve the metrics, numbers from the same reducers; only what ``valor-gpu classify``
+shows is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.classification.curve_results import PRECISION_RECALL_AXES, ROC_AXES, curve_result
+from valor_gpu.classification.reliability_plot import plot_reliability
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.predictions import IGNORED, Predictions
+from valor_gpu.ops._labels_cpu import LabelRows, count_labels, count_pairs
+from valor_gpu.ops._scores_cpu import ScoreRows, auroc_and_ap, rank_curves, score_histogram
+from valor_gpu.reduce import ratios
+from valor_gpu.reduce.confusion_plot import plot_confusion
+from valor_gpu.reduce.curve_points import (
+    CurveCounts,
+    ascending_precision_recall,
+    counts_at_thresholds,
+    exact_roc,
+    last_of,
+    roc_points,
+)
+from valor_gpu.reduce.histogram_metrics import (
+    MAX_EVEN_THRESHOLDS,
+    average_precision_value,
+    pooled,
+    reversed_last,
+    roc_auc_values,
+    totals,
+)
+from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
+from valor_gpu.reduce.ratios import NO_KAPPA, NO_MATTHEWS, NO_SAMPLE, Outcomes, Ratio
+from valor_gpu.reduce.reliability import NO_CONFIDENCE, STEPS, bin_edges, missing_values, reliability_values
+from valor_gpu.result import Result, Signature, grid_choice
+
+Numbers = NDArray[np.float64]
+
+N_BINS = 15
+"""Bins of the calibration error."""
+
+
+class Choices(NamedTuple):
+    """How the numbers are made.
+
+    Attributes:
+        average: ``macro``, ``micro`` or ``weighted``, over the classes; a single column of scores has none.
+        thresholds: how many evenly spaced ones ROC AUC, average precision and curves are read at; None is exact.
+    """
+
+    average: str
+    thresholds: int | None
+
+
+def serves(predictions: Predictions) -> bool:
+    """Whether the predictions are classes or probabilities: logits need the softmax or the sigmoid of torch."""
+    if predictions.scores is None:
+        return True
+    counted = predictions.scores[predictions.target != IGNORED]
+    return not counted.size or bool(counted.min() >= 0 and counted.max() <= 1)
+
+
+def results_of(predictions: Predictions, choices: Choices, pictures: Collection[str]) -> dict[str, Result]:
+    """The result of each metric by its name, those that have a picture with all that it shows.
+
+    Args:
+        predictions: classes, or scores that are probabilities.
+        choices: how the numbers are made.
+        pictures: which of ``roc`` and ``pr`` are wanted.
+
+    Raises:
+        InputError: a weight is above 1e60, or there are more thresholds than 2^24.
+    """
+    ranks = _Ranks(predictions, choices)
+    found = _Decisions(predictions, choices.average).results()
+    if predictions.scores is not None:
+        found |= ranks.areas()
+        found["calibration_error"] = _calibration(predictions)
+        found |= {name: ranks.curve(name) for name in ("roc", "pr") if name in pictures}
+    return found
+
+
+class _Decisions:
+    """Metrics of predicted and true classes."""
+
+    def __init__(self, predictions: Predictions, average: str) -> None:
+        self._of, self._binary = predictions, predictions.binary
+        self._average = "micro" if self._binary else average
+        self._outcomes, self._matrix = self._count_scores() if self._binary else self._count_classes()
+
+    def results(self) -> dict[str, Result]:
+        counted = self._outcomes.true >= 0
+        if not self._binary:
+            counted = self._outcomes.true + self._outcomes.predicted > 0
+        shown: tuple[tuple[str, str, Callable[[Outcomes], Ratio]], ...] = (
+            ("precision", "Precision", ratios.precision),
+            ("recall", "Recall", ratios.recall),
+            ("f1", "F1Score", ratios.f_beta),
+        )
+        right = ratios.agreement if self._binary else ratios.recall
+        found = {"accuracy": self._ratio("Accuracy", right, "micro", counted)}
+        balanced = ratios.balanced(self._outcomes, sides=self._binary)
+        found["balanced_accuracy"] = self._of_counts("BalancedAccuracy", ratios.plain_mean(balanced), balanced)
+        for name, metric, ratio in shown:
+            found[name] = self._ratio(metric, ratio, self._average, counted)
+        found["matthews_corrcoef"] = _single("MatthewsCorrCoef", ratios.matthews(self._matrix), NO_MATTHEWS)
+        found["cohen_kappa"] = _single("CohenKappa", ratios.cohen_kappa(self._matrix), NO_KAPPA)
+        return {**found, "confusion_matrix": self._confusion()}
+
+    def _ratio(self, metric: str, ratio: Callable[[Outcomes], Ratio], average: str, counted: Any) -> Result:
+        value = ratios.average_ratio(ratio, self._outcomes, average, counted, 0.0, math.nan)
+        return self._of_counts(metric, value, ratio(self._outcomes).value())
+
+    def _of_counts(self, metric: str, value: Any, per_class: Any) -> Result:
+        values: dict[str, Any] = {metric: float(value)}
+        if not self._binary:
+            values["per_class"] = per_class
+        return Result(values, Signature({"metric": metric}), {}, dict.fromkeys(missing_values(values), NO_SAMPLE))
+
+    def _confusion(self) -> Result:
+        task = _task(self._of)
+        activation = task.pop("activation")
+        kind = {"activation": activation, "threshold": 0.5} if self._binary else {}
+        choices = {"metric": "ConfusionMatrix", **task, **kind, "max_examples": 0, "normalize": None}
+        values = {"confusion_matrix": self._matrix}
+        return Result(values, Signature(choices), _counts(self._of), plotter=plot_confusion)
+
+    def _count_classes(self) -> tuple[Outcomes, Numbers]:
+        of = self._of
+        predicted = of.labels if of.scores is None else of.scores.argmax(1)
+        rows = LabelRows(np.ascontiguousarray(predicted), of.target, len(of.names), IGNORED, of.weight)
+        counts = count_labels(rows).astype(np.float64)
+        total = np.full(len(of.names), counts[2].sum())
+        return Outcomes(*counts, total), count_pairs(rows).astype(np.float64)
+
+    def _count_scores(self) -> tuple[Outcomes, Numbers]:
+        above = np.nextafter(np.array([0.5]), 1.0)
+        positives, every = score_histogram(_score_rows(self._of), above).astype(np.float64)
+        o = Outcomes(positives[:, 1], every[:, 1], positives.sum(1), every.sum(1))
+        return o, np.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(2, 2)
+
+
+class _Ranks:
+    """Metrics of scores that are ranked, or counted between thresholds."""
+
+    def __init__(self, predictions: Predictions, choices: Choices) -> None:
+        self._of, self._choices = predictions, choices
+        self._micro = choices.average == "micro"
+        if choices.thresholds is not None and choices.thresholds > MAX_EVEN_THRESHOLDS:
+            need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
+            raise InputError(f"thresholds must be {need} but got {choices.thresholds}")
+
+    def areas(self) -> dict[str, Result]:
+        """ROC AUC and average precision."""
+        if self._choices.thresholds is None:
+            rows = _score_rows(self._of)
+            values, sums = auroc_and_ap(_pooled_rows(rows) if self._micro else rows)
+            positives = sums[0].astype(np.float64)
+        else:
+            counts = pooled(self._histogram) if self._micro else self._histogram
+            values = roc_auc_values(counts)[0], average_precision_value(counts)
+            positives = totals(counts)[0]
+        return {
+            "roc_auc": self._area("ROCAUC", values[0], positives, ROC_NEEDS),
+            "average_precision": self._area("AveragePrecision", values[1], positives, AP_NEEDS),
+        }
+
+    def _area(self, metric: str, values: Any, positives: Any, needs: str) -> Result:
+        if len(values) == 1:
+            found: dict[str, Any] = {metric: float(values[0])}
+        else:
+            weighted = self._choices.average == "weighted"
+            average = ratios.mean(values, positives) if weighted else ratios.plain_mean(values)
+            found = {metric: float(average), "per_class": values}
+        reason = no_ranking(needs, len(values) == 1)
+        return Result(found, Signature({"metric": metric}), {}, dict.fromkeys(missing_values(found), reason))
+
+    @cached_property
+    def _grid(self) -> Numbers:
+        return np.linspace(0.0, 1.0, self._choices.thresholds or 0)
+
+    @cached_property
+    def _histogram(self) -> Numbers:
+        return score_histogram(_score_rows(self._of), self._grid).astype(np.float64)
+
+    def curve(self, name: str) -> Result:
+        """The curve ``roc`` or ``pr`` of each class."""
+        axes, metric = (ROC_AXES, "ROC") if name == "roc" else (PRECISION_RECALL_AXES, "PrecisionRecallCurve")
+        points = _roc if name == "roc" else _precision_recall
+        exact = self._choices.thresholds is None
+        found = [
+            [part.astype(np.float64) for part in points(thresholds, counts, exact)]
+            for thresholds, counts in self._counts_by_class()
+        ]
+        choices = {"thresholds": self._grid.tolist() or None, "bins": None, "score_dtype": "float64", "hardmax": False}
+        if not exact:
+            choices["thresholds"] = grid_choice(self._grid.tolist())
+        signature = Signature({"metric": metric, **_task(self._of), **choices, "average": "none"})
+        return curve_result(axes, found, self._of.binary, signature, _counts(self._of))
+
+    def _counts_by_class(self) -> Iterator[tuple[Any, CurveCounts]]:
+        if self._choices.thresholds is None:
+            for thresholds, tp, fp in rank_curves(_score_rows(self._of)):
+                yield thresholds, CurveCounts(tp, fp, last_of(tp), last_of(fp))
+            return
+        for parts in zip(*counts_at_thresholds(self._histogram)):
+            yield reversed_last(self._grid), CurveCounts(*parts)
+
+
+def _roc(thresholds: Any, counts: CurveCounts, exact: bool) -> tuple[Any, Any, Any]:
+    return exact_roc(thresholds, counts) if exact else (*roc_points(*counts), thresholds)
+
+
+def _precision_recall(thresholds: Any, counts: CurveCounts, exact: bool) -> tuple[Any, Any, Any]:
+    return *ascending_precision_recall(counts), reversed_last(thresholds)
+
+
+def _calibration(of: Predictions) -> Result:
+    """The calibration error, and the bins that its picture shows."""
+    scores = np.asarray(of.scores)
+    if of.binary:
+        confidence, correct = scores, of.target == 1
+    else:
+        confidence, correct = scores.max(1).astype(np.float32), scores.argmax(1) == of.target
+    cells = np.searchsorted(bin_edges(N_BINS, confidence.dtype), confidence, side="right") - 1
+    cells[of.target == IGNORED] = IGNORED
+    rounded = np.rint(confidence.astype(np.float64) * STEPS) / STEPS
+    weight = np.ones(len(scores)) if of.weight is None else of.weight
+    sums = [
+        count_labels(LabelRows(cells, cells, N_BINS + 1, IGNORED, weight * of_each))[2]
+        for of_each in (np.ones(len(scores)), rounded, correct.astype(np.float64))
+    ]
+    values = reliability_values(*sums, norm="l1")
+    signature = Signature({"metric": "CalibrationError", **_task(of), "n_bins": N_BINS, "norm": "l1"})
+    reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
+    return Result(values, signature, _counts(of), reasons, plot_reliability)
+
+
+def _score_rows(of: Predictions) -> ScoreRows:
+    """Rows of scores as kernels take them; a single column has one class."""
+    scores, target = np.ascontiguousarray(of.scores), of.target
+    if of.binary:
+        scores, target = scores[:, None], target[:, None]
+    return ScoreRows(scores, target, IGNORED, of.weight)
+
+
+def _pooled_rows(rows: ScoreRows) -> ScoreRows:
+    """Every element as a sample of one class."""
+    target, classes = rows.target, rows.scores.shape[1]
+    if target.ndim == 1:
+        hot = (target[:, None] == np.arange(classes)).astype(np.int64)
+        target = np.where((target == IGNORED)[:, None], IGNORED, hot)
+    weight = None if rows.weight is None else rows.weight.repeat(classes)
+    return ScoreRows(rows.scores.reshape(-1, 1), target.reshape(-1, 1), IGNORED, weight)
+
+
+def _single(metric: str, ratio: Ratio, reason: str) -> Result:
+    values = {metric: float(ratio.value())}
+    return Result(values, Signature({"metric": metric}), {}, dict.fromkeys(missing_values(values), reason))
+
+
+def _task(of: Predictions) -> dict[str, Any]:
+    """What signatures say of the task."""
+    kind, classes = ("binary", 1) if of.binary else ("multiclass", len(of.names))
+    return {"task": kind, "classes": classes, "ignore_index": IGNORED, "activation": "auto"}
+
+
+def _counts(of: Predictions) -> dict[str, int]:
+    return {"samples": len(of.target), "ignored": int((of.target == IGNORED).sum())}

@@ -1,0 +1,224 @@
+"""Counts of each class as state, of all data or of each sample, and how a batch is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task
+from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
+from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
+from valor_gpu.ops.predictions import predict_maps
+from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
+
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class ClassCounts(State):
+    """Counts of each class, or sums of weights; float64 holds counts up to 2^53 exactly.
+
+    Attributes:
+        counts: float64 ``[4, C]``, the rows of :class:`~valor_gpu.reduce.ratios.Outcomes`: true positives, predicted,
+            true and total. One tensor, since every tensor of a state costs host time in each update.
+        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+    """
+
+    counts: Tensor = summed()
+    seen: Tensor = summed()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless counts are sums, and true positives among the predicted and the true."""
+        check_sums("counts", self.counts)
+        check_seen(self.seen, rule)
+        tp, predicted, true, _ = self.counts.unbind(-2)
+        bound = (torch.minimum(predicted, true) * (1 + ROUNDING)).unsqueeze(-2)
+        check_elements(
+            "counts",
+            self.counts,
+            (self.counts >= 0) & (tp.unsqueeze(-2) <= bound),
+            "not have more hits than predictions",
+        )
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """The counts as ratios take them, each ``[C]``, or for each sample ``[N, C]``."""
+        return Outcomes(*self.counts.unbind(-2))
+
+
+@dataclass(frozen=True)
+class SampleCounts(ClassCounts):
+    """Counts of each class in each sample.
+
+    Attributes:
+        counts: float64 ``[N, 4, C]``, rows as in ClassCounts.
+    """
+
+    counts: Tensor = joined()
+
+
+def check_seen(seen: Tensor, task: Task) -> None:
+    """Raises :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
+    check_sums("seen", seen)
+    per_row = 1 if task.kind == "multiclass" else task.classes
+    if int(seen[1]) > per_row * int(seen[0]):
+        raise InputError(
+            f"state field seen must count ignored targets of its {int(seen[0])} rows but counts {int(seen[1])}"
+        )
+
+
+def samples_seen(batch: ScoreBatch) -> Tensor:
+    """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
+    rows = batch.target.shape[0]
+    if batch.target.is_cuda:  # filled there: no pinned memory, so that a CUDA graph can capture it
+        seen = batch.target.new_zeros(2, dtype=torch.int64)
+        seen[:1].fill_(rows)
+    else:
+        seen = torch.tensor([rows, 0])
+    if batch.task.ignore_index is not None:
+        seen[1] = (batch.target == batch.task.ignore_index).sum()
+    return seen
+
+
+def next_above(threshold: float, dtype: torch.dtype) -> float:
+    """The least number of ``dtype`` above ``threshold`` as that dtype has it: ``score >= it`` is ``score > threshold``.
+
+    Example:
+        >>> next_above(0.5, torch.bfloat16)
+        0.50390625
+    """
+    bits = torch.tensor(abs(threshold), dtype=dtype).view(_BITS[dtype.itemsize])
+    return float((bits + 1).view(dtype))
+
+
+next_above._dynamo_marked_constant = True  # type: ignore[attr-defined]  # its helper would import torch's compiler
+
+
+def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
+    """Scores ``[N, L]`` and the number from which on they are positive; a hard label that is not 0 or 1 is NaN."""
+    if not batch.hard:
+        scores = batch.probabilities()
+        return scores, next_above(threshold, scores.dtype)
+    labels = batch.preds
+    return torch.where((labels == 0) | (labels == 1), labels.float(), torch.nan), 1.0
+
+
+def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
+    scores, least = decided(batch, threshold)
+    limits = torch.tensor([least], dtype=torch.float64)
+    histogram, error = histogram_of(
+        scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
+    )
+    if batch.hard:
+        error = torch.where(value_kind(error) == NAN_SCORE, error + (PREDICTION - NAN_SCORE), error)
+    positives, every = histogram.double()
+    counts = torch.stack((positives[:, 1], every[:, 1], positives.sum(1), every.sum(1)))
+    return ClassCounts(counts, samples_seen(batch)), error
+
+
+def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:
+    """Returns the state of one batch and its error code, without synchronising with the device.
+
+    Args:
+        batch: of any task.
+        top_k: multiclass: a target among the ``top_k`` largest scores of its row is predicted.
+        threshold: binary and multilabel: scores above it are positive.
+
+    Raises:
+        InputError: ``top_k`` is above 1 but the predictions are labels.
+    """
+    if batch.task.kind != "multiclass":
+        return _count_elements(batch, threshold)
+    ignore_index, weight = batch.task.ignore_index, batch.weight
+    _check_kind(batch, top_k)
+    if batch.hard:
+        result = count_labels(batch.preds, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+    elif batch.preds.ndim == 3 and top_k == 1:
+        maps = predict_maps(batch.preds, batch.target, ignore_index=ignore_index)
+        result = count_labels(maps.classes, batch.target, batch.task.classes, ignore_index=ignore_index, weight=weight)
+        result = result._replace(error=error_of_scores(result.error, maps.error))
+    else:
+        result = count_top(batch.scores, batch.target, top_k, ignore_index=ignore_index, weight=weight)
+    total = result.counts[TRUE].sum().expand(1, batch.task.classes)
+    return ClassCounts(torch.cat((result.counts, total)).double(), samples_seen(batch)), result.error
+
+
+def count_samples(
+    batch: ScoreBatch, samples: int, top_k: int = 1, threshold: float = 0.5
+) -> tuple[SampleCounts, Tensor]:
+    """As :func:`count_classes`, for each of so many samples; the elements of a sample follow one another."""
+    if batch.task.kind == "multiclass":
+        counts, error = _count_classes_of(samples, batch, top_k)
+        return SampleCounts(counts, samples_seen(batch)), error
+    counted, error = _count_elements(batch, threshold)
+    return SampleCounts(_count_elements_of(samples, batch, threshold), counted.seen), error
+
+
+def _count_classes_of(samples: int, batch: ScoreBatch, top_k: int) -> tuple[Tensor, Tensor]:
+    """Counts ``[N, 4, C]`` and the first error: class c of sample n is counted as class n C + c of the batch."""
+    classes, ignore_index = batch.task.classes, batch.task.ignore_index
+    predicted, read = predicted_classes(batch, top_k)
+    error = count_labels(predicted, batch.target, classes, ignore_index=ignore_index, weight=batch.weight).error
+    predicted, target = predicted.long(), batch.target.long()
+    sound = (predicted >= 0) & (predicted < classes) & (target >= 0) & (target < classes)
+    if ignore_index is not None:
+        sound &= target != ignore_index
+    each = max(1, len(target) // max(1, samples))
+    start = torch.arange(len(target), device=target.device).div(each, rounding_mode="floor") * classes
+    cells = max(1, samples * classes)
+    counts = count_labels(
+        predicted + start, torch.where(sound, target + start, -1), cells, ignore_index=-1, weight=batch.weight
+    ).counts
+    table = counts[:, : samples * classes].reshape(3, samples, classes).double()
+    total = table[TRUE].sum(1, keepdim=True).expand(samples, classes)
+    counts = torch.cat((table, total[None])).movedim(0, 1).contiguous()
+    return counts, error if read is None else error_of_scores(error, read)
+
+
+def _count_elements_of(samples: int, batch: ScoreBatch, threshold: float) -> Tensor:
+    """Counts ``[N, 4, L]``."""
+    scores, least = decided(batch, threshold)
+    predicted, true = scores >= least, batch.target == 1
+    counts = true | (batch.target == 0)
+    if batch.task.ignore_index is not None:
+        counts &= batch.target != batch.task.ignore_index
+    predicted, true = predicted & counts, true & counts
+    shape = (samples, len(scores) // max(1, samples), batch.task.classes)
+    parts = (predicted & true, predicted, true, counts)
+    if batch.weight is not None:
+        weight = batch.weight[:, None]
+        return torch.stack([torch.where(part, weight, 0.0).reshape(shape).sum(1) for part in parts], 1)
+    return torch.stack([part.reshape(shape).sum(1) for part in parts], 1).double()
+
+
+def _check_kind(batch: ScoreBatch, top_k: int) -> None:
+    if batch.hard and top_k > 1:
+        raise InputError(f"preds must be scores with top_k={top_k} but are labels of {batch.preds.dtype}")
+
+
+def predicted_classes(batch: ScoreBatch, top_k: int = 1) -> tuple[Tensor, Tensor | None]:
+    """Predicted classes ``[N]`` of the multiclass task, and the first error of the scores that they are of.
+
+    Raises:
+        InputError: ``top_k``, as in :func:`count_classes`, is above 1 but the predictions are labels.
+    """
+    _check_kind(batch, top_k)
+    if batch.hard:
+        return batch.preds, None
+    if batch.preds.ndim == 3 and top_k == 1:
+        return predict_maps(batch.preds, batch.target, ignore_index=batch.task.ignore_index)
+    top = top_classes(batch.scores, top_k)
+    if top_k == 1:
+        return top.classes[:, 0], top.error
+    among = (top.classes == batch.target[:, None]).any(1)
+    return torch.where(among, batch.target, top.classes[:, 0]), top.error
+
+
+def error_of_scores(counted: Tensor, read: Tensor) -> Tensor:
+    """First error of counting predicted classes, or of the scores where a row without a prediction comes first."""
+    return torch.where(value_kind(counted) == PREDICTION, read, counted)
