@@ -137,16 +137,45 @@ class SegmentMeetings {
   bool any_ = false;
 };
 
-// Which polygons lie on the sides of a segment just right of a place. Polygons are bits of words.
+// Polygons by how often they are named: those of odd count stay.
+class OddPolygons {
+ public:
+  void reset(int32_t polygons) { words_.assign((polygons + 63) / 64, 0), first_ = words_.size(), end_ = 0; }
+  void flip(int32_t polygon) {
+    const size_t word = polygon / 64;
+    words_[word] ^= uint64_t{1} << (polygon % 64);
+    first_ = std::min(first_, word);
+    end_ = std::max(end_, word + 1);
+  }
+  // Moves them to a list, ascending.
+  void take(std::vector<int32_t>& out) {
+    out.clear();
+    for (size_t word = first_; word < end_; ++word)
+      for (uint64_t& bits = words_[word]; bits; bits &= bits - 1)
+        out.push_back(static_cast<int32_t>(64 * word) + __builtin_ctzll(bits));
+    first_ = words_.size(), end_ = 0;
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t first_ = 0, end_ = 0;
+};
+
+// What finds the sides of segments, one after another.
+struct SideFinder {
+  OddPolygons below, here;
+
+  explicit SideFinder(int32_t polygons) { below.reset(polygons), here.reset(polygons); }
+};
+
+// Which polygons lie on the sides of a segment just right of a place. As lists, since every segment of an
+// item has some, and an item of n parts has n segments or more.
 class SegmentSides {
  public:
-  explicit SegmentSides(int32_t polygons) : below_((polygons + 63) / 64), here_(below_.size()) {}
-
   // `active` are segments that are not vertical; those that do not have x are passed over.
   template <class List>
-  void look(const std::vector<RingSegment>& segments, const List& active, int32_t at, double x) {
-    std::fill(below_.begin(), below_.end(), 0);
-    std::fill(here_.begin(), here_.end(), 0);
+  void look(const std::vector<RingSegment>& segments, const List& active, int32_t at, double x,
+            SideFinder& finder) {
     hidden_ = false;
     const RingSegment& e = segments[at];
     for (const int32_t other : active) {
@@ -154,29 +183,29 @@ class SegmentSides {
       if (!(f.x0 <= x && x < f.x1) || f.top() > e.bottom()) continue;
       const int above = other == at ? 0 : above_after(e, f, x);
       if (above > 0) continue;
-      flip(above < 0 ? below_ : here_, f.polygon);
+      (above < 0 ? finder.below : finder.here).flip(f.polygon);
       hidden_ = hidden_ || (above == 0 && other < at);
     }
+    finder.below.take(below_);
+    finder.here.take(here_);
   }
-  void cross(int32_t polygon) { flip(below_, polygon); }
+  void cross(int32_t polygon) {
+    const auto place = std::lower_bound(below_.begin(), below_.end(), polygon);
+    if (place != below_.end() && *place == polygon)
+      below_.erase(place);
+    else
+      below_.insert(place, polygon);
+  }
 
   // 1 where inside lies below (at smaller y) alone, -1 where above alone, else 0. Of segments on the same
   // place one alone speaks for all.
   int sign() const {
-    bool below = false, above = false;
-    for (size_t i = 0; i < below_.size(); ++i) {
-      below = below || below_[i];
-      above = above || (below_[i] ^ here_[i]);
-    }
+    const bool below = !below_.empty(), above = below_ != here_;
     return hidden_ ? 0 : static_cast<int>(below) - static_cast<int>(above);
   }
 
  private:
-  static void flip(std::vector<uint64_t>& words, int32_t polygon) {
-    words[polygon / 64] ^= uint64_t{1} << (polygon % 64);
-  }
-
-  std::vector<uint64_t> below_, here_;
+  std::vector<int32_t> below_, here_;
   bool hidden_ = false;
 };
 
@@ -267,7 +296,8 @@ class PolygonEdgeMaker {
 
   // Rings that meet nothing: what one segment sees holds for all of its ring.
   void keep_rings(int32_t polygons) {
-    SegmentSides sides(polygons);
+    SideFinder finder(polygons);
+    SegmentSides sides;
     const std::vector<int32_t>& all = meetings_.by_left();
     for (size_t first = 0, end; first < segments_.size(); first = end) {
       end = first + ring_sizes_[segments_[first].ring];
@@ -275,7 +305,7 @@ class PolygonEdgeMaker {
       while (seen < end && segments_[seen].vertical()) ++seen;
       if (seen == end) continue;
       const RingSegment& chosen = segments_[seen];
-      sides.look(segments_, all, static_cast<int32_t>(seen), chosen.x0);
+      sides.look(segments_, all, static_cast<int32_t>(seen), chosen.x0, finder);
       const int sign = sides.sign();
       for (size_t i = first; i < end; ++i)
         if (!segments_[i].vertical())
@@ -292,7 +322,8 @@ class PolygonEdgeMaker {
     std::sort(all.begin(), all.end(), [](const Meeting& a, const Meeting& b) {
       return a.x != b.x ? a.x < b.x : a.segment < b.segment;
     });
-    states_.assign(segments_.size(), State{0.0, 0, SegmentSides(polygons)});
+    SideFinder finder(polygons);
+    states_.assign(segments_.size(), State{});
     std::vector<int32_t> active;
     const std::vector<int32_t>& by_left = meetings_.by_left();
     size_t next = 0, last;
@@ -309,7 +340,7 @@ class PolygonEdgeMaker {
           if (!segments_[by_left[next]].vertical()) active.push_back(by_left[next]);
         const auto over = [&](int32_t other) { return segments_[other].x1 <= x; };
         active.erase(std::remove_if(active.begin(), active.end(), over), active.end());
-        state.sides.look(segments_, active, at, x);
+        state.sides.look(segments_, active, at, x, finder);
       } else {
         for (size_t j = i; j < last; ++j) state.sides.cross(all[j].polygon);
       }
@@ -343,8 +374,8 @@ class PolygonEdgeMaker {
   }
 
   struct State {
-    double x;
-    int sign;
+    double x = 0.0;
+    int sign = 0;
     SegmentSides sides;
   };
 

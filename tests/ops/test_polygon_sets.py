@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -222,6 +224,22 @@ def test_20000_points_take_less_than_a_second(kind: str) -> None:
     area = PolygonSet.of([rings]).areas[0]
     assert time.process_time() - before < 1.0
     assert area > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_thousands_of_parts_that_touch_take_little_memory() -> None:
+    program = """
+import numpy as np
+from valor_gpu.ops.polygon_sets import PolygonSet
+square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+parts = [[square + [x, y]] for x in range(250) for y in range(x % 2, 250, 2)]
+print(PolygonSet.of([parts]).areas[0])
+print(int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    area, peak = done.stdout.split()
+    assert float(area) == 31_250
+    assert int(peak) < 400  # MB; a bit for each part in each segment would take 1,000
 
 
 def test_too_many_meetings_are_an_error() -> None:
