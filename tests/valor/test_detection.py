@@ -512,3 +512,11 @@ def test_examples_are_in_the_order_of_the_data_where_a_datum_has_no_ground_truth
     [example] = curve["value"]["a"][0.5]["fp"]["observations"]["hallucinations"]["examples"]
     assert example[1] == "first"
     assert [metric["value"]["datum_id"] for metric in examples][:3] == list(uids)
+
+
+@pytest.mark.parametrize("side", ["groundtruths", "predictions"])
+def test_a_dataset_has_a_datum_once_on_a_side(side: str) -> None:
+    dataset = Dataset("d", [GroundTruth(Datum("x"), [])], [Prediction(Datum("x"), [])])
+    getattr(dataset, f"add_{side}")(getattr(dataset, side))
+    with pytest.raises(InputError, match=rf"^Dataset.{side} must have each datum once but has 'x' again: one object"):
+        evaluate_detection(data=dataset)

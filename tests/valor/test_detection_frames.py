@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import evaluate_detection
 
 ROWS: dict[str, Any] = {
@@ -57,6 +59,19 @@ def test_columns_of_another_length_are_rejected(column: str, values: list[Any]) 
     match = rf"^groundtruths must have columns of one length but '{column}' has {len(values)}, not 3$"
     with pytest.raises(InputError, match=match):
         counts({column: values})
+
+
+@pytest.mark.parametrize("flags", [[True] * 3, [1, 1, 1], np.ones(3), pandas.array([True, None, True], "boolean")])
+def test_flags_of_instances_are_truth_values(flags: Any) -> None:
+    present = sum(flag is not pandas.NA for flag in flags)
+    assert counts({"is_instance": flags}) == {"tp": present, "fp": 0, "fn": 0}
+
+
+@pytest.mark.parametrize("flag", ["False", "no", 2, 0.5, []])
+def test_texts_are_no_flags_of_instances(flag: Any) -> None:
+    message = rf"^groundtruths column 'is_instance' must hold True or False but row 1 has {re.escape(repr(flag))}$"
+    with pytest.raises(InputTypeError, match=message):
+        counts({"is_instance": [True, flag, None]})
 
 
 def test_scores_of_another_length_are_rejected() -> None:

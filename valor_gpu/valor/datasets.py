@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError
 from valor_gpu.valor.schemas import GroundTruth, Prediction
 
 
@@ -63,3 +64,19 @@ class Dataset:
         for item in items:
             check_type("predictions", item, Prediction)
         self.predictions.extend(items)
+
+    def check_datums(self) -> None:
+        """Raises where a side has a datum twice: what is added again, as by a cell that runs again, would count double.
+
+        Raises:
+            InputError: naming the first such datum.
+        """
+        for name in ("groundtruths", "predictions"):
+            seen: set[str | None] = set()
+            for item in getattr(self, name):
+                if item.datum.uid in seen:
+                    raise InputError(
+                        f"Dataset.{name} must have each datum once but has {item.datum.uid!r} again: one object lists "
+                        "all annotations of its datum"
+                    )
+                seen.add(item.datum.uid)

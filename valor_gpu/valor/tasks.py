@@ -108,8 +108,7 @@ def task_rows(
     if placed.any():
         instance[:] = detecting
         if "is_instance" in names:
-            flags = frames.values(name, frame, "is_instance")
-            instance[:] = [not frames.is_missing(flag) and bool(flag) for flag in flags]
+            instance[:] = _flags(name, frame, "is_instance")
         drawn = _there(name, frame, names, _GEOMETRIES[:2], len(uids))
         if task is TaskType.SEMANTIC_SEGMENTATION:  # which takes a polygon alone
             drawn &= _there(name, frame, names, ("bounding_box", "raster"), len(uids))
@@ -144,6 +143,21 @@ def _listed_tasks(name: str, frame: Any, names: Sequence[str]) -> Iterator[tuple
                     check_choice(f"{name} column {column!r}", task, _TASK_NAMES)
                 if listed:
                     yield row, listed
+
+
+def _flags(name: str, frame: Any, wanted: str) -> list[bool]:
+    """A column of True, False, 1, 0 and missing values, which count as False; every text would be true."""
+    flags = frames.values(name, frame, wanted)
+    if set(map(type, flags)) <= {bool, np.bool_}:
+        return flags
+    for row, flag in enumerate(flags):
+        if not (isinstance(flag, (bool, np.bool_)) or frames.is_missing(flag) or (_is_number(flag) and flag in (0, 1))):
+            raise InputTypeError(f"{name} column {wanted!r} must hold True or False but row {row} has {flag!r}")
+    return [not frames.is_missing(flag) and bool(flag) for flag in flags]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating))
 
 
 def _there(name: str, frame: Any, names: Sequence[str], columns: Sequence[str], rows: int) -> NDArray[np.bool_]:

@@ -70,7 +70,7 @@ def evaluate_detection(
         recall_score_threshold: in [0, 1]; predictions of lower scores find nothing in AR.
         pr_curve_iou_threshold: in (0, 1], of the two curves.
         pr_curve_max_examples: annotations shown for each kind of observation in DetailedPrecisionRecallCurve.
-        data: both sides, in place of ``groundtruths`` and ``predictions``.
+        data: both sides, in place of ``groundtruths`` and ``predictions``; each datum once on a side.
         filters: keep only some datums, ground truths or predictions.
         compat: None, or ``valor-api``, ``valor-core``, ``valor-lite`` or ``coco`` for the rules of that program.
         device: where the computation runs; default: the CPU.
@@ -122,6 +122,7 @@ def _sides(groundtruths: Any, predictions: Any, data: Dataset | None) -> tuple[A
         return groundtruths, predictions
     if groundtruths is not None or predictions is not None:
         raise InputError("groundtruths and predictions must not be given with data, which holds both")
+    data.check_datums()
     return data.groundtruths, data.predictions
 
 
