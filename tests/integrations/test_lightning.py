@@ -166,5 +166,5 @@ def test_without_lightning_an_import_error_names_it(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.delitem(vars(integration), "MetricCallback", raising=False)
-    with pytest.raises(ImportError, match=r"^MetricCallback needs Lightning: pip install lightning$"):
+    with pytest.raises(ImportError, match=r"^MetricCallback needs pytorch_lightning: pip install lightning$"):
         integration.MetricCallback()

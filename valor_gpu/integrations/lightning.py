@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.integrations.lazy_types import lazy_types, trainer_type
 from valor_gpu.integrations.metric_group import MetricGroup, Metrics, scalars
 from valor_gpu.result import Result
 
@@ -129,16 +130,10 @@ if TYPE_CHECKING:
         """:class:`MetricHooks` as a ``Callback`` of Lightning."""
 
 
-def __getattr__(name: str) -> Any:
-    if name != "MetricCallback":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    members = {"__module__": __name__, "__doc__": MetricHooks.__doc__}  # its name is where pickle looks for it
-    globals()[name] = kind = type(name, (MetricHooks, _callback_type()), members)
-    return kind
-
-
 def _callback_type() -> type:
-    for package, module in (("lightning", "lightning.pytorch"), ("pytorch_lightning", "pytorch_lightning")):
-        if importlib.util.find_spec(package) is not None:
-            return cast(type, importlib.import_module(module).Callback)
-    raise ImportError("MetricCallback needs Lightning: pip install lightning")
+    package = "lightning" if importlib.util.find_spec("lightning") else "pytorch_lightning"
+    module = "lightning.pytorch" if package == "lightning" else package
+    return trainer_type("MetricCallback", package, module, "Callback", "pip install lightning")
+
+
+__getattr__ = lazy_types(__name__, {"MetricCallback": (MetricHooks, _callback_type)})

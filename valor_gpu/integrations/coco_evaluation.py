@@ -1,0 +1,127 @@
+"""Detections of a model against a COCO file, image by image: what evaluators of several trainers share."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_choice
+from valor_gpu.detection import MeanAveragePrecision, coco_targets
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.coco import read_ground_truth
+from valor_gpu.result import Result
+
+TASKS = ("bbox", "segm")
+
+
+class CocoEvaluation:
+    """Matches each batch where its boxes are, against the ground truths of a file, and keeps records only.
+
+    Args:
+        annotations: COCO annotation file, plain or gzip-compressed.
+        tasks: ``bbox``, ``segm`` or both.
+        labels: what the model calls each category id that it knows; ground truths of others are left out. Default: the
+            ids themselves.
+
+    Raises:
+        InputError: a task is not known; the file is not such as COCO's, or lacks a category of ``labels``.
+    """
+
+    def __init__(
+        self,
+        annotations: str | os.PathLike[str],
+        tasks: Sequence[str] = ("bbox",),
+        labels: Mapping[int, int] | None = None,
+    ) -> None:
+        for task in tasks:
+            check_choice("tasks", task, TASKS)
+        self.tasks, self._file = tuple(dict.fromkeys(tasks)), annotations
+        known = file_categories(annotations)
+        if lost := set(labels or ()) - known.keys():
+            raise InputError(f"{os.fspath(annotations)} must have the categories of the model but lacks {sorted(lost)}")
+        labels = {key: key for key in known} if labels is None else labels
+        # Ids of the file are the labels of the metric: means are taken in the order of pycocotools then.
+        self._names = {key: known[key] for key in labels}
+        self._ids = torch.full((max(labels.values(), default=0) + 1,), -1)
+        self._ids[list(labels.values())] = torch.tensor(list(labels), dtype=torch.int64)
+        self._targets = coco_targets(annotations, self.tasks, {key: key for key in labels})
+        self.metric = MeanAveragePrecision(box_format="xywh", iou_type=self.tasks)
+
+    def reset(self) -> None:
+        """Begins an evaluation."""
+        self.metric.reset()
+
+    def add(self, image_ids: Sequence[int], preds: Sequence[dict[str, Any]]) -> None:
+        """Adds a batch.
+
+        Args:
+            image_ids: of the file.
+            preds: as of :class:`MeanAveragePrecision` with boxes x, y, width, height; labels of the model.
+
+        Raises:
+            InputError: an image is not in the file, or a label is not a class of the model; the batch is not added.
+        """
+        for key in image_ids:
+            if key not in self._targets:
+                raise InputError(f"image_id must be that of an image of {os.fspath(self._file)} but is {key}")
+        if not preds:
+            return
+        device = preds[0]["labels"].device
+        if self.metric.device != device:
+            self.metric.to(device)
+        known = [{**each, "labels": self._categories(each["labels"])} for each in preds]
+        self.metric.update(known, [_moved(self._targets[key], device) for key in image_ids])
+
+    def _categories(self, labels: Tensor) -> Tensor:
+        """Ids of labels; -1, which the metric rejects, where a label has none."""
+        self._ids = ids = self._ids.to(labels.device)
+        known = (labels >= 0) & (labels < len(ids))
+        found = torch.where(known, ids[labels.clamp(0, len(ids) - 1)], -1)
+        if labels.device.type == "cpu" and (found < 0).any():
+            raise InputError(f"labels must be classes of the model but one is {int(labels[found < 0][0])}")
+        return found
+
+    def result(self) -> Result:
+        """All numbers; every process calls it. Warns where images of the file were not added."""
+        result = self.metric.result()
+        missing = len(self._targets) - result.counts["images"]
+        if missing:
+            need = "have no predictions and do not count; pycocotools counts their ground truths as missed"
+            warnings.warn(f"{missing} of {len(self._targets)} images of {os.fspath(self._file)} {need}", stacklevel=2)
+        return result
+
+    def numbers(self, result: Result, task: str) -> dict[str, float]:
+        """The scalars of one task by the names of :class:`MeanAveragePrecision`, NaN where one does not exist."""
+        return {name: float(result.values[self._prefix(task) + name]) for name in _SCALARS}
+
+    def classes(self, result: Result, task: str) -> dict[str, float]:
+        """Average precision of each class by name; NaN where the file has none of it."""
+        found = result.values[f"{self._prefix(task)}map_per_class"]
+        return {name: float(found.get(str(key), float("nan"))) for key, name in self._names.items()}
+
+    def _prefix(self, task: str) -> str:
+        return f"{task}_" if len(self.tasks) > 1 else ""
+
+
+_SCALARS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
+
+
+def file_categories(path: str | os.PathLike[str]) -> dict[int, str]:
+    """Ids and names of the categories of a COCO file.
+
+    Example:
+        >>> file_categories("examples/data/instances_val2014_100.json")[18]
+        'dog'
+    """
+    data = read_ground_truth(Path(path))
+    return dict(zip(data.category_ids.tolist(), data.category_names))
+
+
+def _moved(target: Mapping[str, Any], device: Any) -> dict[str, Any]:
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in target.items()}
