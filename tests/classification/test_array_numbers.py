@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from valor_gpu import native
-from valor_gpu.classification.array_numbers import Choices, results_of, serves
+from valor_gpu.classification.array_numbers import Choices, results_of
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.predictions import IGNORED, Predictions
-from valor_gpu.report.classify import PICTURES, evaluate, needs_torch, results_by_torch
+from valor_gpu.report.classify import PICTURES, evaluate, results_by_torch
 from valor_gpu.result import Result
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
@@ -99,14 +100,27 @@ def test_data_of_one_class_and_ignored_rows_alone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_logits_that_count_need_an_activation(kind: str) -> None:
-    data = predictions(kind, 20)
-    logits = np.array(data.scores)
-    logits[data.target == IGNORED] = -3.0
-    assert serves(Predictions(data.names, data.target, logits))
-    logits[data.target != IGNORED] += 1.5
-    assert not serves(Predictions(data.names, data.target, logits))
-    assert needs_torch(Predictions(data.names, data.target, logits), "cpu") and needs_torch(data, "cuda")
+@pytest.mark.parametrize(("average", "thresholds"), [("macro", None), ("micro", None), ("weighted", 11)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logits(kind: str, average: str, thresholds: int | None, weighted: bool) -> None:
+    data = predictions(kind, 120, weighted=weighted)
+    for logits in (np.array(data.scores) * 9 - 5, np.array(data.scores) * 2000 - 900):  # saturated ones too
+        given = replace(data, scores=logits)
+        found = results_of(given, Choices(average, thresholds), PICTURES)
+        for name, result in results_by_torch(given, average, thresholds, "cpu", PICTURES).items():
+            check_same(found[name], result, name in SHOWN)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_ignored_rows_make_no_logits(kind: str) -> None:
+    data = predictions(kind, 40)
+    scores = np.array(data.scores)
+    scores[data.target == IGNORED] = -3.0
+    given = replace(data, scores=scores)
+    found = by_arrays(given)
+    assert same(found["calibration_error"].values, by_arrays(data)["calibration_error"].values)
+    for name, result in by_metrics(given).items():
+        check_same(found[name], result, name in SHOWN)
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "classes"])

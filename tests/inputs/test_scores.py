@@ -14,6 +14,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 BINARY, CLASSES, LABELS = Task.of(), Task.of(num_classes=3), Task.of(num_labels=3)
+ROUNDING = 1e-14  # of float64, whose activation is the library's own: tests/ops/test_activation.py
 
 
 def scores(*shape: int, seed: int = 0) -> Tensor:
@@ -84,8 +85,10 @@ def test_auto_activation_is_the_rule_of_torchmetrics(dtype: torch.dtype, logits:
     preds = (scores(6, 3) * (8 if logits else 1) - (4 if logits else 0)).to(dtype)
     softmax = score_batch(preds, labels(3, 6), CLASSES).probabilities()
     sigmoid = score_batch(preds, labels(2, 6, 3), LABELS).probabilities()
-    assert torch.equal(softmax, normalize_logits_if_needed(preds, "softmax"))
-    assert torch.equal(sigmoid, normalize_logits_if_needed(preds, "sigmoid"))
+    for found, how in ((softmax, "softmax"), (sigmoid, "sigmoid")):
+        torch.testing.assert_close(
+            found, normalize_logits_if_needed(preds, how), rtol=ROUNDING if dtype == torch.float64 else 0.0, atol=0.0
+        )
     assert softmax.dtype == dtype
     assert logits or softmax.data_ptr() == preds.data_ptr()
 
@@ -199,4 +202,5 @@ def test_scores_that_are_ignored_do_not_make_logits(dtype: torch.dtype, odd: flo
         found = score_batch(preds, target, task).probabilities()
         rows = preds.reshape(6, -1)
         expected = rows.softmax(1) if kind == "multiclass" else rows.sigmoid()
-        assert torch.equal(found[counts], expected[counts]), kind
+        rounding = ROUNDING if dtype == torch.float64 else 0.0
+        torch.testing.assert_close(found[counts], expected[counts], rtol=rounding, atol=0.0, msg=kind)

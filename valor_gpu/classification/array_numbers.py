@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from valor_gpu.classification.curve_results import PRECISION_RECALL_AXES, ROC_AX
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.predictions import IGNORED, Predictions
+from valor_gpu.ops._activation_cpu import activated
 from valor_gpu.ops._labels_cpu import LabelRows, count_labels, count_pairs
 from valor_gpu.ops._scores_cpu import ScoreRows, auroc_and_ap, rank_curves, score_histogram
 from valor_gpu.reduce import ratios
@@ -61,30 +63,23 @@ class Choices(NamedTuple):
     thresholds: int | None
 
 
-def serves(predictions: Predictions) -> bool:
-    """Whether the predictions are classes or probabilities: logits need the softmax or the sigmoid of torch."""
-    if predictions.scores is None:
-        return True
-    counted = predictions.scores[predictions.target != IGNORED]
-    return not counted.size or bool(counted.min() >= 0 and counted.max() <= 1)
-
-
 def results_of(predictions: Predictions, choices: Choices, pictures: Collection[str]) -> dict[str, Result]:
     """The result of each metric by its name, those that have a picture with all that it shows.
 
     Args:
-        predictions: classes, or scores that are probabilities.
+        predictions: classes or scores; these are logits if one that counts lies outside [0, 1].
         choices: how the numbers are made.
         pictures: which of ``roc`` and ``pr`` are wanted.
 
     Raises:
         InputError: a weight is above 1e60, or there are more thresholds than 2^24.
     """
-    ranks = _Ranks(predictions, choices)
-    found = _Decisions(predictions, choices.average).results()
+    probable = _probable(predictions)
+    ranks = _Ranks(predictions, probable, choices)
+    found = _Decisions(probable, choices.average).results()
     if predictions.scores is not None:
         found |= ranks.areas()
-        found["calibration_error"] = _calibration(predictions)
+        found["calibration_error"] = _calibration(probable)
         found |= {name: ranks.curve(name) for name in ("roc", "pr") if name in pictures}
     return found
 
@@ -140,7 +135,7 @@ class _Decisions:
         rows = LabelRows(np.ascontiguousarray(predicted), of.target, len(of.names), IGNORED, of.weight)
         counts = count_labels(rows).astype(np.float64)
         total = np.full(len(of.names), counts[2].sum())
-        return Outcomes(*counts, total), count_pairs(rows).astype(np.float64)
+        return Outcomes(counts[0], counts[1], counts[2], total), count_pairs(rows).astype(np.float64)
 
     def _count_scores(self) -> tuple[Outcomes, Numbers]:
         above = np.nextafter(np.array([0.5]), 1.0)
@@ -152,8 +147,10 @@ class _Decisions:
 class _Ranks:
     """Metrics of scores that are ranked, or counted between thresholds."""
 
-    def __init__(self, predictions: Predictions, choices: Choices) -> None:
-        self._of, self._choices = predictions, choices
+    def __init__(self, predictions: Predictions, probable: Predictions, choices: Choices) -> None:
+        self._of, self._choices = probable, choices
+        # a sigmoid keeps the order of scores, but makes ties of those far from 0
+        self._ranked = predictions if predictions.binary else probable
         self._micro = choices.average == "micro"
         if choices.thresholds is not None and choices.thresholds > MAX_EVEN_THRESHOLDS:
             need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
@@ -162,12 +159,12 @@ class _Ranks:
     def areas(self) -> dict[str, Result]:
         """ROC AUC and average precision."""
         if self._choices.thresholds is None:
-            rows = _score_rows(self._of)
+            rows = _score_rows(self._ranked)
             values, sums = auroc_and_ap(_pooled_rows(rows) if self._micro else rows)
             positives = sums[0].astype(np.float64)
         else:
             counts = pooled(self._histogram) if self._micro else self._histogram
-            values = roc_auc_values(counts)[0], average_precision_value(counts)
+            values = np.stack((roc_auc_values(counts)[0], average_precision_value(counts)))
             positives = totals(counts)[0]
         return {
             "roc_auc": self._area("ROCAUC", values[0], positives, ROC_NEEDS),
@@ -209,7 +206,9 @@ class _Ranks:
 
     def _counts_by_class(self) -> Iterator[tuple[Any, CurveCounts]]:
         if self._choices.thresholds is None:
-            for thresholds, tp, fp in rank_curves(_score_rows(self._of)):
+            logits = self._ranked is not self._of
+            for scores, tp, fp in rank_curves(_score_rows(self._ranked)):
+                thresholds = activated(scores[:, None], "sigmoid")[:, 0] if logits else scores
                 yield thresholds, CurveCounts(tp, fp, last_of(tp), last_of(fp))
             return
         for parts in zip(*counts_at_thresholds(self._histogram)):
@@ -235,14 +234,31 @@ def _calibration(of: Predictions) -> Result:
     cells[of.target == IGNORED] = IGNORED
     rounded = np.rint(confidence.astype(np.float64) * STEPS) / STEPS
     weight = np.ones(len(scores)) if of.weight is None else of.weight
-    sums = [
+    count, sure, right = (
         count_labels(LabelRows(cells, cells, N_BINS + 1, IGNORED, weight * of_each))[2]
         for of_each in (np.ones(len(scores)), rounded, correct.astype(np.float64))
-    ]
-    values = reliability_values(*sums, norm="l1")
+    )
+    values = reliability_values(count, sure, right, "l1")
     signature = Signature({"metric": "CalibrationError", **_task(of), "n_bins": N_BINS, "norm": "l1"})
     reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
     return Result(values, signature, _counts(of), reasons, plot_reliability)
+
+
+def _are_logits(of: Predictions) -> bool:
+    """Whether a score that counts lies outside [0, 1]."""
+    if of.scores is None:
+        return False
+    counted = of.scores[of.target != IGNORED]
+    return counted.size > 0 and not (counted.min() >= 0 and counted.max() <= 1)
+
+
+def _probable(of: Predictions) -> Predictions:
+    """The predictions with probabilities for scores: of logits their softmax, of a single column their sigmoid."""
+    if not _are_logits(of):
+        return of
+    assert of.scores is not None
+    how = "sigmoid" if of.binary else "softmax"
+    return replace(of, scores=activated(of.scores.reshape(len(of.target), -1), how).reshape(of.scores.shape))
 
 
 def _score_rows(of: Predictions) -> ScoreRows:

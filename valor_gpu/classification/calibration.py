@@ -149,12 +149,12 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
 
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
-        return torch.as_tensor(calibration_error(*map(quick, _parts(self.state())), self.norm)).float()
+        return torch.as_tensor(calibration_error(*map(quick, _parts(self.state())), norm=self.norm)).float()
 
     def result(self) -> Result:
         """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
         with self.synced_state() as state:
-            values = reliability_values(*(part.cpu().numpy() for part in _parts(state)), self.norm)
+            values = reliability_values(*(part.cpu().numpy() for part in _parts(state)), norm=self.norm)
             samples, ignored = state.seen.tolist()
         signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.inputs.scores import Task
+from valor_gpu.inputs.scores import Task, activated
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges
@@ -165,8 +166,8 @@ def _columns(form: Form, task: Task) -> bool:
 
 def _activation(task: Task) -> Callable[[Tensor], Tensor]:
     if task.activation == "sigmoid" or (task.activation == "auto" and task.kind != "multiclass"):
-        return torch.sigmoid
-    return lambda scores: scores.softmax(1)
+        return partial(activated, how="sigmoid")
+    return partial(activated, how="softmax")
 
 
 def _words(form: Form, task: Task, activates: bool = True) -> bytes:

@@ -391,7 +391,8 @@ class AveragePrecision(RankingMetric):
     _row, _needs = 1, AP_NEEDS
 
     def _binned_value(self, counts: Tensor) -> Tensor:
-        return average_precision_value(counts)
+        value: Tensor = average_precision_value(counts)
+        return value
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         bounded = average_precision(counts, float(lightest))

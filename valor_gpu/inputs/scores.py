@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_choice, check_dense, check_same_device, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.ops._activation_cpu import activated as activated_array
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
@@ -127,11 +129,11 @@ class ScoreBatch:
         if how == "none" or scores.numel() == 0:
             return scores
         if how != "auto":
-            return _activated(scores, how)
+            return activated(scores, how)
         how, outside = "softmax" if self.task.kind == "multiclass" else "sigmoid", self._outside()
         if isinstance(outside, Tensor):
-            return torch.where(outside, _activated(scores, how), scores)
-        return _activated(scores, how) if outside else scores
+            return torch.where(outside, activated(scores, how), scores)
+        return activated(scores, how) if outside else scores
 
     def _outside(self) -> Tensor | bool:
         """Whether a score that counts lies outside [0, 1], on CUDA bool ``[]``. Not if one is NaN: ops reject it."""
@@ -149,8 +151,27 @@ class ScoreBatch:
         return (lowest < 0) | (highest > 1)
 
 
-def _activated(scores: Tensor, how: str) -> Tensor:
+def activated(scores: Tensor, how: str) -> Tensor:
+    """Softmax over dimension 1, or the sigmoid of each score.
+
+    Those of float64 scores on the CPU have the same bits on every processor, and where there is no torch, see
+    :mod:`valor_gpu.ops._activation_cpu`.
+    """
+    if scores.dtype == torch.float64 and scores.is_cpu and _has_memory(scores):
+        array = scores.detach().numpy()
+        found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
+        return torch.from_numpy(found).reshape(scores.shape)
     return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
+
+
+def _has_memory(scores: Tensor) -> bool:
+    """Whether the C++ library can read the scores: not in a compiled program, nor those of torch.func."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
+        return False
+    try:
+        return scores.data_ptr() != 0
+    except RuntimeError:
+        return False
 
 
 def as_values(name: str, values: Any) -> Tensor:

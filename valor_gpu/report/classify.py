@@ -75,18 +75,11 @@ def evaluate(
     return Evaluated(_whole(predictions, parts, choices), parts, predictions.names)
 
 
-def needs_torch(predictions: Predictions, device: str) -> bool:
-    """Whether torch counts: on CUDA, for the softmax or sigmoid of logits, or where the C++ library is missing."""
-    from valor_gpu.classification.array_numbers import serves
-
-    return device != "cpu" or not native.available("valor_cpu") or not serves(predictions)
-
-
 def _parts(
     predictions: Predictions, average: str, thresholds: int | None, device: str, pictures: Collection[str]
 ) -> dict[str, Result]:
     """The result of each metric."""
-    if not needs_torch(predictions, device):
+    if device == "cpu" and native.available("valor_cpu"):
         from valor_gpu.classification.array_numbers import Choices, results_of
 
         return results_of(predictions, Choices(average, thresholds), pictures)
