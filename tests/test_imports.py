@@ -83,6 +83,26 @@ def test_classifying_on_the_cpu_loads_no_torch(options: list[str], loaded: set[s
 
 
 @needs_library
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        CLASSIFY,
+        ["detect", "--gt", FILES[0], "--dt", FILES[1]],
+        ["text", "--prediction", "a", "--reference", "b", "--metrics", "f1_score,rouge"],
+        ["eval", "run", "--data", "FOLDER/rows.jsonl", "--metrics", "f1_score", "--store", "FOLDER/runs.sqlite"],
+    ],
+)
+def test_commands_take_less_than_half_a_second_of_the_processor(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"answer": "a cat", "ground_truth": "the cat"}')
+    arguments = [each.replace("FOLDER", str(tmp_path)) for each in arguments]
+    program = (
+        f"import time\nfrom valor_gpu.cli import main\nassert main({arguments!r}) == 0\nprint(time.process_time())"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(run.stdout.splitlines()[-1]) < 0.5  # 0.15 on a server of 2024; torch alone takes 2
+
+
+@needs_library
 def test_a_whole_evaluation_on_the_cpu_loads_no_torch() -> None:
     """Every attribute, both conventions, evaluation cell by cell and of results as an array."""
     program = f"""

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
         text,
         valor,
     )
-    from valor_gpu.errors import InputError, InputTypeError, MissingExtraError, NativeError, SyncError, ValorError
+    from valor_gpu.errors import (
+        InputError,
+        InputTypeError,
+        MissingExtraError,
+        MissingPackageError,
+        NativeError,
+        SyncError,
+        ValorError,
+    )
     from valor_gpu.evaluation.result import EvaluationResult
     from valor_gpu.evaluation.run import evaluate
     from valor_gpu.metric import Metric
@@ -43,6 +51,7 @@ __all__ = [
     "InputTypeError",
     "Metric",
     "MissingExtraError",
+    "MissingPackageError",
     "NativeError",
     "Ragged",
     "Result",
@@ -82,7 +91,15 @@ _PACKAGES = (
 )
 _HOMES = {
     **dict.fromkeys(
-        ("InputError", "InputTypeError", "MissingExtraError", "NativeError", "SyncError", "ValorError"),
+        (
+            "InputError",
+            "InputTypeError",
+            "MissingExtraError",
+            "MissingPackageError",
+            "NativeError",
+            "SyncError",
+            "ValorError",
+        ),
         "valor_gpu.errors",
     ),
     **dict.fromkeys(("Result", "Signature"), "valor_gpu.result"),

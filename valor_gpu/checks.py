@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import InputError, InputTypeError, missing_package
 
 if TYPE_CHECKING:
     import torch
@@ -110,8 +110,10 @@ def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> 
 
 def check_device(device: Any) -> torch.device:
     """The device that is asked for, None: the CPU. Raises unless it is a CPU or CUDA device that is there."""
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise missing_package(error, f"device {str(device)!r}") or error from None
     try:
         usable = torch.device("cpu" if device is None else device)
     except (RuntimeError, TypeError):

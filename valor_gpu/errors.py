@@ -4,6 +4,7 @@ ValorError
 ├── InputError (ValueError)          user data that cannot be evaluated: names the argument, the need, what came
 │   └── InputTypeError (TypeError)   an argument of a wrong type
 ├── MissingExtraError (ImportError)  an optional dependency is absent: names the extra that installs it
+├── MissingPackageError (ImportError) a dependency is absent, as after pip install --no-deps: names the line to type
 ├── NativeError (RuntimeError)       a native kernel reported a failure
 ├── StoreError (RuntimeError)        the file of a store cannot be opened, read or written
 ├── LeaseError (RuntimeError)        another process works on the run
@@ -41,6 +42,34 @@ class MissingExtraError(ValorError, ImportError):
         super().__init__(f"{purpose} needs {package}: pip install 'valor_gpu[{extra}]'")
         self.package = package
         self.extra = extra
+
+
+class MissingPackageError(ValorError, ImportError):
+    """A package that valor_gpu depends on is missing, as after ``pip install --no-deps``.
+
+    Args:
+        package: the module that could not be imported, of :data:`LINES`.
+        purpose: what needs it, as a noun phrase.
+
+    Example:
+        >>> print(MissingPackageError("torch", "valor_gpu.detection.MeanAveragePrecision"))
+        valor_gpu.detection.MeanAveragePrecision needs torch: pip install 'torch>=2.11' 'torchmetrics>=1.9'
+    """
+
+    def __init__(self, package: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install {LINES[package]}", name=package)
+        self.package = package
+
+
+_TORCH = "'torch>=2.11' 'torchmetrics>=1.9'"
+LINES = {"torch": _TORCH, "torchmetrics": _TORCH, "numpy": "'numpy>=2.0'"}
+"""What pip installs for each package that valor_gpu depends on."""
+
+
+def missing_package(error: ModuleNotFoundError, purpose: str) -> MissingPackageError | None:
+    """The error that names the line to type, where it is a dependency of valor_gpu that is missing."""
+    package = (error.name or "").partition(".")[0]
+    return MissingPackageError(package, purpose) if package in LINES else None
 
 
 class NativeError(ValorError, RuntimeError):

@@ -135,15 +135,17 @@ def engine_on(device: Any = None) -> Engine:
 
     Raises:
         InputError: there is no such device.
+        MissingPackageError: a device other than the CPU, or the CPU without the C++ library, and torch is not there.
     """
     if device is not None and str(device) != "cpu":
-        from valor_gpu.coco.torch_engine import TorchEngine
-
         usable = check_device(device)
         if usable.type != "cpu":
+            from valor_gpu.coco.torch_engine import TorchEngine
+
             return TorchEngine(usable)
     if native.usable("valor_cpu"):
         return NumpyEngine()
+    device = check_device("cpu")
     from valor_gpu.coco.torch_engine import TorchEngine
 
-    return TorchEngine(check_device("cpu"))
+    return TorchEngine(device)
