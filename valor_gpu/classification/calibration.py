@@ -149,12 +149,15 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
 
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
-        return torch.as_tensor(calibration_error(*map(quick, _parts(self.state())), norm=self.norm)).float()
+        state = self.state()
+        count, confidence, correct = map(quick, (state.count, state.confidence, state.correct))
+        return torch.as_tensor(calibration_error(count, confidence, correct, self.norm)).float()
 
     def result(self) -> Result:
         """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
         with self.synced_state() as state:
-            values = reliability_values(*(part.cpu().numpy() for part in _parts(state)), norm=self.norm)
+            count, confidence, correct = (part.cpu().numpy() for part in (state.count, state.confidence, state.correct))
+            values = reliability_values(count, confidence, correct, self.norm)
             samples, ignored = state.seen.tolist()
         signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
@@ -189,7 +192,3 @@ def _edges(n_bins: int, confidence: Tensor) -> Tensor:
     if not confidence.is_cuda:
         return torch.from_numpy(edges).to(confidence)
     return constant(edges, confidence.device).to(confidence.dtype)
-
-
-def _parts(state: ReliabilityBins) -> tuple[Tensor, Tensor, Tensor]:
-    return state.count, state.confidence, state.correct
