@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import time
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils.data import TensorDataset
 
+from tests.checkout import ROOT
 from tests.contract import METRICS, Case
 from tests.contract_checks import CHECKS, check_a_model_that_holds_it_scripts, check_single_sample
 from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
@@ -124,6 +127,20 @@ def test_contract_of_ranks(
     failed = {rank: failures.get((case.name, check.__name__)) for rank, failures in enumerate(failures_of_ranks)}
     texts = [f"rank {rank}: {text}" for rank, text in failed.items() if text]
     assert not texts, "\n".join([f"{case.name} breaks a rule: {rule(check)}", *texts])
+
+
+def _example_of_ranks(rank: int, world: int) -> tuple[float, int]:
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(100, 10), torch.randint(0, 10, (100,)))
+    result = runpy.run_path(str(ROOT / "examples/distributed.py"))["validate"](data)
+    return result.values["Accuracy"], result.counts["samples"]
+
+
+def test_the_example_counts_every_sample_once(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    logits, target = torch.randn(100, 10), torch.randint(0, 10, (100,))
+    expected = float((logits.argmax(1) == target).double().mean())
+    assert run_ranks(_example_of_ranks, tmp_path) == [(expected, 100)] * 3
 
 
 def _one_rank_raises(rank: int, world: int) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import inspect
 import io
 import re
+import shlex
 import shutil
 import sys
 import types
@@ -15,8 +18,10 @@ from typing import Any
 import pytest
 import torch
 
+import valor_gpu
 from tests.checkout import ROOT
 from tools import docs_site
+from valor_gpu import cli
 
 DOCS = ROOT / "docs"
 GUIDES = [DOCS / "index.md", *sorted((DOCS / "guides").glob("*.md"))]
@@ -143,6 +148,27 @@ def test_code_of_a_guide_runs_and_gives_the_output_below_it(
         assert steady(printed.getvalue()) == steady(shown)
     if "Model" in names:
         check_module(names)
+
+
+def test_every_public_module_has_a_page() -> None:
+    pages = [page.read_text() for page in (DOCS / "api").glob("*.md")]
+    described = {name for text in pages for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)}
+    by_class = {f"valor_gpu.{name}" for name in ("classification", "detection", "segmentation", "coco")}
+    public = [getattr(valor_gpu, name) for name in valor_gpu.__all__]
+    modules = {each.__name__ for each in public if inspect.ismodule(each)}
+    assert len(modules) > 8 and modules - by_class <= described
+    assert [name for name in described if importlib.util.find_spec(name) is None] == []
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of a page that call the command."""
+    blocks = re.findall(r"^```(?:bash|sh)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("valor-gpu ")]
+
+
+@pytest.mark.parametrize("line", [line for page in GUIDES for line in commands(page)])
+def test_commands_of_guides_can_be_read(line: str) -> None:
+    cli.parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 def test_the_guide_of_several_processes_shows_the_example() -> None:
