@@ -64,6 +64,14 @@ def test_failed_shard(config: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
             },
             "metrics.map.box_format must be xywh, as boxes of COCO files are, but is xyxy",
         ),
+        (
+            {"data": {"files": "a.jsonl", "task": "text", "fields": {"preds": "a", "target": "a"}}},
+            "data.fields must name each once but names 'a' more than once",
+        ),
+        (
+            {"data": {"files": "a.jsonl", "task": "classification", "labels": ["cat", "dog", "cat"]}},
+            "data.labels must name each once but names 'cat' more than once",
+        ),
         ({"data": {"ground_truth": "a.json"}}, "must have ground_truth and detections but has ground_truth"),
         ({"data": {"files": "a.jsonl", "task": "text", "fields": {"preds": "a"}}}, "has no 'target'"),
         ({"data": {"files": "a.jsonl", "task": "text", "batch_size": 0}}, "data.batch_size must be at least 1"),

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.offline.shard_data import ROOT
+from tests.offline.shard_data import ROOT, classification
 from tests.offline.test_pool import run, slow, wait_for, workers_at_work
 from valor_gpu.errors import InputError
 from valor_gpu.offline import offline_status, run_offline
+from valor_gpu.offline.engines import torchrun as torchrun_engine
+from valor_gpu.offline.records import StateFolder
+from valor_gpu.offline.shards import Shard
 
 
 def torchrun(config: Path, *arguments: str) -> list[str]:
@@ -57,3 +60,21 @@ def test_without_torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InputError, match="engine torchrun must be started by torchrun but RANK"):
         run_offline(slow(tmp_path), "torchrun")
+
+
+def test_ranks_share_the_shards_and_look_at_their_own_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = classification(tmp_path)
+    run(config)
+    seen: dict[str, list[int]] = {}
+
+    def look(folder: StateFolder, shard: Shard) -> None:
+        seen.setdefault(os.environ["RANK"], []).append(shard.number)
+
+    monkeypatch.setattr(StateFolder, "finished", look)
+    monkeypatch.setattr(torchrun_engine, "run", lambda config, folder, shards, workers, done: False)
+    for name, value in {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        assert run_offline(config, "torchrun") is None
+    assert seen == {"0": [0, 2, 4], "1": [1, 3]}

@@ -18,7 +18,8 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,7 @@ def _data(found: Any) -> DataConfig:
     size = found.get("batch_size", 64 if task in ("detection", "segmentation") else 256)
     check_int("data.batch_size", size, 1)
     names = None if labels is None else tuple(map(str, labels))
+    _check_once("data.labels", names or ())
     return DataConfig(
         task, form, fields=_fields(task, form, found.get("fields")), labels=names, batch_size=size, **places
     )
@@ -260,7 +262,19 @@ def _fields(task: str, form: str, given: Any) -> dict[str, str | tuple[str, ...]
             raise InputError(f"data.fields of task {task} must have {', '.join(required)} but has no {name!r}")
     for name, column in given.items():
         check_type(f"data.fields.{name}", column, (str, list, tuple))
-    return {name: column if isinstance(column, str) else tuple(map(str, column)) for name, column in given.items()}
+    fields = {name: column if isinstance(column, str) else tuple(map(str, column)) for name, column in given.items()}
+    _check_once("data.fields", [name for column in fields.values() for name in _listed(column)])
+    return fields
+
+
+def _listed(column: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (column,) if isinstance(column, str) else column
+
+
+def _check_once(name: str, values: Sequence[str]) -> None:
+    twice = next((value for value, count in Counter(values).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{name} must name each once but names {twice!r} more than once")
 
 
 def _byte_count(given: Any) -> int | None:

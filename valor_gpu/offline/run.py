@@ -12,7 +12,7 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_device, check_int, check_type
 from valor_gpu.offline.collecting import collect
 from valor_gpu.offline.config import OfflineConfig, load_offline_config
-from valor_gpu.offline.engines import ENGINES, engine_named
+from valor_gpu.offline.engines import ENGINES, engine_named, share_of
 from valor_gpu.offline.files import write_whole
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult, OfflineStatus
@@ -43,7 +43,8 @@ def run_offline(
         engine: ``local``, this process; ``pool``, processes of this machine; ``torchrun``, the ranks that called this;
             ``ray``, actors of Ray Data.
         workers: processes or actors; default: one for each CPU. ``local`` has one, ``torchrun`` its ranks.
-        progress: called after each shard with how many are done, how many there are, and the record of the shard.
+        progress: called after each shard with how many are done, how many there are, under torchrun for this rank, and
+            the record of the shard.
 
     Returns:
         The result; under torchrun of rank 0 alone, None of the others.
@@ -76,10 +77,9 @@ def run_offline(
     shards = find_shards(config.data)
     folder = StateFolder.of(config)
     folder.prepare()
-    done = [shard for shard in shards if folder.finished(shard) is not None]
-    told = _Told(progress, len(done), len(shards))
-    there = {shard.number for shard in done}
-    pending = [shard for shard in shards if shard.number not in there]
+    ours = share_of(engine, shards)
+    pending = [shard for shard in ours if folder.finished(shard) is None]
+    told = _Told(progress, len(ours) - len(pending), len(ours))
     if not engine_named(engine)(config, folder, pending, workers, told):
         return None
     result = collect(config, folder, shards)

@@ -29,7 +29,7 @@ class Engine(Protocol):
         Args:
             config: metrics and data.
             folder: where records and states are kept.
-            shards: those to be evaluated.
+            shards: those that this process, with the workers that it starts, is to evaluate.
             workers: how many processes.
             done: told of each shard when its record is on disk.
 
@@ -37,6 +37,19 @@ class Engine(Protocol):
             Whether this process is the one that merges.
         """
         ...
+
+
+def share_of(name: str, shards: Sequence[Shard]) -> list[Shard]:
+    """The shards of this process: all, or those of a rank of torchrun, which need not know how the others went.
+
+    Raises:
+        InputError: the engine is torchrun, but this process was not started by it.
+    """
+    if name != "torchrun":
+        return list(shards)
+    from valor_gpu.offline.engines import torchrun
+
+    return torchrun.share(shards)
 
 
 def engine_named(name: str) -> Engine:

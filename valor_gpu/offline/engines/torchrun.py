@@ -22,14 +22,8 @@ from valor_gpu.offline.shards import Shard
 _FOR_EVER = datetime.timedelta(days=365)
 
 
-def run(
-    config: OfflineConfig,
-    folder: StateFolder,
-    shards: Sequence[Shard],
-    workers: int | None,
-    done: Callable[[Record], None],
-) -> bool:
-    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used.
+def share(shards: Sequence[Shard]) -> list[Shard]:
+    """Every n-th shard.
 
     Raises:
         InputError: this process was not started by torchrun.
@@ -38,6 +32,17 @@ def run(
     if missing:
         raise InputError(f"engine torchrun must be started by torchrun but {', '.join(missing)} are not set")
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return [shard for shard in shards if shard.number % world == rank]
+
+
+def run(
+    config: OfflineConfig,
+    folder: StateFolder,
+    shards: Sequence[Shard],
+    workers: int | None,
+    done: Callable[[Record], None],
+) -> bool:
+    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used."""
     if config.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     ours = not dist.is_initialized()
@@ -46,8 +51,8 @@ def run(
     group = dist.group.WORLD if ours else dist.new_group(backend="gloo", timeout=_FOR_EVER)
     try:
         dist.barrier(group)  # before a rank writes: others may still look which shards are done
-        local.run(config, folder, [shard for shard in shards if shard.number % world == rank], None, done)
+        local.run(config, folder, shards, None, done)
         dist.barrier(group)
     finally:
         dist.destroy_process_group(None if ours else group)
-    return rank == 0
+    return os.environ["RANK"] == "0"
