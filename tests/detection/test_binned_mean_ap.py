@@ -71,12 +71,31 @@ def test_bounds_are_those_of_tied_scores(seed: int) -> None:
             assert low == high or np.isnan(low)
 
 
+def hostile_scores(kind: int, count: int, rng: np.random.Generator) -> Any:
+    """Few values and one, logits, all magnitudes of float64 with both signs, and neighbours of the edges of bins."""
+    if kind == 0:
+        return rng.choice([0.0, 0.1, 0.5, 1.0], count)
+    if kind == 1:
+        return np.full(count, 0.5, np.float32)
+    if kind == 2:
+        return rng.normal(-1, 4, count)
+    if kind == 3:
+        return rng.choice([-1, 1], count) * 10.0 ** rng.uniform(-320, 300, count)
+    edges = 2.0 ** -rng.integers(0, 14, count) * (1 + rng.integers(0, 4, count) / 4)
+    return np.nextafter(edges, rng.choice([-1.0, 2.0], count))
+
+
 @pytest.mark.parametrize("group", range(4))
 def test_the_error_is_within_its_bound(group: int) -> None:
     errors = []
     for seed in range(250 * group, 250 * group + 250):
         batch = batch_of(seed, images=2, most=12)
-        exact, binned = MeanAveragePrecision("xywh"), BinnedMeanAveragePrecision(4, "xywh", bins=(1, 4)[seed % 2])
+        rng = np.random.default_rng([seed, 11])
+        for pred in batch[0] if seed % 8 < 5 else ():  # scores that are drawn otherwise
+            pred["scores"] = torch.from_numpy(hostile_scores(seed % 8, len(pred["labels"]), rng))
+        limits = [1, 2, 4] if seed % 3 == 0 else None  # less than an image has of a class
+        exact = MeanAveragePrecision("xywh", max_detection_thresholds=limits)
+        binned = BinnedMeanAveragePrecision(4, "xywh", bins=(1, 4)[seed % 2], max_detection_thresholds=limits)
         exact.update(*batch)
         binned.update(*batch)
         values, own = exact.result().values, binned.result().values
@@ -89,6 +108,17 @@ def test_the_error_is_within_its_bound(group: int) -> None:
         recall = [name for name in values if name.startswith("mar_") and name != "mar_per_class"]
         assert all(own[name] == pytest.approx(values[name], abs=1e-12, nan_ok=True) for name in recall)
     assert len(errors) > 500 and max(errors) > -1e-3  # bounds are reached: not loose
+
+
+def test_score_that_is_no_number_changes_nothing() -> None:
+    preds, target = batch_of(3)
+    metric = BinnedMeanAveragePrecision(4, "xywh")
+    metric.update(preds, target)
+    before = metric.to_bytes()
+    preds[2]["scores"][1] = float("nan")
+    with pytest.raises(InputError, match=r"preds\[2\]\['scores'\]\[1\] must not be NaN"):
+        metric.update(preds, target)
+    assert metric.to_bytes() == before
 
 
 def test_bound_at_the_scale_of_val2017() -> None:
