@@ -30,7 +30,13 @@ PAIR = {
     "SensitivityAtSpecificity": "Any", "SpecificityAtSensitivity": "Any",
 }  # fmt: skip
 """What functions return that give several tensors; others give one."""
-WRITTEN = {"perplexity": "tokens"}
+WRITTEN = {
+    "perplexity": "tokens",
+    **dict.fromkeys(("dice_score", "generalized_dice_score", "hausdorff_distance", "mean_iou",
+                     "modified_panoptic_quality", "panoptic_quality"), "segmentation"),
+    **dict.fromkeys(("intersection_over_union", "generalized_intersection_over_union",
+                     "distance_intersection_over_union", "complete_intersection_over_union"), "boxes"),
+}  # fmt: skip
 """Functions written by hand, and their modules."""
 REQUIRED = object()
 

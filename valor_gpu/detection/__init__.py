@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from valor_gpu.detection.open_images import OpenImagesAveragePrecision
     from valor_gpu.detection.outcome_metrics import DetectionCounts, DetectionF1, DetectionPrecision, DetectionRecall
     from valor_gpu.detection.score_curves import DetectionDetailedPrecisionRecallCurve, DetectionPrecisionRecallCurve
+    from valor_gpu.segmentation.panoptic import ModifiedPanopticQuality, PanopticQuality
 
 __all__ = [
     "AP",
@@ -41,7 +42,9 @@ __all__ = [
     "GeneralizedIntersectionOverUnion",
     "IntersectionOverUnion",
     "MeanAveragePrecision",
+    "ModifiedPanopticQuality",
     "OpenImagesAveragePrecision",
+    "PanopticQuality",
     "coco_targets",
     "mAP",
     "mAPAveragedOverIOUs",
@@ -63,4 +66,7 @@ _HOMES = {
     "OpenImagesAveragePrecision": "open_images",
 }
 
-__getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
+# torchmetrics has these in its package of detection.
+_ELSEWHERE = dict.fromkeys(("ModifiedPanopticQuality", "PanopticQuality"), "valor_gpu.segmentation.panoptic")
+
+__getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()} | _ELSEWHERE)

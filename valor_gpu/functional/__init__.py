@@ -39,6 +39,12 @@ if TYPE_CHECKING:
         binary_specificity_at_sensitivity,
         binary_stat_scores,
     )
+    from valor_gpu.functional.boxes import (
+        complete_intersection_over_union,
+        distance_intersection_over_union,
+        generalized_intersection_over_union,
+        intersection_over_union,
+    )
     from valor_gpu.functional.multiclass import (
         multiclass_accuracy,
         multiclass_auroc,
@@ -91,6 +97,14 @@ if TYPE_CHECKING:
         multilabel_specificity,
         multilabel_specificity_at_sensitivity,
         multilabel_stat_scores,
+    )
+    from valor_gpu.functional.segmentation import (
+        dice_score,
+        generalized_dice_score,
+        hausdorff_distance,
+        mean_iou,
+        modified_panoptic_quality,
+        panoptic_quality,
     )
     from valor_gpu.functional.tasks import (
         accuracy,
@@ -149,14 +163,23 @@ __all__ = [
     "binary_stat_scores",
     "calibration_error",
     "cohen_kappa",
+    "complete_intersection_over_union",
     "confusion_matrix",
+    "dice_score",
+    "distance_intersection_over_union",
     "eer",
     "exact_match",
     "f1_score",
     "fbeta_score",
+    "generalized_dice_score",
+    "generalized_intersection_over_union",
     "hamming_distance",
+    "hausdorff_distance",
+    "intersection_over_union",
     "jaccard_index",
     "matthews_corrcoef",
+    "mean_iou",
+    "modified_panoptic_quality",
     "multiclass_accuracy",
     "multiclass_auroc",
     "multiclass_average_precision",
@@ -207,6 +230,7 @@ __all__ = [
     "multilabel_specificity_at_sensitivity",
     "multilabel_stat_scores",
     "negative_predictive_value",
+    "panoptic_quality",
     "perplexity",
     "precision",
     "precision_at_fixed_recall",
@@ -318,6 +342,16 @@ _MODULES = {
     "specificity_at_sensitivity": "tasks",
     "stat_scores": "tasks",
     "perplexity": "tokens",
+    "dice_score": "segmentation",
+    "generalized_dice_score": "segmentation",
+    "hausdorff_distance": "segmentation",
+    "mean_iou": "segmentation",
+    "modified_panoptic_quality": "segmentation",
+    "panoptic_quality": "segmentation",
+    "intersection_over_union": "boxes",
+    "generalized_intersection_over_union": "boxes",
+    "distance_intersection_over_union": "boxes",
+    "complete_intersection_over_union": "boxes",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

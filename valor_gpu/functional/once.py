@@ -22,6 +22,12 @@ def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tenso
     Raises:
         InputError: neither pair is complete, or both were given; or the class rejects an argument or a value.
     """
+    value: Tensor = updated(kind, given, arguments).compute()  # of curves several, for which the functions declare Any
+    return value
+
+
+def updated(kind: Any, given: tuple[Any, Any, Any, Any], arguments: dict[str, Any]) -> Any:
+    """A metric on the device of the predictions after one ``update``; arguments and errors as in :func:`once`."""
     preds, target, y_true, y_pred = given
     halves = (preds is None) != (target is None) or (y_true is None) != (y_pred is None)
     if halves or (preds is None) == (y_true is None):
@@ -33,5 +39,4 @@ def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tenso
     metric = kind(**arguments)
     preds, target = as_values("preds", preds), as_values("target", target)
     metric.to(preds.device).update(preds, target)
-    value: Tensor = metric.compute()  # of curves several, for which the functions declare Any
-    return value
+    return metric

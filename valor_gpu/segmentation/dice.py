@@ -108,6 +108,9 @@ class DiceScore(RegionState):
             signature = self._signature_with("average", "aggregation_level", "include_background")
             return Result(found | pixel_sums(state), signature, seen_counts(state, self.kept), missing)
 
+    def _of_images(self, state: Regions) -> NDArray[np.float64]:
+        return self._values(state, self.average)
+
     def _values(self, state: Regions, average: str | None) -> NDArray[np.float64]:
         """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
         return region_value("f1", state.images()[..., self.kept], average)
@@ -186,6 +189,9 @@ class GeneralizedDiceScore(RegionState):
             missing = dict.fromkeys(("GeneralizedDiceScore", "per_class") if not len(rows) else (), "there is no image")
             signature = self._signature_with("weight_type", "include_background")
             return Result(found | pixel_sums(state), signature, counts, missing)
+
+    def _of_images(self, state: Regions) -> NDArray[np.float64]:
+        return self._values(state, self.per_class)
 
     def _values(self, state: Regions, per_class: bool) -> NDArray[np.float64]:
         return generalized_dice(state.images()[..., self.kept], self.weight_type, per_class)

@@ -90,3 +90,12 @@ class HausdorffDistance(DistanceMetric):
         if bool(state.scores.isinf().any()):
             return torch.tensor(torch.inf, device=self.error.device)
         return super().compute().float()
+
+    def image_values(self) -> Tensor:
+        """The distance of each image of this rank and class, float32 ``[N, C]``, infinite where one boundary is empty.
+
+        Raises:
+            InputError: an ``update`` on CUDA met a bad label.
+        """
+        self._check_error()
+        return self.state().scores[..., 0].float()

@@ -189,6 +189,10 @@ class MeanIoU(RegionState):
             counts = seen_counts(state, kept_classes(len(found["tp"]), self.include_background))
             return Result(found, self._signature_with("include_background"), counts, missing)
 
+    def _of_images(self, state: Regions) -> NDArray[np.float64]:
+        values = self._values(state)
+        return np.nan_to_num(values, nan=-1.0) if self.per_class else mean_of_images(values.T)
+
     def _values(self, state: Regions) -> NDArray[np.float64]:
         """Intersection over union ``[N, C]`` of each image and class that counts, NaN where it is absent."""
         counts = state.images()

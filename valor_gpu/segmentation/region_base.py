@@ -270,6 +270,19 @@ class RegionState(PixelMetric[Any]):
             return None
         return (tp[first:], predicted[first:], true[first:]) if first else (tp, predicted, true)
 
+    def image_values(self) -> Tensor:
+        """The value of each image of this rank in order of arrival, float32, on the device of the metric.
+
+        Raises:
+            InputError: an ``update`` on CUDA met a bad label.
+        """
+        self._check_error()
+        return self._shown(self._of_images(self.state()))
+
+    def _of_images(self, state: Regions) -> NDArray[np.float64]:
+        """What :meth:`image_values` gives, ``[N, ...]``."""
+        raise NotImplementedError
+
     def _shown(self, value: float | list[float] | NDArray[np.float64]) -> Tensor:
         """What ``compute`` gives: float32, on the device of the metric."""
         shown = torch.from_numpy(np.array(value, np.float32))  # a third of the time of torch.tensor

@@ -82,6 +82,9 @@ class RegionMetric(RegionState):
         with self.synced_state() as state:
             return self._result(state)
 
+    def _of_images(self, state: Regions) -> NDArray[np.float64]:
+        return self._values(state, self.average, self.zero_division)
+
     def _values(self, state: Regions, average: str | None, zero_division: float) -> NDArray[np.float64]:
         """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
         return region_value(self._ratio, state.images(), average, zero_division=zero_division, classes=self.kept)

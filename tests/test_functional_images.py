@@ -1,0 +1,110 @@
+"""Functions of images: torchmetrics' names, arguments and values, and errors that name the argument."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import math
+from typing import Any
+
+import pytest
+import torch
+import torchmetrics.functional.detection as peer_detection
+import torchmetrics.functional.segmentation as peer_segmentation
+
+from tests.test_documented_examples import changed
+from valor_gpu import detection, functional, segmentation
+from valor_gpu.errors import InputError, InputTypeError
+
+PEERS: dict[str, Any] = {
+    name: getattr(module, name) for module in (peer_segmentation, peer_detection) for name in module.__all__
+    if "quality" in name or module is peer_segmentation
+}  # fmt: skip
+BOXES = {"intersection_over_union": "iou", "generalized_intersection_over_union": "giou",
+         "distance_intersection_over_union": "diou", "complete_intersection_over_union": "ciou"}  # fmt: skip
+"""Functions that torchmetrics has only beside torchvision, and their modules."""
+
+PEERS |= {
+    name: getattr(importlib.import_module(f"torchmetrics.functional.detection.{module}"), name)
+    for name, module in BOXES.items()
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_arguments_are_those_of_torchmetrics(name: str) -> None:
+    theirs = list(inspect.signature(PEERS[name]).parameters.values())
+    mine = list(inspect.signature(getattr(functional, name)).parameters.values())[: len(theirs)]
+    assert [p.name for p in mine] == [p.name for p in theirs]
+    given = [(p.name, p.default) for p in theirs if p.default is not p.empty]
+    assert [(p.name, p.default) for p in mine][len(theirs) - len(given) :] == given
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_documented_examples_of_boxes(name: str) -> None:
+    """What the docstrings of torchmetrics print, which cannot run without torchvision."""
+    names: dict[str, Any] = {}
+    checked = 0
+    for example in doctest.DocTestParser().get_examples(inspect.getdoc(PEERS[name]) or ""):
+        if any(word in example.source for word in ("plot", "fig_")):
+            continue
+        source = changed(example.source)
+        if example.want:
+            assert repr(eval(source, names)).split() == example.want.split()
+            checked += 1
+        else:
+            exec(source, names)
+    assert checked == 2
+
+
+def test_boxes_of_any_kind() -> None:
+    boxes, shifted = [[0, 0, 2, 2], [4, 4, 6, 8]], [[1, 1, 3, 3], [5, 5, 7, 9], [0, 0, 1, 1]]
+    matrix = functional.intersection_over_union(boxes, shifted, aggregate=False)
+    torch.testing.assert_close(matrix, torch.tensor([[1 / 7, 0, 0.25], [0, 3 / 13, 0]]))
+    kept = functional.intersection_over_union(boxes, shifted, 0.2, -1.0, False)
+    assert kept.tolist() == [[-1, -1, 0.25], [-1, pytest.approx(3 / 13), -1]]
+    assert functional.intersection_over_union(torch.tensor(boxes).double(), shifted).dtype == torch.float64
+    empty = torch.zeros(0, 4)
+    assert functional.complete_intersection_over_union(empty, shifted) == 0
+    assert functional.distance_intersection_over_union(empty, shifted, aggregate=False).shape == (0, 3)
+
+
+def test_values_of_images_are_those_of_the_metric_of_one_image() -> None:
+    generator = torch.Generator().manual_seed(0)
+    preds, target = torch.randint(3, (4, 9, 8), generator=generator), torch.randint(3, (4, 9, 8), generator=generator)
+    preds[0] = target[0] = 0
+    for average in ("micro", "macro", "weighted", None):
+        found = functional.dice_score(preds, target, 3, average=average, input_format="index")
+        metric = segmentation.DiceScore(3, average=average, input_format="index")
+        for index, value in enumerate(found):
+            metric.reset()
+            metric.update(preds[index, None], target[index, None])
+            torch.testing.assert_close(value, metric.compute(), equal_nan=True)
+    whole = functional.dice_score(preds, target, 3, input_format="index", aggregation_level="global")
+    assert whole.shape == (1,)
+    iou = functional.mean_iou(y_true=target, y_pred=preds, num_classes=3, per_class=True, input_format="index")
+    assert iou[0].tolist() == [1, -1, -1] and (iou[1:] > 0).all()
+    far = functional.hausdorff_distance(preds, target, 3, input_format="index")
+    assert far.shape == (4, 2) and far[0].isnan().all() and far.dtype == torch.float32
+    one_empty = functional.hausdorff_distance(preds[:1], target[1:2], 3, input_format="index")
+    assert one_empty.tolist() == [[math.inf, math.inf]]
+    assert segmentation.MeanIoU(3, input_format="index").image_values().shape == (0,)
+
+
+def test_panoptic_names_are_in_both_packages() -> None:
+    assert detection.PanopticQuality is segmentation.PanopticQuality
+    assert detection.ModifiedPanopticQuality is segmentation.ModifiedPanopticQuality
+
+
+def test_bad_arguments_are_named() -> None:
+    boxes = torch.zeros(2, 4)
+    with pytest.raises(InputError, match="target must have shape"):
+        functional.intersection_over_union(boxes, boxes[:, :3])
+    with pytest.raises(InputTypeError, match="aggregate must be bool"):
+        functional.intersection_over_union(boxes, boxes, aggregate=1)  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="iou_threshold must be a number"):
+        functional.generalized_intersection_over_union(boxes, boxes, "0.5")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="preds and target must be given"):
+        functional.mean_iou(boxes)
+    with pytest.raises(InputError, match="num_classes"):
+        functional.mean_iou(torch.zeros(2, 3).long(), torch.zeros(2, 3).long(), input_format="index")

@@ -1,0 +1,111 @@
+"""Similarities of the boxes of one image, pair by pair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
+from valor_gpu.inputs.scores import as_values
+from valor_gpu.ops import box_iou
+from valor_gpu.ops.box_similarity import similarity_of_pairs
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from torch import Tensor
+
+
+def intersection_over_union(
+    preds: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    iou_threshold: float | None = None,
+    replacement_val: float = 0,
+    aggregate: bool = True,
+) -> Tensor:
+    """Returns the IoU of every pair of boxes, or its mean over the pairs of equal index.
+
+    Source: torchmetrics, ``functional.detection.intersection_over_union``; here torchvision is not needed.
+
+    Args:
+        preds: boxes ``[N, 4]`` x1, y1, x2, y2 of any float or integer dtype.
+        target: boxes ``[M, 4]``.
+        iou_threshold: values below it are replaced; None: none is.
+        replacement_val: by what.
+        aggregate: return the mean over the pairs (i, i), 0 without pairs, in place of the matrix.
+
+    Returns:
+        float32, of float64 boxes float64: ``[]``, or ``[N, M]`` without ``aggregate``.
+
+    Raises:
+        InputError: boxes are not ``[N, 4]``, or not on one device.
+        InputTypeError: ``aggregate`` is no bool, or a number is none.
+
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [4.0, 4.0, 6.0, 8.0]])
+        >>> intersection_over_union(boxes, boxes + 1, aggregate=False)
+        tensor([[0.1429, 0.0000],
+                [0.0000, 0.2308]])
+        >>> intersection_over_union(boxes, boxes + 1)
+        tensor(0.1868)
+    """
+    return _similarity("iou", preds, target, iou_threshold, replacement_val, aggregate)
+
+
+def generalized_intersection_over_union(
+    preds: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    iou_threshold: float | None = None,
+    replacement_val: float = 0,
+    aggregate: bool = True,
+) -> Tensor:
+    """As :func:`intersection_over_union`, of the generalised IoU, from -1 to 1."""
+    return _similarity("giou", preds, target, iou_threshold, replacement_val, aggregate)
+
+
+def distance_intersection_over_union(
+    preds: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    iou_threshold: float | None = None,
+    replacement_val: float = 0,
+    aggregate: bool = True,
+) -> Tensor:
+    """As :func:`intersection_over_union`, of the distance IoU, from -1 to 1."""
+    return _similarity("diou", preds, target, iou_threshold, replacement_val, aggregate)
+
+
+def complete_intersection_over_union(
+    preds: ArrayLike | Tensor,
+    target: ArrayLike | Tensor,
+    iou_threshold: float | None = None,
+    replacement_val: float = 0,
+    aggregate: bool = True,
+) -> Tensor:
+    """As :func:`intersection_over_union`, of the complete IoU, from -2 to 1."""
+    return _similarity("ciou", preds, target, iou_threshold, replacement_val, aggregate)
+
+
+def _similarity(
+    kind: str, preds: Any, target: Any, threshold: float | None, replacement: float, aggregate: bool
+) -> Tensor:
+    check_type("aggregate", aggregate, bool)
+    check_number("replacement_val", replacement)
+    if threshold is not None:
+        check_number("iou_threshold", threshold)
+    preds, target = as_values("preds", preds), as_values("target", target)
+    for name, boxes in (("preds", preds), ("target", target)):
+        check_shape(name, boxes, (None, 4))
+        check_dtype(name, boxes, (*FLOAT_TYPES, *INT_TYPES))
+    check_same_device(("preds", "target"), (preds, target))
+    shown = torch.float64 if torch.float64 in (preds.dtype, target.dtype) else torch.float32
+    first, second = preds.double(), target.double()
+    iou = box_iou(*(boxes if boxes.is_floating_point() else boxes.double() for boxes in (preds, target)))
+    size = iou.shape
+    pairs = first[:, None].expand(*size, 4).reshape(-1, 4), second.expand(*size, 4).reshape(-1, 4)
+    values = similarity_of_pairs(kind, *pairs, iou.reshape(-1)).reshape(size)
+    if threshold is not None:
+        values = torch.where(values < threshold, replacement, values)
+    if aggregate:
+        values = values.diagonal().mean() if values.numel() else values.new_zeros(())
+    return values.to(shown)
