@@ -146,6 +146,20 @@ def test_detr_with_the_labels_of_a_processor(tmp_path: Path) -> None:
     assert numbers["map"] == pytest.approx(stats[0], abs=2e-3)  # float32 fractions move boxes near a threshold
 
 
+def test_detections_that_trainer_gathered_image_by_image(tmp_path: Path) -> None:
+    """As of two processes, of three images each, that ``eval_use_gather_object=True`` makes one list."""
+    scene = make_scene(tmp_path)
+    logits, boxes = detr_outputs(scene, 4)
+    labels, inputs = processor_labels(scene), DetrInputs(targets=coco_targets(scene.file))
+    compute = TrainerMetrics(MeanAveragePrecision(box_format="xywh"), inputs)
+    parts = [inputs.preprocess((logits[rows], boxes[rows]), labels[rows]) for rows in (slice(3), slice(3, None))]
+    gathered = compute(prediction(parts[0] + parts[1], labels))
+    whole = compute(prediction((logits, boxes), labels))
+    assert gathered == pytest.approx(whole, abs=0, rel=0, nan_ok=True) and gathered["map"] > 0.02
+    with pytest.raises(InputTypeError, match="got list; several processes need preprocess_logits_for_metrics="):
+        inputs([{}, logits, boxes, {}, logits, boxes][1:], labels)
+
+
 def test_labels_that_trainer_has_mixed_up_are_named(tmp_path: Path) -> None:
     scene = make_scene(tmp_path)
     logits, boxes = detr_outputs(scene, 4)

@@ -15,6 +15,7 @@ from valor_gpu.integrations.metric_group import MetricGroup, Metrics, scalars
 from valor_gpu.result import Result
 
 Inputs = Callable[[Any, Any], tuple[Any, Any]]
+_SEVERAL = "several processes need preprocess_logits_for_metrics= and eval_use_gather_object=True"
 _GATHERED = "give the Trainer batch_eval_metrics=True, or eval_do_concat_batches=False"
 
 
@@ -93,7 +94,7 @@ class TrainerMetrics:
         """
         predictions, labels = eval_prediction.predictions, eval_prediction.label_ids
         try:
-            for batch in zip(predictions, labels) if isinstance(predictions, list) else [(predictions, labels)]:
+            for batch in zip(predictions, labels) if _in_batches(predictions, labels) else [(predictions, labels)]:
                 self._update(*self._inputs(*batch))
             if not compute_result:
                 return {}
@@ -109,6 +110,11 @@ class TrainerMetrics:
             self._group.start(_device(preds))
             self._running = True
         self._group.metrics.update(preds, target)
+
+
+def _in_batches(predictions: Any, labels: Any) -> bool:
+    """Whether both are lists of batches; a dict for each image is a batch."""
+    return isinstance(predictions, list) and not (len(labels) and isinstance(labels[0], Mapping))
 
 
 def _device(values: Any) -> torch.device | str:
@@ -160,14 +166,26 @@ class DetrInputs:
     def __call__(
         self, predictions: Any, labels: Sequence[Mapping[str, Any]]
     ) -> tuple[list[dict[str, Tensor]], list[dict[str, Any]]]:
-        """Detections and ground truths of a batch."""
+        """Detections and ground truths of a batch; ``predictions`` may be what :meth:`preprocess` gave."""
+        ready = isinstance(predictions, list) and all(isinstance(each, Mapping) for each in predictions)
+        preds = predictions if ready else self._detected(predictions, labels)
+        _check_labels(labels, len(preds))
+        device = preds[0]["boxes"].device if preds else "cpu"
+        return preds, [self._target(label, _scale(label).to(device)) for label in labels]
+
+    def preprocess(self, predictions: Any, labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Tensor]]:
+        """Detections of each image on the host, for ``Trainer(preprocess_logits_for_metrics=inputs.preprocess)``.
+
+        Several processes need it, with ``eval_use_gather_object=True``: ``Trainer`` gathers lists of objects image by
+        image, but takes tuples of tensors apart.
+        """
+        return [{name: rows.cpu() for name, rows in each.items()} for each in self._detected(predictions, labels)]
+
+    def _detected(self, predictions: Any, labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Tensor]]:
         logits, boxes = _outputs(predictions)
-        if len(labels) != len(logits) or not all(isinstance(label, Mapping) for label in labels):
-            got = f"{len(labels)} items of type {type(labels[0]).__name__}" if len(labels) else "none"
-            raise InputError(f"labels must be {len(logits)} dicts, one for each image, but got {got}; {_GATHERED}")
-        scales = torch.stack([torch.as_tensor(each["orig_size"]).flip(0).repeat(2) for each in labels]).to(boxes)
-        preds = self.detections(logits, _corner_boxes(boxes, scales[:, None]))
-        return preds, [self._target(label, scale) for label, scale in zip(labels, scales)]
+        _check_labels(labels, len(logits))
+        scales = torch.stack([_scale(label).to(boxes) for label in labels])
+        return self.detections(logits, _corner_boxes(boxes, scales[:, None]))
 
     def detections(self, logits: Tensor, boxes: Tensor) -> list[dict[str, Tensor]]:
         """The best ``top`` of each image.
@@ -201,6 +219,17 @@ class DetrInputs:
         return {name: value.to(scale.device) if isinstance(value, Tensor) else value for name, value in exact.items()}
 
 
+def _check_labels(labels: Sequence[Mapping[str, Any]], images: int) -> None:
+    if len(labels) != images or not all(isinstance(label, Mapping) for label in labels):
+        got = f"{len(labels)} items of type {type(labels[0]).__name__}" if len(labels) else "none"
+        raise InputError(f"labels must be {images} dicts, one for each image, but got {got}; {_GATHERED}")
+
+
+def _scale(label: Mapping[str, Any]) -> Tensor:
+    """Width, height, width, height of the image in float64."""
+    return torch.as_tensor(label["orig_size"]).double().flip(0).repeat(2)
+
+
 def _corner_boxes(boxes: Tensor, scale: Tensor) -> Tensor:
     """Centres and sizes in fractions to x, y, width, height in pixels."""
     centre, size = (boxes.to(scale) * scale).split(2, dim=-1)
@@ -209,9 +238,9 @@ def _corner_boxes(boxes: Tensor, scale: Tensor) -> Tensor:
 
 def _outputs(predictions: Any) -> tuple[Tensor, Tensor]:
     """Logits and boxes, the first two arrays of what a model gives: a dict of losses may come before."""
-    if not isinstance(predictions, (tuple, list)):
+    if not isinstance(predictions, tuple):
         need = "predictions must be a tuple with logits and pred_boxes"
-        raise InputTypeError(f"{need} but got {type(predictions).__name__}")
+        raise InputTypeError(f"{need} but got {type(predictions).__name__}; {_SEVERAL}")
     arrays = [torch.as_tensor(each) for each in predictions if hasattr(each, "shape")][:2]
     shapes = [tuple(each.shape) for each in arrays]
     if len(arrays) != 2 or any(len(s) != 3 for s in shapes) or shapes[0][:2] != shapes[1][:2] or shapes[1][2] != 4:
