@@ -197,7 +197,7 @@ $(VENV)/docs: pyproject.toml
 	@touch $@
 
 docs: $(VENV)/docs
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -W ignore::DeprecationWarning -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -W ignore::DeprecationWarning -m mkdocs build --strict
 	@echo "site: build/site/index.html; with search: $(PYTHON) -m http.server -b 127.0.0.1 -d build/site"
 
 clean:

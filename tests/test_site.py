@@ -175,3 +175,9 @@ def test_the_guide_of_several_processes_shows_the_example() -> None:
     guide = (DOCS / "guides/distributed.md").read_text()
     [shown] = re.findall(r"^```py\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
     assert shown in (ROOT / "examples/distributed.py").read_text()
+
+
+def test_warnings_end_the_build() -> None:
+    """With ``--quiet`` mkdocs does not count them, and ``--strict`` passes over broken links."""
+    [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line]
+    assert line.endswith("mkdocs build --strict")
