@@ -23,8 +23,6 @@ from valor_gpu.ops._targets_cpu import (
 )
 from valor_gpu.ops.error_codes import NO_ERROR, Names
 
-CLASS_COUNTS, PAIR_COUNTS = "valor_count_labels_cpu", "valor_count_pairs_cpu"
-
 
 class LabelRows(NamedTuple):
     """Predicted and true classes of N rows.
@@ -54,7 +52,7 @@ def count_labels(rows: LabelRows) -> NDArray[Any]:
         >>> count_labels(LabelRows(np.array([0, 1, 1]), np.array([0, 0, 1]), 2)).tolist()
         [[1, 1], [1, 2], [2, 1]]
     """
-    return _tabulate(CLASS_COUNTS, rows, 3)
+    return _tabulate(class_counter(), rows, 3)
 
 
 def count_pairs(rows: LabelRows) -> NDArray[Any]:
@@ -67,21 +65,27 @@ def count_pairs(rows: LabelRows) -> NDArray[Any]:
         >>> count_pairs(LabelRows(np.array([0, 1, 1]), np.array([0, 0, 1]), 2)).tolist()
         [[1, 1], [0, 1]]
     """
-    return _tabulate(PAIR_COUNTS, rows, rows.classes)
+    return _tabulate(pair_counter(), rows, rows.classes)
 
 
-def _tabulate(symbol: str, rows: LabelRows, height: int) -> NDArray[Any]:
+def _tabulate(count: native.Function, rows: LabelRows, height: int) -> NDArray[Any]:
     preds, target, classes, ignore_index, weight = rows
     table = np.zeros((height, classes), np.int64 if weight is None else np.float64)
     error = np.array(NO_ERROR)
     words = pack_pairs(
         address_of(preds), INT64, False, address_of(weight), len(target), array_target(target, classes, ignore_index)
     )
-    run_tabulation(symbol, words, len(target), table.size, (address_of(table), address_of(error)), native.threads())
+    block = block_rows(len(target), table.size)
+    count(words, block, address_of(table), address_of(error), native.threads())
     check_values(int(error), Names(classes))
     return table
 
 
-def run_tabulation(symbol: str, words: bytes, rows: int, cells: int, out: tuple[int, int], threads: int) -> None:
-    """Adds to the table, of which ``out`` has the address, and lowers the error code behind the other address."""
-    native.function("valor_cpu", symbol, "pqppq")(words, block_rows(rows, cells), *out, threads)
+def class_counter() -> native.Function:
+    """Adds to counts ``[3, C]``: pair words, rows of a block, addresses of the counts and the error code, threads."""
+    return native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
+
+
+def pair_counter() -> native.Function:
+    """Adds to the matrix ``[C, C]``; arguments are those of :func:`class_counter`."""
+    return native.function("valor_cpu", "valor_count_pairs_cpu", "pqppq")

@@ -15,9 +15,10 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda
 from valor_gpu.ops import _labels_reference as reference
-from valor_gpu.ops._labels_cpu import CLASS_COUNTS, PAIR_COUNTS, run_tabulation
+from valor_gpu.ops._labels_cpu import class_counter, pair_counter
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
+from valor_gpu.ops._targets_cpu import block_rows
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.targets import (
@@ -227,10 +228,10 @@ def _check_pairs(preds: Tensor, target: Tensor, num_classes: int, weight: Tensor
 
 
 def _tabulate(
-    symbol: str, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
+    count: native.Function, preds: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None,
     rows: int, classes: int, left_out: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The table ``[rows, classes]`` that the kernel ``symbol`` fills, and the first error.
+    """The table ``[rows, classes]`` that ``count`` fills, and the first error.
 
     With ``left_out``, -1 among ``preds`` stands for rows to leave out.
     """
@@ -238,8 +239,8 @@ def _tabulate(
     weight = None if weight is None else weight.contiguous()
     table, error = reference.empty_table(preds, rows, classes, weight)
     words = pair_words(preds, target, classes, ignore_index, weight, left_out)
-    out = table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr()
-    run_tabulation(symbol, words, target.shape[0], table.numel(), out, torch.get_num_threads())
+    block = block_rows(target.shape[0], table.numel())
+    count(words, block, table.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr(), torch.get_num_threads())
     return table, error
 
 
@@ -254,20 +255,20 @@ def _count_top_cpu(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
         predicted.data_ptr(), found.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
-    counts, error = _tabulate(CLASS_COUNTS, predicted, target, ignore_index, weight, 3, classes, left_out=True)
+    counts, error = _tabulate(class_counter(), predicted, target, ignore_index, weight, 3, classes, left_out=True)
     return counts, torch.minimum(error, found)
 
 
 def _count_labels_cpu(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    return _tabulate(CLASS_COUNTS, preds, target, ignore_index, weight, 3, num_classes)
+    return _tabulate(class_counter(), preds, target, ignore_index, weight, 3, num_classes)
 
 
 def _count_pairs_cpu(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    return _tabulate(PAIR_COUNTS, preds, target, ignore_index, weight, num_classes, num_classes)
+    return _tabulate(pair_counter(), preds, target, ignore_index, weight, num_classes, num_classes)
 
 
 def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
