@@ -143,6 +143,11 @@ def test_a_broken_line_is_named_and_the_others_are_used(browser: TestClient) -> 
     assert "rows.csv, line 4 must have 4 cells, as the header has, but has 1: column 2, &#39;passages&#39;, is" in page
 
 
+def test_one_row_is_one_row(browser: TestClient) -> None:
+    words = text_of(upload(browser, begin(browser), b"answer\none\n"))
+    assert "rows.csv, 1 row " in words and "First 1 of 1 row." in words
+
+
 def test_a_file_that_is_too_large(browser: TestClient, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MOST", 50)
     assert "must have at most" in text_of(upload(browser, begin(browser)))

@@ -36,6 +36,16 @@ def count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
+def rows(value: int | None) -> str:
+    """How many rows.
+
+    Example:
+        >>> rows(1), rows(1200)
+        ('1 row', '1,200 rows')
+    """
+    return f"{count(value)} row{'' if value == 1 else 's'}"
+
+
 def decimals_of(low: float | None, high: float | None) -> int:
     """Decimals of means on a scale: three up to a width of 2, as of 0 to 1, else two.
 

@@ -17,6 +17,9 @@ from valor_gpu.web.routes import Ask
 
 _JSON = 20_000
 _FOLDER = Path(__file__).parent / "templates"
+_FILTERS = (
+    "number", "count", "rows", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration",
+)  # fmt: skip
 
 
 def _shown(value: Any) -> Any:
@@ -42,7 +45,7 @@ def _environment() -> jinja2.Environment:
         cache_size=-1,
         bytecode_cache=TemplateBytecode(_FOLDER, "studio"),
     )
-    for name in ("number", "count", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration"):
+    for name in _FILTERS:
         environment.filters[name] = getattr(numbers, name)
     environment.filters["json"] = _json
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
