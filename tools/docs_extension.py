@@ -10,7 +10,7 @@ import griffe
 from tools.make_docs import plain
 
 
-class Plain(griffe.Extension):
+class Plain(griffe.Extension):  # type: ignore[misc]  # griffe is not installed where types are checked
     """Marks of docstrings (reStructuredText) as Markdown, and the heading of examples that griffe knows."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
