@@ -21,6 +21,7 @@ class Scene:
     images: list[dict[str, Any]]
     annotations: list[dict[str, Any]]
     categories: list[dict[str, Any]]
+    epoch: int = 0
 
     def of(self, image: int) -> list[dict[str, Any]]:
         """The annotations of an image."""

@@ -41,6 +41,8 @@ def expected() -> dict[str, float]:
 
 
 def test_batches_and_everything_at_once_give_torchmetrics_numbers_again_and_again() -> None:
+    metric = Accuracy(num_classes=5)
+    assert TrainerMetrics(metric) and metric.sync_on_compute is False  # Trainer gathers, and every process has all
     compute = both()
     for _ in range(2):  # the second evaluation must not hold the first
         assert compute(prediction(LOGITS[:16], LABELS[:16]), compute_result=False) == {}

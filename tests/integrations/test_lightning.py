@@ -71,6 +71,9 @@ def test_training_logs_torchmetrics_numbers_after_every_epoch(tmp_path: Path) ->
     seen = []
 
     class Watch(lightning.Callback):  # type: ignore[misc, name-defined]
+        def on_sanity_check_end(self, trainer: Any, module: Any) -> None:
+            assert measured.results == {}
+
         def on_validation_end(self, trainer: Any, module: Any) -> None:
             if not trainer.sanity_checking:
                 seen.append((dict(trainer.callback_metrics), module.shift.detach().clone()))
