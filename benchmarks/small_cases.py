@@ -206,7 +206,7 @@ def segmentation() -> Iterator[Small]:
 
 
 def _one(name: str) -> Callable[[Any], Any]:
-    return lambda value: value[name]
+    return lambda value: value[name] if name else value
 
 
 def _named_numbers(value: Mapping[str, Any]) -> list[float]:
@@ -218,15 +218,16 @@ def text() -> Iterator[Small]:
     ours, theirs = partial(_made, "valor_gpu.text"), partial(_made, "torchmetrics.text")
     one, several = (lambda: ([_TEXTS[0]], [_TEXTS[1]])), (lambda: ([_TEXTS[0]], [[_TEXTS[1]]]))
     peers: tuple[tuple[Any, ...], ...] = (
-        ("WordErrorRate", {}, "WordErrorRate", {}, one, "wer", 1e-6),
-        ("CharErrorRate", {}, "CharErrorRate", {}, one, "cer", 1e-6),
-        ("MatchErrorRate", {}, "MatchErrorRate", {}, one, "mer", 1e-6),
-        ("WordInfoLost", {}, "WordInfoLost", {}, one, "wil", 1e-6),
-        ("WordInfoPreserved", {}, "WordInfoPreserved", {}, one, "wip", 1e-6),
-        ("EditDistance", {}, "EditDistance", {}, one, "edit_distance", 1e-6),
+        ("WordErrorRate", {}, "WordErrorRate", {}, one, "", 1e-6),
+        ("CharErrorRate", {}, "CharErrorRate", {}, one, "", 1e-6),
+        ("MatchErrorRate", {}, "MatchErrorRate", {}, one, "", 1e-6),
+        ("WordInfoLost", {}, "WordInfoLost", {}, one, "", 1e-6),
+        ("WordInfoPreserved", {}, "WordInfoPreserved", {}, one, "", 1e-6),
+        ("TranslationEditRate", {}, "TranslationEditRate", {}, several, "", 1e-6),
+        ("EditDistance", {}, "EditDistance", {}, one, "", 1e-6),
         ("BLEU", {"tokenizer": "whitespace", "smoothing": "none"}, "BLEUScore", {}, several, "bleu", 1e-6),
         ("BLEU", {"smoothing": "none"}, "SacreBLEUScore", {}, several, "bleu", 1e-6),
-        ("CHRF", {"word_order": 2}, "CHRFScore", {}, several, "chrf", 2e-4),  # torchmetrics adds a small number
+        ("CHRF", {"word_order": 2}, "CHRFScore", {}, several, "", 2e-4),  # torchmetrics adds a small number
     )
     for name, mine, peer, other, batch, number, tolerance in peers:
         label = name if name == peer else f"{name} ({peer})"

@@ -24,6 +24,7 @@ TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
     "MatchErrorRate": ({}, partial(text.MatchErrorRate, lowercase=True)),
     "WordInfoLost": ({}, partial(text.WordInfoLost, lowercase=True)),
     "WordInfoPreserved": ({}, partial(text.WordInfoPreserved, lowercase=True)),
+    "TranslationEditRate": ({}, partial(text.TranslationEditRate, lowercase=False)),
     "EditDistance": ({}, partial(text.EditDistance, substitution_cost=2)),
     "SQuAD": ({}, partial(text.SQuAD, normalize=False)),
 }

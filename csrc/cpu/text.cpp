@@ -1,6 +1,7 @@
 // CPU drivers of text statistics: rows are split over threads. A row is a prediction and its references.
 #include "../core/text.h"
 
+#include "../core/edit_rate.h"
 #include "../core/platform.h"
 #include "guard.h"
 #include "pool.h"
@@ -38,6 +39,7 @@ struct Scratch {
   std::vector<int32_t> table, predicted, count, most;
   std::vector<std::vector<int32_t>> ids;  // of the n-grams of each text of a row
   std::vector<uint64_t> open, other;
+  EditRate rate;
 };
 
 Scratch& scratch() {
@@ -213,6 +215,19 @@ VALOR_API int32_t valor_text_edits_cpu(const int32_t* ids, const int64_t* starts
                        [](Scratch& s, int64_t size, const Words& reference) {
                          return edit_distance(s.positions, size, reference, s.open, s.other);
                        });
+  });
+}
+
+// Edits of the translation edit rate of the prediction and each reference.
+VALOR_API int32_t valor_text_moves_cpu(const int32_t* ids, const int64_t* starts, const int64_t* lengths,
+                                       const int64_t* rows, int64_t num_rows, int64_t* out, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    const Batch batch{ids, starts, lengths, rows};
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      for (int64_t t = rows[r] + 1; t < rows[r + 1]; ++t)
+        out[t - r - 1] = s.rate.edits(batch.text(rows[r]), batch.text(t));
+    });
   });
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torchmetrics import MetricCollection
 
 from valor_gpu import text
@@ -70,6 +71,13 @@ def _corpus_chrf(preds: Any, target: Any) -> float:
     return float(chrf.chrf_value(chrf.ChrfCounts(*(n.sum(0) for n in counts))))
 
 
+def _named(metric: Any) -> dict[str, float]:
+    """Numbers by name, also of a metric that computes one."""
+    value = metric.compute()
+    named = value if isinstance(value, dict) else {next(iter(metric.result().values)): value}
+    return {name: float(number) for name, number in named.items()}
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_batches_give_what_the_function_gives_for_all(name: str) -> None:
     make, expected = EXPECTED[name]
@@ -77,11 +85,21 @@ def test_batches_give_what_the_function_gives_for_all(name: str) -> None:
     whole.update(*ROWS)
     for rows in (slice(17, 30), slice(0, 1), slice(1, 1), slice(1, 17)):
         split.update(ROWS[0][rows], ROWS[1][rows])
-    values = {key: float(value) for key, value in split.compute().items()}
-    assert values == {key: float(value) for key, value in whole.compute().items()}
+    values = _named(split)
+    assert values == _named(whole)
     assert values == pytest.approx(expected(*ROWS), rel=1e-13)
     result = split.result()
     assert {key: result.values[key] for key in values} == values and result.counts == {"rows": 30}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_one_number_is_a_tensor_that_loggers_take(name: str) -> None:
+    metric = EXPECTED[name][0]()
+    metric.update(*ROWS)
+    value, one = metric.compute(), name in ("gleu", "exact match", "chrf", "wer", "cer")
+    assert isinstance(value, torch.Tensor) == one
+    if one:
+        assert value.shape == () and value.dtype == torch.float64
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -89,7 +107,7 @@ def test_no_row_has_no_value(name: str) -> None:
     metric = EXPECTED[name][0]()
     result = metric.result()
     metric.update([], [])
-    assert all(math.isnan(value) for value in metric.compute().values())
+    assert all(math.isnan(value) for value in _named(metric).values())
     assert set(result.reasons) == set(result.values) and "no row was added" in result.reasons.values()
 
 
@@ -116,7 +134,7 @@ def test_collections_and_choices() -> None:
     )
     collection.update(["The cat sat on the mat"], ["the cat sat on the mat"])
     values = {name: float(value) for name, value in collection.compute().items()}
-    assert values["lower_bleu"] > values["plain_bleu"] > 0 and values["wer_wer"] == pytest.approx(1 / 6)
+    assert values["lower_bleu"] > values["plain_bleu"] > 0 and values["wer"] == pytest.approx(1 / 6)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
     from valor_gpu.text.chrf import chrf_counts, chrf_scores
+    from valor_gpu.text.edit_rate import ter_counts, ter_scores
     from valor_gpu.text.embedding import LocalEncoder, OpenAIEmbedder, embedding_similarity
     from valor_gpu.text.error_rates import (
         CharErrorRate,
         EditDistance,
         MatchErrorRate,
+        TranslationEditRate,
         WordErrorRate,
         WordInfoLost,
         WordInfoPreserved,
@@ -43,6 +45,7 @@ __all__ = [
     "Rouge",
     "SQuAD",
     "TokenF1",
+    "TranslationEditRate",
     "WordErrorRate",
     "WordInfoLost",
     "WordInfoPreserved",
@@ -59,6 +62,8 @@ __all__ = [
     "rouge_scores",
     "sentence_bleu",
     "stem",
+    "ter_counts",
+    "ter_scores",
     "token_f1",
 ]
 
@@ -68,10 +73,12 @@ _HOMES = {
         "CharErrorRate",
         "EditDistance",
         "MatchErrorRate",
+        "TranslationEditRate",
         "WordErrorRate",
         "WordInfoLost",
         "WordInfoPreserved",
     ),
+    "edit_rate": ("ter_counts", "ter_scores"),
     "squad": ("SQuAD",),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
     "chrf": ("chrf_counts", "chrf_scores"),

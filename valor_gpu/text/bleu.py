@@ -342,9 +342,15 @@ def tokenize_13a(text: str) -> list[str]:
 
 def _cut(word: str) -> tuple[str, ...]:
     """The words of a text without white space."""
-    text = _SIGNS.sub(r" \1 ", f" {word} ")
+    return tuple(split_signs(f" {word} ").split())
+
+
+def split_signs(text: str, possessive: bool = False) -> str:
+    """Text with blanks around signs; ``possessive``: also before an 's that ends a word."""
+    text = _SIGNS.sub(r" \1 ", text)
+    text = text.replace("'s ", " 's ") if possessive else text
     text = _BEFORE.sub(r" \1 \2", _AFTER.sub(r"\1 \2 ", text))
-    return tuple(_DASH.sub(r"\1 \2 ", text).split())
+    return _DASH.sub(r"\1 \2 ", text)
 
 
 _LONGEST_KEPT = 32  # characters

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.state import check_elements
+from valor_gpu.text.edit_rate import WORD_UNITS, ter_counts, ter_value
 from valor_gpu.text.match_counts import edit_distance_of_words
-from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, RowScores, Texts
+from valor_gpu.text.metric_base import CorpusNumber, OneMean, References, RowScores, Texts
 from valor_gpu.text.overlap import nearest_references, weighted_distances
 from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
 
@@ -30,7 +31,7 @@ def _one_pair(preds: Texts, target: References) -> bool:
     return type(prediction) is str and type(reference) is str and len(prediction) + len(reference) <= _SHORT
 
 
-class _EditMetric(CorpusMetric):
+class _EditMetric(CorpusNumber):
     """Base of the numbers of edits and lengths of all rows.
 
     A row with several references counts by the nearest of them, the one that needs the fewest edits.
@@ -77,7 +78,7 @@ class WordErrorRate(_ErrorRate):
     Example:
         >>> metric = WordErrorRate()
         >>> metric.update(["the cat sat"], ["the cat sat down"])
-        >>> metric.compute()["wer"]
+        >>> metric.compute()
         tensor(0.2500, dtype=torch.float64)
     """
 
@@ -94,7 +95,7 @@ class CharErrorRate(_ErrorRate):
     Example:
         >>> metric = CharErrorRate()
         >>> metric.update(["kitten"], ["sitting"])
-        >>> round(float(metric.compute()["cer"]), 4)
+        >>> round(float(metric.compute()), 4)
         0.4286
     """
 
@@ -117,7 +118,7 @@ class MatchErrorRate(_EditMetric):
         >>> metric = MatchErrorRate()
         >>> metric.update(["this is the prediction", "there is an other sample"],
         ...               ["this is the reference", "there is another one"])
-        >>> round(float(metric.compute()["mer"]), 4)
+        >>> round(float(metric.compute()), 4)
         0.4444
     """
 
@@ -146,7 +147,7 @@ class WordInfoPreserved(_EditMetric):
         >>> metric = WordInfoPreserved()
         >>> metric.update(["this is the prediction", "there is an other sample"],
         ...               ["this is the reference", "there is another one"])
-        >>> round(float(metric.compute()["wip"]), 4)
+        >>> round(float(metric.compute()), 4)
         0.3472
     """
 
@@ -175,7 +176,7 @@ class WordInfoLost(WordInfoPreserved):
         >>> metric = WordInfoLost()
         >>> metric.update(["this is the prediction", "there is an other sample"],
         ...               ["this is the reference", "there is another one"])
-        >>> round(float(metric.compute()["wil"]), 4)
+        >>> round(float(metric.compute()), 4)
         0.6528
     """
 
@@ -200,7 +201,7 @@ class RowDistances(RowScores):
         check_elements("scores", self.scores, whole, "be whole numbers from 0 to 2^53")
 
 
-class EditDistance(RowMetric):
+class EditDistance(OneMean):
     """Computes the Levenshtein distance of texts in characters: of the nearest reference where a row has several.
 
     Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
@@ -217,7 +218,7 @@ class EditDistance(RowMetric):
     Example:
         >>> metric = EditDistance()
         >>> metric.update(["rain", "lnaguaeg"], ["shine", "language"])
-        >>> metric.compute()["edit_distance"]
+        >>> metric.compute()
         tensor(3.5000, dtype=torch.float64)
     """
 
@@ -242,9 +243,9 @@ class EditDistance(RowMetric):
         distances = scores[:, 0].long()
         return distances.sum() if self.reduction == "sum" else distances
 
-    def compute(self) -> dict[str, Tensor]:
-        """Returns ``edit_distance``, of the dtype and shape that ``reduction`` says."""
-        return super().compute() if self.reduction == "mean" else {self.names[0]: self._reduced(self.state().scores)}
+    def compute(self) -> Tensor:
+        """Returns the distance, of the dtype and shape that ``reduction`` says."""
+        return super().compute() if self.reduction == "mean" else self._reduced(self.state().scores)
 
     def _result_of(self, scores: Tensor) -> Result:
         if self.reduction == "mean":
@@ -252,3 +253,50 @@ class EditDistance(RowMetric):
         value = self._reduced(scores).cpu().numpy()
         number = int(value) if self.reduction == "sum" else value
         return Result({self.names[0]: number}, self._signature(), {"rows": len(scores)}, {})
+
+
+class TranslationEditRate(CorpusNumber):
+    """Computes the translation edit rate of a corpus, as sacreBLEU; see :func:`valor_gpu.text.ter_scores`.
+
+    Edits of all rows over the sum of the mean lengths of their references, which is exact for up to 16 references per
+    row and else rounded to 1/720720 of a word. sacreBLEU's score is 100 times as much.
+
+    Source: Snover et al., "A study of translation edit rate with targeted human annotation" (2006).
+
+    Args:
+        normalize: set signs apart, and write the XML entities of quotes, ``&``, ``<`` and ``>`` as signs.
+        no_punctuation: leave out ``. , ? : ; ! " ( )``.
+        lowercase: compare in lower case.
+        asian_support: with ``normalize`` make Chinese and Japanese characters and their signs words of their own, with
+            ``no_punctuation`` leave those signs out.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Example:
+        >>> metric = TranslationEditRate()
+        >>> metric.update(["on the mat the cat sat"], [["the cat sat on the mat", "a cat sat on a mat"]])
+        >>> round(float(metric.compute()), 4)
+        0.1667
+    """
+
+    higher_is_better = False
+
+    def __init__(
+        self,
+        normalize: bool = False,
+        no_punctuation: bool = False,
+        lowercase: bool = True,
+        asian_support: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.choices = (normalize, no_punctuation, lowercase, asian_support)
+        names = ("normalize", "no_punctuation", "lowercase", "asian_support")
+        for name, value in zip(names, self.choices):
+            check_type(name, value, bool)
+        super().__init__(2, dict(zip(names, self.choices)), **kwargs)
+
+    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        return np.array([each.sum() for each in ter_counts(preds, target, *self.choices)])
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        edits, length = counts
+        return {"ter": ter_value(edits, length / WORD_UNITS)}

@@ -48,7 +48,7 @@ def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
     if not native.usable("valor_cpu"):
         return _ngram_reference(rows, max_ngram, out)
     native.function("valor_cpu", "valor_text_ngrams_cpu", "ppppqqppq")(
-        *_addresses(rows), max_ngram, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
+        *row_addresses(rows), max_ngram, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
     )
     return out
 
@@ -59,7 +59,7 @@ def common_lengths(rows: TokenizedRows) -> Ints:
     if not native.usable("valor_cpu"):
         return _by_pair(rows, _common_reference)
     native.function("valor_cpu", "valor_text_lcs_cpu", "ppppqpq")(
-        *_addresses(rows), out.ctypes.data, native.threads()
+        *row_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out
 
@@ -70,7 +70,7 @@ def edit_distances(rows: TokenizedRows) -> Ints:
     if not native.usable("valor_cpu"):
         return _by_pair(rows, _edit_reference)
     native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
-        *_addresses(rows), out.ctypes.data, native.threads()
+        *row_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out
 
@@ -108,14 +108,15 @@ def union_common(sentences: TokenizedRows, pairs: Ints) -> Ints:
     out = np.zeros(len(pairs), np.int64)
     if not native.usable("valor_cpu"):
         return np.array([_union_reference(sentences, *pair) for pair in pairs.tolist()], np.int64)
-    ids, starts, lengths, *_ = _addresses(sentences)
+    ids, starts, lengths, *_ = row_addresses(sentences)
     native.function("valor_cpu", "valor_text_union_lcs_cpu", "ppppqpq")(
         ids, starts, lengths, pairs.ctypes.data, len(pairs), out.ctypes.data, native.threads()
     )
     return out
 
 
-def _addresses(rows: TokenizedRows) -> tuple[int, int, int, int, int]:
+def row_addresses(rows: TokenizedRows) -> tuple[int, int, int, int, int]:
+    """Addresses of the arrays of rows, and how many rows there are, for the native library."""
     ids, starts, lengths, firsts = (a.ctypes.data for a in (rows.ids, rows.starts, rows.lengths, rows.row_starts))
     return ids, starts, lengths, firsts, len(rows)
 
@@ -139,14 +140,15 @@ def _ngram_reference(rows: TokenizedRows, max_ngram: int, out: Matches) -> Match
     return out
 
 
-def _pairs(rows: TokenizedRows) -> Iterator[tuple[Text, Text]]:
+def texts_by_pair(rows: TokenizedRows) -> Iterator[tuple[Text, Text]]:
+    """Ids of the prediction beside every reference."""
     for first, last in zip(rows.row_starts[:-1], rows.row_starts[1:]):
         for t in range(first + 1, last):
             yield _text(rows, first), _text(rows, t)
 
 
 def _by_pair(rows: TokenizedRows, compare: Callable[[Text, Text], int]) -> Ints:
-    return np.array([compare(*pair) for pair in _pairs(rows)], np.int64)
+    return np.array([compare(*pair) for pair in texts_by_pair(rows)], np.int64)
 
 
 def _common_table(first: Text, second: Text) -> Ints:

@@ -73,6 +73,11 @@ def numbers_as_tensors(numbers: Mapping[str, float], device: torch.device) -> di
     return dict(zip(numbers, torch.tensor([*numbers.values()], dtype=torch.float64).to(device).unbind()))
 
 
+def number_as_tensor(number: float, device: torch.device) -> Tensor:
+    """A number as float64 ``[]`` on ``device``."""
+    return torch.scalar_tensor(number, dtype=torch.float64).to(device)
+
+
 class RowMetric(Metric[RowScores]):
     """Base of the metrics that are means of scores of rows; a subclass gives ``names`` and ``_scores``.
 
@@ -118,10 +123,6 @@ class RowMetric(Metric[RowScores]):
 
         return step
 
-    def compute(self) -> dict[str, Tensor]:
-        """Returns the mean of every score by name, float64 ``[]``; NaN without a row."""
-        return numbers_as_tensors(dict(zip(self.names, self._means(self.state().scores))), self.error.device)
-
     def _means(self, scores: Tensor) -> list[float]:
         """Mean of every score, NaN of none."""
         table = scores.cpu().numpy()
@@ -150,6 +151,22 @@ class RowMetric(Metric[RowScores]):
 
     def _signature(self) -> Signature:
         return Signature({"metric": type(self).__name__, **self._choices})
+
+
+class NamedMeans(RowMetric):
+    """Base of the means of several scores."""
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns the mean of every score by name, float64 ``[]``; NaN without a row."""
+        return numbers_as_tensors(dict(zip(self.names, self._means(self.state().scores))), self.error.device)
+
+
+class OneMean(RowMetric):
+    """Base of the mean of one score."""
+
+    def compute(self) -> Tensor:
+        """Returns the mean, float64 ``[]``; NaN without a row."""
+        return number_as_tensor(self._means(self.state().scores)[0], self.error.device)
 
 
 class CorpusMetric(Metric[CorpusCounts]):
@@ -206,14 +223,27 @@ class CorpusMetric(Metric[CorpusCounts]):
         values = self._values(state.counts.tolist())
         return (values if rows else dict.fromkeys(values, float("nan"))), rows
 
-    def compute(self) -> dict[str, Tensor]:
-        """Returns the numbers of the corpus by name, float64 ``[]``; NaN without a row."""
-        values, _ = self._numbers(self.state())
-        return numbers_as_tensors(values, self.error.device)
-
     def result(self) -> Result:
         """Returns the numbers with their signature and the number of rows; NaN, with a reason, where there is none."""
         with self.synced_state() as state:
             values, rows = self._numbers(state)
         reasons = {name: "its divisor is 0" if rows else _NO_ROWS for name, value in values.items() if value != value}
         return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
+
+
+class CorpusNumbers(CorpusMetric):
+    """Base of several numbers of a corpus."""
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns the numbers of the corpus by name, float64 ``[]``; NaN without a row."""
+        values, _ = self._numbers(self.state())
+        return numbers_as_tensors(values, self.error.device)
+
+
+class CorpusNumber(CorpusMetric):
+    """Base of one number of a corpus."""
+
+    def compute(self) -> Tensor:
+        """Returns the number, float64 ``[]``; NaN without a row or where its divisor is 0."""
+        (value,) = self._numbers(self.state())[0].values()
+        return number_as_tensor(value, self.error.device)

@@ -18,13 +18,13 @@ from valor_gpu.text.bleu import (
     value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
-from valor_gpu.text.metric_base import CorpusMetric, References, RowMetric, Texts
+from valor_gpu.text.metric_base import CorpusNumber, CorpusNumbers, NamedMeans, OneMean, References, Texts
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
 from valor_gpu.text.tokens import TOKENIZERS, plain_answer
 
 
-class ROUGE(RowMetric):
+class ROUGE(NamedMeans):
     """Computes mean ROUGE of rows, with the numbers of rouge_score; see :func:`valor_gpu.text.rouge_scores`.
 
     Args:
@@ -57,7 +57,7 @@ class ROUGE(RowMetric):
         return np.stack(columns, axis=1) if columns else np.zeros((len(preds), 0))
 
 
-class GLEU(RowMetric):
+class GLEU(OneMean):
     """Computes mean Google-BLEU of rows, as NLTK's ``sentence_gleu``; see :func:`valor_gpu.text.gleu_scores`.
 
     Args:
@@ -72,7 +72,7 @@ class GLEU(RowMetric):
     Example:
         >>> metric = GLEU()
         >>> metric.update(["the cat sat"], ["the cat sat down"])
-        >>> metric.compute()["gleu"]
+        >>> metric.compute()
         tensor(0.6000, dtype=torch.float64)
     """
 
@@ -87,7 +87,7 @@ class GLEU(RowMetric):
         return gleu_scores(preds, target, self.tokenizer, self.max_ngram)
 
 
-class TokenF1(RowMetric):
+class TokenF1(NamedMeans):
     """Computes mean precision, recall and F1 of shared words; see :func:`valor_gpu.text.token_f1`.
 
     Args:
@@ -113,7 +113,7 @@ class TokenF1(RowMetric):
         return np.stack((scores.f1, scores.precision, scores.recall), axis=1)
 
 
-class ExactMatch(RowMetric):
+class ExactMatch(OneMean):
     """Computes the fraction of rows that equal a reference; see :func:`valor_gpu.text.exact_match`.
 
     Args:
@@ -124,7 +124,7 @@ class ExactMatch(RowMetric):
     Example:
         >>> metric = ExactMatch()
         >>> metric.update(["The cat.", "dog"], ["cat", "cat"])
-        >>> metric.compute()["exact_match"]
+        >>> metric.compute()
         tensor(0.5000, dtype=torch.float64)
     """
 
@@ -138,7 +138,7 @@ class ExactMatch(RowMetric):
         return exact_match(preds, target, self.normalize)
 
 
-class BLEU(CorpusMetric):
+class BLEU(CorpusNumbers):
     """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
 
     Args:
@@ -198,7 +198,7 @@ class BLEU(CorpusMetric):
         return {"bleu": value, **by_size, "brevity_penalty": penalty}
 
 
-class CHRF(CorpusMetric):
+class CHRF(CorpusNumber):
     """Computes chrF of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.chrf_scores`.
 
     Args:
@@ -211,7 +211,7 @@ class CHRF(CorpusMetric):
     Example:
         >>> metric = CHRF()
         >>> metric.update(["the cat sat"], ["the cat sits"])
-        >>> round(float(metric.compute()["chrf"]), 4)
+        >>> round(float(metric.compute()), 4)
         0.6103
     """
 

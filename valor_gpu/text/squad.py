@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
-from valor_gpu.text.metric_base import RowMetric
+from valor_gpu.text.metric_base import NamedMeans
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.tokens import plain_answer
 
@@ -55,7 +55,7 @@ def _by_id(preds: Any, asked: Sequence[Record]) -> dict[Any, str]:
     return found
 
 
-class SQuAD(RowMetric):
+class SQuAD(NamedMeans):
     """Computes exact match and F1 of answers to questions, from 0 to 100, as SQuAD 1.1.
 
     Texts are compared in lower case without ASCII punctuation, articles and superfluous white space; the best of the
