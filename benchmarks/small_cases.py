@@ -213,8 +213,14 @@ def _named_numbers(value: Mapping[str, Any]) -> list[float]:
     return [float(value[name]) for name in sorted(value) if not name.endswith("stderr")]
 
 
+def tokens() -> Batch:
+    """Logits of ten tokens of a hundred, and the right ones."""
+    rng = torch.Generator().manual_seed(6)
+    return torch.randn(1, 10, 100, generator=rng), torch.randint(100, (1, 10), generator=rng)
+
+
 def text() -> Iterator[Small]:
-    """One row of ten words."""
+    """One row of ten words or tokens."""
     ours, theirs = partial(_made, "valor_gpu.text"), partial(_made, "torchmetrics.text")
     one, several = (lambda: ([_TEXTS[0]], [_TEXTS[1]])), (lambda: ([_TEXTS[0]], [[_TEXTS[1]]]))
     peers: tuple[tuple[Any, ...], ...] = (
@@ -238,6 +244,7 @@ def text() -> Iterator[Small]:
         {"prediction_text": _TEXTS[0], "id": "a"},
         {"answers": {"answer_start": [0], "text": [_TEXTS[1]]}, "id": "a"},
     )
+    yield Small("Perplexity", partial(ours, "Perplexity", {}), partial(theirs, "Perplexity", {}), tokens)
     squad = partial(ours, "SQuAD", {}), partial(theirs, "SQuAD", {}), lambda: question
     yield Small("SQuAD", *squad, _named_numbers, _named_numbers)
     yield Small(

@@ -81,7 +81,7 @@ def test_the_tables_count_what_is_above_the_goal() -> None:
 
 def test_the_command_measures_one_group() -> None:
     rows = small.benchmark(run.parse(["small", "--case", "text", "--quick", "--repeats", "1"]))["rows"]
-    assert [row["status"] for row in rows] == ["ok"] * 11
+    assert [row["status"] for row in rows] == ["ok"] * 13
 
 
 def _result(rows: list[dict[str, Any]]) -> dict[str, Any]:
