@@ -220,7 +220,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     from valor_gpu import classification, coco, detection, inputs, segmentation, text
     from valor_gpu.detection.overlap_metric import OverlapMetric
 
-    found = metrics_of(detection)
+    found = [kind for kind in metrics_of(detection) if kind not in metrics_of(segmentation)]
     valor = [kind for kind in found if issubclass(kind, OverlapMetric)]
     listed = {"Object detection": [(kind, detection.__name__) for kind in found if kind not in valor]}
     listed[VALOR_DETECTION] = [(kind, detection.__name__) for kind in valor]
