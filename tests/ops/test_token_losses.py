@@ -158,5 +158,4 @@ def test_errors_name_the_first_place() -> None:
 
 
 def test_opcheck() -> None:
-    for name in ("31 x 129, torch.bfloat16", "classes first", "0 x 5, torch.float32"):
-        library.opcheck(getattr(torch.ops.valor_gpu, NAME).default, EXAMPLES[name])
+    library.opcheck(getattr(torch.ops.valor_gpu, NAME).default, EXAMPLES["classes first"])

@@ -89,7 +89,8 @@ def describe_token(code: int, shape: Sequence[int] | None = None) -> str:
         >>> describe_token((3 << 32 | 7) << 4 | NAN_SCORE, (2, 2))
         'preds[1, 1, 7] must be below inf, not NaN, and not all of its row -inf'
     """
-    row, place = value_row(code), []
+    row = value_row(code)
+    place: list[int] = []
     for size in reversed(shape or (LAST_ROW + 1,)):
         row, index = divmod(row, size)
         place.insert(0, index)

@@ -69,6 +69,7 @@ class Perplexity(Metric[TokenSums]):
 
     higher_is_better = False
     plot_lower_bound = 1.0
+    ignore_index: int | None
 
     def __init__(self, ignore_index: int | None = None, **kwargs: Any) -> None:
         if ignore_index is not None:
