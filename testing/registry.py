@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from testing import examples_boxes as upright
+from testing import examples_cosines as cosines
 from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
@@ -382,6 +383,11 @@ ROWS = {
         ),
         Row("rank_curves", _named(ranked.examples), ranked.load),
         Row("surface_distances", _named(surfaces.examples), surfaces.load),
+        Row(
+            *("greedy_cosines", _named(cosines.examples), cosines.load),
+            host=frozenset({"offsets"}),
+            defined=cosines.defined,
+        ),
         Row("sum_token_losses", _named(tokens.examples), tokens.load),
     )
 }

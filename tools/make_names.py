@@ -31,6 +31,7 @@ PAIR = {
 }  # fmt: skip
 """What functions return that give several tensors; others give one."""
 WRITTEN = {
+    "bert_score": "tokens",
     "perplexity": "tokens",
     **dict.fromkeys(("dice_score", "generalized_dice_score", "hausdorff_distance", "mean_iou",
                      "modified_panoptic_quality", "panoptic_quality"), "segmentation"),

@@ -132,12 +132,13 @@ if TYPE_CHECKING:
         specificity_at_sensitivity,
         stat_scores,
     )
-    from valor_gpu.functional.tokens import perplexity
+    from valor_gpu.functional.tokens import bert_score, perplexity
 
 __all__ = [
     "accuracy",
     "auroc",
     "average_precision",
+    "bert_score",
     "binary_accuracy",
     "binary_auroc",
     "binary_average_precision",
@@ -341,6 +342,7 @@ _MODULES = {
     "specificity": "tasks",
     "specificity_at_sensitivity": "tasks",
     "stat_scores": "tasks",
+    "bert_score": "tokens",
     "perplexity": "tokens",
     "dice_score": "segmentation",
     "generalized_dice_score": "segmentation",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.functional.once import once
+from valor_gpu.text.bert_score import BERTScore, Encoder, IdfWeights
 from valor_gpu.text.perplexity import Perplexity
 
 if TYPE_CHECKING:
@@ -22,3 +24,16 @@ def perplexity(
 ) -> Tensor:
     """Returns what ``Perplexity`` computes of one batch; see :mod:`valor_gpu.functional`."""
     return once(Perplexity, (preds, target, y_true, y_pred), ignore_index=ignore_index)
+
+
+def bert_score(
+    preds: Sequence[Any],
+    target: Sequence[Any],
+    encoder: Encoder | None = None,
+    idf: IdfWeights | None = None,
+    baseline: Sequence[float] | None = None,
+) -> dict[str, Tensor]:
+    """Returns what ``BERTScore`` computes of one batch; see :class:`valor_gpu.text.BERTScore`."""
+    metric = BERTScore(encoder, idf, baseline)
+    metric.update(preds, target)
+    return metric.compute()

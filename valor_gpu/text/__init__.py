@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.text.bert_score import BERTScore, IdfWeights
     from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
     from valor_gpu.text.chrf import chrf_counts, chrf_scores
     from valor_gpu.text.edit_rate import ter_counts, ter_scores
@@ -34,10 +35,12 @@ __all__ = [
     "CHRF",
     "GLEU",
     "ROUGE",
+    "BERTScore",
     "CharErrorRate",
     "CorpusBleu",
     "EditDistance",
     "ExactMatch",
+    "IdfWeights",
     "LocalEncoder",
     "MatchErrorRate",
     "OpenAIEmbedder",
@@ -80,6 +83,7 @@ _HOMES = {
     ),
     "edit_rate": ("ter_counts", "ter_scores"),
     "squad": ("SQuAD",),
+    "bert_score": ("BERTScore", "IdfWeights"),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
     "chrf": ("chrf_counts", "chrf_scores"),
     "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),

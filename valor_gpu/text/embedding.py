@@ -302,16 +302,42 @@ class LocalEncoder:
             result[part] = self._pooled([ids[i] for i in part])
         return result
 
-    def _pooled(self, ids: list[list[int]]) -> Any:
-        """Vectors of texts of at least one token each, padded behind their ends."""
+    def tokens(self, texts: Sequence[str]) -> list[tuple[list[int], Any]]:
+        """Token numbers and float32 embeddings ``[tokens, size]`` of each text, without special tokens.
+
+        For :class:`valor_gpu.text.BERTScore`, on the device of the model.
+        """
+        torch = _package("torch")
+        cut = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
+        found = self._tokenizer(list(texts), return_special_tokens_mask=True, **cut) if texts else {}
+        ids, special = found.get("input_ids", []), found.get("special_tokens_mask", [])
+        none = torch.zeros((0, self._model.config.hidden_size), device=next(self._model.parameters()).device)
+        result: list[tuple[list[int], Any]] = [([], none)] * len(ids)
+        order = sorted((i for i, row in enumerate(ids) if row), key=lambda i: len(ids[i]))
+        for start in range(0, len(order), self.batch):
+            part = order[start : start + self.batch]
+            states, _ = self._states([ids[i] for i in part])
+            for i, rows in zip(part, states):
+                kept = [place for place, mark in enumerate(special[i]) if not mark]
+                result[i] = [ids[i][place] for place in kept], rows[kept].float()
+        return result
+
+    def _states(self, ids: list[list[int]]) -> tuple[Any, Any]:
+        """Hidden states of texts of at least one token each, padded behind their ends, and the mask of tokens."""
         torch = _package("torch")
         longest, device = max(map(len, ids)), next(self._model.parameters()).device
         tokens = torch.tensor([row + [self._pad] * (longest - len(row)) for row in ids], device=device)
         mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids], device=device)
         with torch.inference_mode():
             states = getattr(self._model(input_ids=tokens, attention_mask=mask), "last_hidden_state", None)
-            if states is None:
-                raise InputError(f"model must give last_hidden_state but {self.name!r} does not")
+        if states is None:
+            raise InputError(f"model must give last_hidden_state but {self.name!r} does not")
+        return states, mask
+
+    def _pooled(self, ids: list[list[int]]) -> Any:
+        """Vectors of texts of at least one token each."""
+        states, mask = self._states(ids)
+        with _package("torch").inference_mode():
             states = states.double()
             if self.pooling == "cls":
                 return states[:, 0].cpu().numpy()
