@@ -79,6 +79,14 @@ def test_many_classes_and_rows(rows: int, classes: int, weighted: bool) -> None:
         check_same(found[name], result, name in SHOWN)
 
 
+def test_columns_of_matrices() -> None:
+    data = predictions("binary", 30, weighted=True)
+    apart = [np.stack((np.asarray(part), np.zeros(30)), 1)[:, 0] for part in (data.scores, data.weight)]
+    strided = by_arrays(replace(data, scores=apart[0], weight=apart[1]))
+    for name, result in by_arrays(data).items():
+        check_same(strided[name], result, whole=True)
+
+
 def by_arrays(data: Predictions) -> dict[str, Result]:
     return results_of(data, Choices("weighted", None), ())
 

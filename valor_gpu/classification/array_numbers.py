@@ -74,6 +74,8 @@ def results_of(predictions: Predictions, choices: Choices, pictures: Collection[
     Raises:
         InputError: a weight is above 1e60, or there are more thresholds than 2^24.
     """
+    if predictions.weight is not None:  # perhaps a column of a matrix
+        predictions = replace(predictions, weight=np.ascontiguousarray(predictions.weight))
     probable = _probable(predictions)
     ranks = _Ranks(predictions, probable, choices)
     found = _Decisions(probable, choices.average).results()
