@@ -240,3 +240,34 @@ def test_task_types_of_a_frame_are_known_and_an_empty_list_is_none_given() -> No
     assert evaluate_classification(given, found).meta["datums"] == 2
     with pytest.raises(InputError, match=r"'implied_task_types' must be one of .* but got 'Classification'"):
         evaluate_classification({**given, "implied_task_types": ["Classification", None]}, found)
+
+
+def test_queries_are_to_be_collected() -> None:
+    class LazyFrame:
+        def collect(self) -> None: ...
+
+        @property
+        def columns(self) -> list[str]:
+            raise AssertionError("the names of the columns of a query cost time")
+
+    message = r"^groundtruths must be a frame in memory but is a LazyFrame, whose rows are not there yet: collect it$"
+    with pytest.raises(InputTypeError, match=message):
+        evaluate_classification(LazyFrame(), LazyFrame())  # type: ignore[arg-type]
+
+
+def test_relations_of_a_data_base_are_read_through_arrow() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+
+    class Relation:
+        def __init__(self, columns: dict[str, Any]) -> None:
+            self.table, self.columns = pyarrow.table(columns), list(columns)
+
+        def __getitem__(self, name: str) -> Relation:
+            return Relation({name: self.table[name]})
+
+        def __arrow_c_stream__(self, schema: object = None) -> object:
+            return self.table.__arrow_c_stream__(schema)
+
+    labels = {"datum_uid": ["a", "b"], "label_key": ["k", "k"], "label_value": ["x", "y"]}
+    sides: Any = Relation(labels), Relation({**labels, "score": [1.0, 1.0]})
+    assert evaluate_classification(*sides).metrics[0]["value"] == 1.0

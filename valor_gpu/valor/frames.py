@@ -16,8 +16,10 @@ from valor_gpu.valor.geometry import Raster
 
 def is_frame(data: object) -> bool:
     """Whether ``data`` has columns: a mapping, a frame with named columns, or one of the exchange protocols."""
-    return isinstance(data, Mapping) or any(
-        hasattr(data, name) for name in ("__arrow_c_stream__", "__dataframe__", "column_names", "columns")
+    return (
+        isinstance(data, Mapping)
+        or _is_lazy(data)
+        or any(hasattr(data, name) for name in ("__arrow_c_stream__", "__dataframe__", "column_names", "columns"))
     )
 
 
@@ -25,15 +27,25 @@ def open_frame(name: str, data: Any) -> Any:
     """The frame itself when its columns can be read by name, else its contents as a pyarrow table.
 
     Raises:
+        InputTypeError: the frame is a query, such as a LazyFrame of polars.
         MissingExtraError: only pyarrow could read it, and pyarrow is not installed.
     """
-    if isinstance(data, Mapping) or (hasattr(data, "__getitem__") and _names(data) is not None):
+    if _is_lazy(data):
+        raise InputTypeError(
+            f"{name} must be a frame in memory but is a {type(data).__name__}, whose rows are not there yet: collect it"
+        )
+    if isinstance(data, Mapping) or (hasattr(data, "__getitem__") and _holds_arrays(data)):
         return data
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtraError("pyarrow", "arrow", f"{name} of type {type(data).__name__}")
     if hasattr(data, "__arrow_c_stream__"):
         return importlib.import_module("pyarrow").table(data)
     return importlib.import_module("pyarrow.interchange").from_dataframe(data)
+
+
+def _is_lazy(data: object) -> bool:
+    """Whether data is a query; those of polars and Spark have no length, and names of columns only at a price."""
+    return callable(getattr(type(data), "collect", None)) and not hasattr(type(data), "__len__")
 
 
 def _names(frame: Any) -> list[str] | None:
@@ -45,6 +57,12 @@ def _names(frame: Any) -> list[str] | None:
         return None
     found = [str(name) for name in names]
     return found if all(isinstance(name, str) for name in names) else None
+
+
+def _holds_arrays(frame: Any) -> bool:
+    """Whether columns are read by name as arrays, and not, as from DuckDB, as other queries."""
+    names = _names(frame)
+    return names is not None and (not names or hasattr(frame[names[0]], "__array__"))
 
 
 def column_names(frame: Any) -> list[str]:
