@@ -61,6 +61,20 @@ def test_torchmetrics_matches_the_same() -> None:
         assert ours.numpy() == pytest.approx(theirs.numpy(), abs=1e-6)
 
 
+def test_bert_score_gives_the_same() -> None:
+    peer = pytest.importorskip("bert_score.utils", reason="bert-score is not installed")
+    generator = torch.Generator().manual_seed(5)
+    # Positive numbers: padding counts as a cosine of 0 there, which wins where all others are negative.
+    sides = [[torch.rand((size, 16), generator=generator) for size in sizes] for sizes in ((4, 3, 6), (3, 5, 4))]
+    given: list[Tensor] = []  # embeddings, mask and weights of the references, then of the predictions
+    for side in sides:
+        mask = torch.nn.utils.rnn.pad_sequence([torch.ones(len(text)) for text in side], True)
+        given += [torch.nn.utils.rnn.pad_sequence(side, True, 1.0), mask.bool(), mask]
+    found = functional.bert_score(sides[1], sides[0])
+    for ours, theirs in zip(found.values(), peer.greedy_cos_idf(*given)):
+        assert ours.numpy() == pytest.approx(theirs.numpy(), abs=1e-6)
+
+
 def test_idf_weights() -> None:
     weights = IdfWeights.of([[1, 1, 2], [2, 3]])
     assert weights.weights == {1: math.log(3 / 2), 2: 0.0, 3: math.log(3 / 2)} and weights.unseen == math.log(3)
