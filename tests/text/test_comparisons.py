@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu, tokenize_13a
+from valor_gpu.text.bleu import SMOOTHING, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_scores, chrf_value
+from valor_gpu.text.mteval import tokenize_13a
 from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, rouge_scores
 from valor_gpu.text.stemmer import stem
@@ -216,7 +217,7 @@ def test_no_rows_have_no_scores() -> None:
         (lambda: sentence_bleu(["a"], ["a"], [0.5, 0.6]), "weights must be numbers .* sum to 1 but got"),
         (lambda: sentence_bleu(["a"], ["a"], []), "weights must be numbers"),
         (lambda: corpus_bleu(["a"], ["a"], smoothing="some"), "smoothing must be one of 'none', 'exp', .* 'some'"),
-        (lambda: corpus_bleu(["a"], ["a"], "14a"), "tokenizer must be one of '13a', 'alphanumeric', .* but got '14a'"),
+        (lambda: corpus_bleu(["a"], ["a"], "14a"), "tokenizer must be one of '13a', 'intl', .* but got '14a'"),
         (lambda: corpus_bleu(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
         (lambda: gleu_scores(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
         (lambda: gleu_scores(["a"], ["a"], "words"), "tokenizer must be one of 'alphanumeric', .* but got 'words'"),

@@ -143,7 +143,7 @@ def test_collections_and_choices() -> None:
         (lambda: text.ROUGE(["rouge0"]), "rouge_types must be of rouge1 to rouge9, .* but got 'rouge0'"),
         (lambda: text.BLEU(smoothing="x"), "smoothing must be one of 'none', 'exp', 'floor', 'add-k' but got 'x'"),
         (lambda: text.GLEU("words"), "tokenizer must be one of 'alphanumeric', .* but got 'words'"),
-        (lambda: text.BLEU(tokenizer="14a"), "tokenizer must be one of '13a', 'alphanumeric', .* but got '14a'"),
+        (lambda: text.BLEU(tokenizer="14a"), "tokenizer must be one of '13a', 'intl', .* but got '14a'"),
     ],
 )
 def test_choices_are_checked_at_once(make: Callable[[], Any], message: str) -> None:

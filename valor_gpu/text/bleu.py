@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +15,8 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
+from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.tokens import (
-    TOKENIZERS,
     Ints,
     TokenizedRows,
     Tokenizer,
@@ -30,7 +28,6 @@ from valor_gpu.text.tokens import (
 
 Floats = NDArray[np.float64]
 SMOOTHING = ("none", "exp", "floor", "add-k")
-CORPUS_TOKENIZERS = ("13a", *TOKENIZERS)
 _SMOOTHING_VALUES = {"floor": 0.1, "add-k": 1.0}  # sacreBLEU's values
 _MIN_BLEU = 1e-9  # Valor calls a BLEU below this 0
 
@@ -115,9 +112,18 @@ def sentence_bleu(
         >>> sentence_bleu(["the cat sat on the mat"], [["the cat sat on the mat and slept all day"]]).round(4)
         array([0.5134])
     """
+    check_weights(weights, len(weights))
+    return bleu_of(bleu_counts(predictions, references, len(weights), tokenizer), weights)
+
+
+def check_weights(weights: Sequence[float] | None, max_ngram: int) -> None:
+    """Raises :class:`InputError` unless weights are None or ``max_ngram`` numbers of at least 0 with the sum 1."""
+    if weights is None:
+        return
     if not weights or min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
         raise InputError(f"weights must be numbers that are not negative and sum to 1 but got {list(weights)}")
-    return bleu_of(bleu_counts(predictions, references, len(weights), tokenizer), weights)
+    if len(weights) != max_ngram:
+        raise InputError(f"weights must be max_ngram = {max_ngram} numbers but got {list(weights)}")
 
 
 def bleu_of(counts: BleuCounts, weights: Sequence[float]) -> Floats:
@@ -184,6 +190,7 @@ def corpus_bleu(
     lowercase: bool = False,
     effective_order: bool = False,
     max_ngram: int = 4,
+    weights: Sequence[float] | None = None,
 ) -> CorpusBleu:
     """Computes BLEU of all rows together: their counts are summed before anything is divided, as in sacreBLEU.
 
@@ -192,17 +199,20 @@ def corpus_bleu(
     Args:
         predictions: one text per row.
         references: for each row one text or several.
-        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), ``valor``, ``whitespace``, ``alphanumeric``,
-            ``characters`` or ``nonspace``, or a function from a text to its words.
+        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
+            one by one), ``char`` (all characters) or ``none`` (at white space); ``valor``, ``whitespace``,
+            ``alphanumeric``, ``characters`` or ``nonspace``; or a function from a text to its words.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
             in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none``.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
         lowercase: compare in lower case.
         effective_order: leave out sizes of n-grams that the predictions do not have: for single sentences.
         max_ngram: N, the longest n-gram.
+        weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
+            does not count.
 
     Raises:
-        InputError: rows that are no texts, no row at all, or an unknown smoothing.
+        InputError: rows that are no texts, no row at all, an unknown smoothing, or weights that are no weights.
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"]).signature
@@ -210,14 +220,13 @@ def corpus_bleu(
     """
     check_choice("smoothing", smoothing, SMOOTHING)
     check_size("max_ngram", max_ngram)
+    check_weights(weights, max_ngram)
     if not predictions:
         raise InputError("predictions must have at least one row")
-    if isinstance(tokenizer, str):
-        check_choice("tokenizer", tokenizer, CORPUS_TOKENIZERS)
     name = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "custom")
-    split: str | Tokenizer = tokenize_13a if tokenizer == "13a" else tokenizer
+    split = corpus_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
     counts = bleu_counts(predictions, references, max_ngram, split, lowercase)
-    value, precisions, penalty = corpus_value(counts, smoothing, smoothing_value, effective_order)
+    value, precisions, penalty = corpus_value(counts, smoothing, smoothing_value, effective_order, weights)
     given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     sizes = {1 if isinstance(row, str) else len(row) for row in references}
     several = str(sizes.pop()) if len(sizes) == 1 else "var"
@@ -229,11 +238,15 @@ def corpus_bleu(
 
 
 def corpus_value(
-    counts: BleuCounts, smoothing: str = "exp", smoothing_value: float | None = None, effective_order: bool = False
+    counts: BleuCounts,
+    smoothing: str = "exp",
+    smoothing_value: float | None = None,
+    effective_order: bool = False,
+    weights: Sequence[float] | None = None,
 ) -> tuple[float, tuple[float, ...], float]:
     """BLEU, smoothed precisions and brevity penalty of the sums of ``counts``; see :func:`corpus_bleu`."""
     matches, totals, predicted, reference = (part.sum(0).tolist() for part in counts)
-    return value_of_sums(matches, totals, predicted, reference, smoothing, smoothing_value, effective_order)
+    return value_of_sums(matches, totals, predicted, reference, smoothing, smoothing_value, effective_order, weights)
 
 
 def value_of_sums(
@@ -244,14 +257,17 @@ def value_of_sums(
     smoothing: str,
     smoothing_value: float | None,
     effective_order: bool,
+    weights: Sequence[float] | None = None,
 ) -> tuple[float, tuple[float, ...], float]:
     """As :func:`corpus_value`, of matches and n-grams by size, and of words of the predictions and references."""
     given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
     precisions, order = _smoothed(matches, totals, smoothing, given)
     penalty = math.exp(min(0.0, 1.0 - reference / predicted)) if predicted else 0.0
     used = precisions[:order] if effective_order else precisions
-    exists = any(matches) and min(used) > 0
-    value = penalty * math.exp(sum(map(math.log, used)) / len(used)) if exists else 0.0
+    counted = [(p, w) for p, w in zip(used, weights or [1.0] * len(used)) if w]
+    exists = any(matches) and min((p for p, _ in counted), default=0) > 0
+    mean = sum(w * math.log(p) for p, w in counted) / sum(w for _, w in counted) if exists else 0.0
+    value = penalty * math.exp(mean) if exists else 0.0
     return value, tuple(precisions), penalty
 
 
@@ -317,41 +333,3 @@ def gleu_of(rows: TokenizedRows, max_ngram: int = 4) -> Floats:
     value = shared / np.maximum(longer, 1)
     best: Floats = value[first_best(value, rows.reference_counts)]
     return best
-
-
-_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-_SIGNS = re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])")
-_AFTER = re.compile(r"([^0-9])([.,])")
-_BEFORE = re.compile(r"([.,])([^0-9])")
-_DASH = re.compile(r"([0-9])(-)")
-
-
-def tokenize_13a(text: str) -> list[str]:
-    """Words as NIST's mteval-v13a cuts them: signs apart, points and commas too unless between digits."""
-    text = text.rstrip().replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    for name, sign in _ENTITIES:
-        text = text.replace(name, sign)
-    words: list[str] = []
-    for word in text.split():  # no rule looks beyond white space, and most words have no sign or come again
-        if word.isalnum():
-            words.append(word)
-        else:
-            words += _cut_once(word) if len(word) <= _LONGEST_KEPT else _cut(word)
-    return words
-
-
-def _cut(word: str) -> tuple[str, ...]:
-    """The words of a text without white space."""
-    return tuple(split_signs(f" {word} ").split())
-
-
-def split_signs(text: str, possessive: bool = False) -> str:
-    """Text with blanks around signs; ``possessive``: also before an 's that ends a word."""
-    text = _SIGNS.sub(r" \1 ", text)
-    text = text.replace("'s ", " 's ") if possessive else text
-    text = _BEFORE.sub(r" \1 \2", _AFTER.sub(r"\1 \2 ", text))
-    return _DASH.sub(r"\1 \2 ", text)
-
-
-_LONGEST_KEPT = 32  # characters
-_cut_once = lru_cache(1 << 16)(_cut)

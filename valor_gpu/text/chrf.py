@@ -32,6 +32,7 @@ def chrf_counts(
     word_order: int = 0,
     beta: float = 2.0,
     lowercase: bool = False,
+    whitespace: bool = False,
 ) -> ChrfCounts:
     """Counts n-grams of every row against its best reference; arguments as :func:`chrf_scores` explains them."""
     if char_order < 0 or word_order < 0 or char_order + word_order == 0:
@@ -40,7 +41,7 @@ def chrf_counts(
         raise InputError(f"beta must be at least 0 but is {beta}")
     texts, rows = texts_of(predictions, references, lowercase)
     parts = []
-    for max_ngram, tokenizer in ((char_order, "nonspace"), (word_order, _words)):
+    for max_ngram, tokenizer in ((char_order, "characters" if whitespace else "nonspace"), (word_order, _words)):
         if max_ngram:
             counted = tokenize_rows(texts, rows, tokenizer)  # type: ignore[arg-type]
             sizes = np.arange(max_ngram)
@@ -76,12 +77,13 @@ def chrf_scores(
     word_order: int = 0,
     beta: float = 2.0,
     lowercase: bool = False,
+    whitespace: bool = False,
 ) -> Floats:
     """Computes chrF of every row in [0, 1], float64 ``[rows]``; sacreBLEU's sentence score is 100 times as much.
 
     The F-score, with recall ``beta`` times as important, of the mean precision and mean recall over n-grams of 1 to
-    ``char_order`` characters (white space left out) and 1 to ``word_order`` words (chrF++ has 2). The first of the best
-    references counts. For a corpus sum :func:`chrf_counts` over rows and read :func:`chrf_value`.
+    ``char_order`` characters (white space left out unless ``whitespace``) and 1 to ``word_order`` words (chrF++ has 2).
+    The first of the best references counts. For a corpus sum :func:`chrf_counts` over rows and read :func:`chrf_value`.
 
     Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
 
@@ -92,6 +94,7 @@ def chrf_scores(
         word_order: longest word n-gram, 0 for none.
         beta: weight of recall.
         lowercase: compare in lower case.
+        whitespace: count white space as characters.
 
     Raises:
         InputError: rows that are no texts, or no n-gram at all.
@@ -100,7 +103,7 @@ def chrf_scores(
         >>> chrf_scores(["the cat sat"], ["the cat sits"]).round(4)
         array([0.6103])
     """
-    return chrf_value(chrf_counts(predictions, references, char_order, word_order, beta, lowercase), beta)
+    return chrf_value(chrf_counts(predictions, references, char_order, word_order, beta, lowercase, whitespace), beta)
 
 
 def _words(text: str) -> list[str]:

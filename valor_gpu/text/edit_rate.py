@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.text.bleu import split_signs
 from valor_gpu.text.match_counts import row_addresses, texts_by_pair
+from valor_gpu.text.mteval import split_signs
 from valor_gpu.text.tokens import Ints, TokenizedRows, first_best, texts_of, word_rows
 
 Floats = NDArray[np.float64]

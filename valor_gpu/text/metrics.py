@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.text.bleu import (
-    CORPUS_TOKENIZERS,
     SMOOTHING,
     bleu_counts,
+    check_weights,
     gleu_scores,
-    tokenize_13a,
     value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
 from valor_gpu.text.metric_base import CorpusNumber, CorpusNumbers, NamedMeans, OneMean, References, Texts
+from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
-from valor_gpu.text.rouge import TYPES, rouge_scores, rouge_size
-from valor_gpu.text.tokens import TOKENIZERS, plain_answer
+from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size
+from valor_gpu.text.tokens import TOKENIZERS, Tokenizer, plain_answer
 
 
 class ROUGE(NamedMeans):
@@ -31,6 +31,9 @@ class ROUGE(NamedMeans):
         rouge_types: which kinds: ``rouge1`` to ``rouge9`` (shared n-grams), ``rougeL`` (longest common subsequence) and
             ``rougeLsum`` (the same over lines); default: 1, 2, L and Lsum.
         use_stemmer: compare Porter stems of words longer than three letters.
+        accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
+        normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
+        tokenizer: a function from that text to its words, in place of splitting at white space.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -43,16 +46,31 @@ class ROUGE(NamedMeans):
         tensor(0.5000, dtype=torch.float64)
     """
 
-    def __init__(self, rouge_types: Sequence[str] = TYPES, use_stemmer: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        rouge_types: Sequence[str] = TYPES,
+        use_stemmer: bool = False,
+        accumulate: str = "best",
+        normalizer: Normalizer | None = None,
+        tokenizer: Tokenizer | None = None,
+        **kwargs: Any,
+    ) -> None:
         for kind in rouge_types:
             rouge_size(kind)
+        check_rouge_choices(accumulate, normalizer, tokenizer)
         self.rouge_types, self.use_stemmer = tuple(rouge_types), use_stemmer
+        self.accumulate, self.normalizer, self.tokenizer = accumulate, normalizer, tokenizer
         fields = ("fmeasure", "precision", "recall")
         self.names = tuple(f"{kind}_{field}" for kind in rouge_types for field in fields)
-        super().__init__({"rouge_types": list(rouge_types), "use_stemmer": use_stemmer}, **kwargs)
+        config: dict[str, Any] = {"rouge_types": list(rouge_types), "use_stemmer": use_stemmer}
+        config |= {"accumulate": accumulate} if accumulate != "best" else {}
+        functions = {"normalizer": normalizer, "tokenizer": tokenizer}
+        config |= {name: getattr(each, "__qualname__", type(each).__name__) for name, each in functions.items() if each}
+        super().__init__(config, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
-        scores = rouge_scores(preds, target, self.rouge_types, self.use_stemmer)
+        choices = (self.use_stemmer, self.accumulate, self.normalizer, self.tokenizer)
+        scores = rouge_scores(preds, target, self.rouge_types, *choices)
         columns = [column for s in scores.values() for column in (s.fmeasure, s.precision, s.recall)]
         return np.stack(columns, axis=1) if columns else np.zeros((len(preds), 0))
 
@@ -142,14 +160,17 @@ class BLEU(CorpusNumbers):
     """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
 
     Args:
-        tokenizer: ``13a`` (mteval-v13a, sacreBLEU's default), ``valor``, ``whitespace``, ``alphanumeric``,
-            ``characters`` or ``nonspace``.
+        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
+            one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
+            ``alphanumeric``, ``characters`` or ``nonspace``.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
             in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
         lowercase: compare in lower case.
         effective_order: leave out sizes of n-grams that the predictions do not have.
         max_ngram: N, the longest n-gram that counts, at least 1.
+        weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
+            does not count.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -172,20 +193,23 @@ class BLEU(CorpusNumbers):
         lowercase: bool = False,
         effective_order: bool = False,
         max_ngram: int = 4,
+        weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
-        check_choice("tokenizer", tokenizer, CORPUS_TOKENIZERS)
+        check_weights(weights, max_ngram)
+        self._split: Any = corpus_tokenizer(tokenizer)
         self.tokenizer, self.lowercase, self.max_ngram = tokenizer, lowercase, max_ngram
-        self.choices = (smoothing, smoothing_value, effective_order)
+        self.weights = None if weights is None else tuple(weights)
+        self.choices = (smoothing, smoothing_value, effective_order, self.weights)
         config = {"tokenizer": tokenizer, "lowercase": lowercase, "max_ngram": max_ngram, "smoothing": smoothing}
         config |= {"smoothing_value": smoothing_value, "effective_order": effective_order}
+        config |= {} if weights is None else {"weights": list(weights)}
         self._state_rule = [(n, n + max_ngram) for n in range(max_ngram)]
         super().__init__(2 * max_ngram + 2, config, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        split: Any = tokenize_13a if self.tokenizer == "13a" else self.tokenizer
-        counts = bleu_counts(preds, target, self.max_ngram, split, self.lowercase)
+        counts = bleu_counts(preds, target, self.max_ngram, self._split, self.lowercase)
         lengths = [counts.prediction_lengths.sum(), counts.reference_lengths.sum()]
         return np.concatenate((counts.matches.sum(0), counts.totals.sum(0), lengths))
 
@@ -206,6 +230,7 @@ class CHRF(CorpusNumber):
         word_order: the longest word n-gram, 0 for none (chrF++ has 2).
         beta: weight of recall against precision.
         lowercase: compare in lower case.
+        whitespace: count white space as characters.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
@@ -218,16 +243,25 @@ class CHRF(CorpusNumber):
     higher_is_better = True
 
     def __init__(
-        self, char_order: int = 6, word_order: int = 0, beta: float = 2.0, lowercase: bool = False, **kwargs: Any
+        self,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: float = 2.0,
+        lowercase: bool = False,
+        whitespace: bool = False,
+        **kwargs: Any,
     ) -> None:
-        self.orders, self.beta, self.lowercase = (char_order, word_order), beta, lowercase
+        self.orders, self.beta = (char_order, word_order), beta
+        self.lowercase, self.whitespace = lowercase, whitespace
         config = {"char_order": char_order, "word_order": word_order, "beta": beta, "lowercase": lowercase}
+        config |= {"whitespace": True} if whitespace else {}
         orders = char_order + word_order
         self._state_rule = [(2 * orders + n, side * orders + n) for n in range(orders) for side in (0, 1)]
         super().__init__(3 * orders, config, **kwargs)
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        return np.concatenate([n.sum(0) for n in chrf_counts(preds, target, *self.orders, self.beta, self.lowercase)])
+        counts = chrf_counts(preds, target, *self.orders, self.beta, self.lowercase, self.whitespace)
+        return np.concatenate([n.sum(0) for n in counts])
 
     def _values(self, counts: list[int]) -> dict[str, float]:
         return {"chrf": float(chrf_value(ChrfCounts(*np.split(np.array(counts), 3)), self.beta))}

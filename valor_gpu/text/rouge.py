@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_type
-from valor_gpu.errors import InputError
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.text.match_counts import common_lengths, ngram_matches, union_common
 from valor_gpu.text.stemmer import stem
-from valor_gpu.text.tokens import TOKENIZERS, Ints, TokenizedRows, Tokenizer, first_best, texts_of, tokenize_rows
+from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
+Normalizer = Callable[[str], str]
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 
@@ -31,6 +35,9 @@ def rouge_scores(
     references: Sequence[str | Sequence[str]],
     rouge_types: Sequence[str] = TYPES,
     use_stemmer: bool = False,
+    accumulate: str = "best",
+    normalizer: Normalizer | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> dict[str, Rouge]:
     """Computes ROUGE of every row, with the numbers of the package rouge_score.
 
@@ -47,9 +54,13 @@ def rouge_scores(
         references: for each row one text or several.
         rouge_types: of ``rouge1`` to ``rouge9``, ``rougeL``, ``rougeLsum``.
         use_stemmer: compare Porter stems of words longer than three letters.
+        accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
+        normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
+        tokenizer: a function from that text to its words, in place of splitting at white space.
 
     Raises:
         InputError: rows that are no texts, or an unknown kind.
+        InputTypeError: ``normalizer`` or ``tokenizer`` is no function.
 
     Example:
         >>> scores = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
@@ -58,16 +69,20 @@ def rouge_scores(
     """
     kinds = [(kind, rouge_size(kind)) for kind in rouge_types]
     texts, rows = texts_of(predictions, references)
-    tokenizer = _stems if use_stemmer else "alphanumeric"
-    counted = tokenize_rows(texts, rows, tokenizer)
+    check_rouge_choices(accumulate, normalizer, tokenizer)
+    split: str | Tokenizer = "alphanumeric"
+    if use_stemmer or normalizer or tokenizer:
+        split = partial(_rouge_words, use_stemmer=use_stemmer, normalizer=normalizer, tokenizer=tokenizer)
+    counted, choose = tokenize_rows(texts, rows, split), scores_of if accumulate == "best" else _mean_scores
     grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
     scores = {}
     for kind, n in kinds:
         if n:
-            scores[kind] = scores_of(counted, grams.matches[:, n - 1], n)
+            scores[kind] = choose(counted, grams.matches[:, n - 1], n)
         else:
-            common = common_lengths(counted) if kind == "rougeL" else summary_common(texts, counted, tokenizer)
-            scores[kind] = scores_of(counted, common, 1)
+            whole = kind == "rougeL"
+            words, common = (counted, common_lengths(counted)) if whole else summary_common(texts, counted, split)
+            scores[kind] = choose(words, common, 1)
     return scores
 
 
@@ -81,33 +96,61 @@ def rouge_size(kind: str) -> int:
     raise InputError(f"rouge_types must be of rouge1 to rouge9, rougeL and rougeLsum but got {kind!r}")
 
 
-def _stems(text: str) -> list[str]:
-    return [stem(word) if len(word) > 3 else word for word in TOKENIZERS["alphanumeric"](text)]
+def check_rouge_choices(accumulate: str, normalizer: object, tokenizer: object) -> None:
+    """Raises :class:`InputError` for a choice that :func:`rouge_scores` does not have."""
+    check_choice("accumulate", accumulate, ("best", "avg"))
+    for name, value in (("normalizer", normalizer), ("tokenizer", tokenizer)):
+        if value is not None and not callable(value):
+            raise InputTypeError(f"{name} must be a function of a text or None but got {value!r}")
+
+
+def _rouge_words(text: str, use_stemmer: bool, normalizer: Normalizer | None, tokenizer: Tokenizer | None) -> list[str]:
+    plain = normalizer(text) if normalizer else re.sub("[^a-z0-9]+", " ", text.lower())
+    words = [word for word in (tokenizer(plain) if tokenizer else plain.split()) if word]
+    return [stem(word) if len(word) > 3 else word for word in words] if use_stemmer else words
 
 
 def scores_of(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
     """Scores of the best reference of every row, from what each shares with the prediction."""
-    references = rows.reference_counts
+    scores = _reference_scores(rows, hits, n)
+    best = first_best(scores.fmeasure, rows.reference_counts)
+    return Rouge(*(each[best] for each in scores))
+
+
+def _mean_scores(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
+    """Mean scores of the references of every row."""
+    several = rows.reference_counts
+    scores, firsts = _reference_scores(rows, hits, n), np.cumsum(several) - several
+    return Rouge(*(np.add.reduceat(each, firsts) / several if len(several) else each for each in scores))
+
+
+def _reference_scores(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
+    """Scores of every reference, float64 ``[references]``."""
     predicted = np.maximum(rows.paired_lengths - n + 1, 1)
     reference = np.maximum(rows.reference_lengths - n + 1, 1)
     precision, recall = hits / predicted, hits / reference
     total = precision + recall
     fmeasure = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-    best = first_best(fmeasure, references)
-    return Rouge(precision[best], recall[best], fmeasure[best])
+    return Rouge(precision, recall, fmeasure)
 
 
-def summary_common(texts: Sequence[str], counted: TokenizedRows, tokenizer: str | Tokenizer) -> Ints:
-    """int64 ``[references]``: words that the lines of reference and prediction share; see ``union_common``."""
-    rows, ends = counted.row_starts, np.arange(len(texts) + 1)
+def summary_common(
+    texts: Sequence[str], counted: TokenizedRows, tokenizer: str | Tokenizer
+) -> tuple[TokenizedRows, Ints]:
+    """The rows with as many words as their lines have, and how many of them each reference shares with the prediction.
+
+    The second is int64 ``[references]``; see :func:`valor_gpu.text.match_counts.union_common`.
+    """
+    rows, ends, lines = counted.row_starts, np.arange(len(texts) + 1), counted
     if any("\n" in text for text in texts):
-        lines = [[line for line in text.split("\n") if line] for text in texts]
-        ends = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-        counted = tokenize_rows([line for text in lines for line in text], ends[rows], tokenizer)
+        split = [[line for line in text.split("\n") if line] for text in texts]
+        ends = np.cumsum([0, *map(len, split)], dtype=np.int64)
+        lines = tokenize_rows([line for text in split for line in text], ends[rows], tokenizer)
+        before = np.cumsum([0, *lines.lengths], dtype=np.int64)
+        counted = replace(counted, lengths=np.diff(before[ends]))
     is_reference = np.ones(len(texts), bool)
     is_reference[rows[:-1]] = False
     reference = np.flatnonzero(is_reference)
     predicted = np.repeat(rows[:-1], np.diff(rows) - 1)
-    return union_common(
-        counted, np.stack((ends[reference], ends[reference + 1], ends[predicted], ends[predicted + 1]), axis=1)
-    )
+    pairs = np.stack((ends[reference], ends[reference + 1], ends[predicted], ends[predicted + 1]), axis=1)
+    return counted, union_common(lines, pairs)

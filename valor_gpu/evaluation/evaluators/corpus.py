@@ -19,8 +19,9 @@ import numpy as np
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import UNDEFINED, Outcome, number_outcome
 from valor_gpu.evaluation.evaluators.texts import TextEvaluator, TextRows
-from valor_gpu.text.bleu import BleuCounts, corpus_value, counts_of, tokenize_13a
+from valor_gpu.text.bleu import BleuCounts, corpus_value, counts_of
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
+from valor_gpu.text.mteval import tokenize_13a
 from valor_gpu.text.overlap import edit_counts
 from valor_gpu.text.tokens import word_rows
 

@@ -65,8 +65,9 @@ class Rouge(TextEvaluator):
         if kind.isdigit():
             n = int(kind)
             return _with_parts(*scores_of(words, ngram_matches(words, n).matches[:, n - 1], n))
-        common = common_lengths(words) if kind == "L" else summary_common(texts.texts, words, "alphanumeric")
-        return _with_parts(*scores_of(words, common, 1))
+        whole = kind == "L"
+        rows, common = (words, common_lengths(words)) if whole else summary_common(texts.texts, words, "alphanumeric")
+        return _with_parts(*scores_of(rows, common, 1))
 
 
 class ExactMatch(TextEvaluator):
