@@ -478,7 +478,9 @@ def test_doctor_knows_the_extras() -> None:
         name: tuple(p.split(">")[0].split("[")[0] for p in packages)
         for name, packages in project["optional-dependencies"].items()
     }
-    assert {name: packages for name, packages in extras.items() if name not in ("dev", "bench")} == doctor.EXTRAS
+    assert {
+        name: packages for name, packages in extras.items() if name not in ("dev", "bench", "docs")
+    } == doctor.EXTRAS
     assert tuple(p.split(">")[0] for p in project["dependencies"]) == doctor.CORE
 
 
