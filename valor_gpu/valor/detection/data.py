@@ -70,7 +70,7 @@ def check_details(details: Sequence[tuple[int, int]]) -> None:
     """Raises unless parts were compared in the geometry in which all of them together would be.
 
     Args:
-        details: of each part, from :func:`detail_of`.
+        details: of the parts, from :func:`detail_of`.
 
     Raises:
         InputError: the most detailed geometry that both sides have differs.

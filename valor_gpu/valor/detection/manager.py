@@ -97,7 +97,7 @@ class ValorDetectionManager:
         self.iou_thresholds_to_return = list(self._request.shown_ious)
         self.score_thresholds = list(self._request.scores)
         self._parts: list[DetectionScene] = []
-        self._details: list[tuple[int, int]] = []
+        self._details: set[tuple[int, int]] = set()  # of all parts, each once: a run may have a part for every datum
         self._locked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -126,7 +126,7 @@ class ValorDetectionManager:
         detail = detail_of(part)
         if self.convert_annotations_to_type is None:
             check_details([*self._details, detail])
-        self._details.append(detail)
+        self._details.add(detail)
         self._parts.append(part)
         self.datum_uids.update(columns.uids)
         first = len(self.unique_annotation_ids)
