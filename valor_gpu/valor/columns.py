@@ -350,14 +350,15 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         for name, number in part.ignored.items():
             reader.ignored[name] = reader.ignored.get(name, 0) + number
     moved: tuple[list[Rows], list[Rows]] = ([], [])
+    offsets = [0, 0]
     for part in parts:
         datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)
         for uid, entry in zip(part.datums, part.datum_metadata):
             reader._describe(uid, entry)
-        for side, rows in zip(moved, (part.groundtruths, part.predictions)):
-            offset = sum(len(earlier.metadata) for earlier in side)
-            annotation = rows.annotation + np.int32(offset)
-            side.append(
+        for side, rows in enumerate((part.groundtruths, part.predictions)):
+            annotation = rows.annotation + np.int32(offsets[side])
+            offsets[side] += len(rows.metadata)
+            moved[side].append(
                 replace(rows, datum=datums[rows.datum], label=labels[rows.label], annotation=annotation, masks=())
             )
     return reader.columns(*(_concatenated(side) for side in moved))
