@@ -37,6 +37,9 @@ WRITTEN = {
                      "modified_panoptic_quality", "panoptic_quality"), "segmentation"),
     **dict.fromkeys(("intersection_over_union", "generalized_intersection_over_union",
                      "distance_intersection_over_union", "complete_intersection_over_union"), "boxes"),
+    **dict.fromkeys(("bleu_score", "char_error_rate", "chrf_score", "edit_distance", "match_error_rate", "rouge_score",
+                     "sacre_bleu_score", "squad", "translation_edit_rate", "word_error_rate", "word_information_lost",
+                     "word_information_preserved"), "texts"),
 }  # fmt: skip
 """Functions written by hand, and their modules."""
 REQUIRED = object()

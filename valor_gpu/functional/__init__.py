@@ -132,6 +132,20 @@ if TYPE_CHECKING:
         specificity_at_sensitivity,
         stat_scores,
     )
+    from valor_gpu.functional.texts import (
+        bleu_score,
+        char_error_rate,
+        chrf_score,
+        edit_distance,
+        match_error_rate,
+        rouge_score,
+        sacre_bleu_score,
+        squad,
+        translation_edit_rate,
+        word_error_rate,
+        word_information_lost,
+        word_information_preserved,
+    )
     from valor_gpu.functional.tokens import bert_score, perplexity
 
 __all__ = [
@@ -162,12 +176,16 @@ __all__ = [
     "binary_specificity",
     "binary_specificity_at_sensitivity",
     "binary_stat_scores",
+    "bleu_score",
     "calibration_error",
+    "char_error_rate",
+    "chrf_score",
     "cohen_kappa",
     "complete_intersection_over_union",
     "confusion_matrix",
     "dice_score",
     "distance_intersection_over_union",
+    "edit_distance",
     "eer",
     "exact_match",
     "f1_score",
@@ -178,6 +196,7 @@ __all__ = [
     "hausdorff_distance",
     "intersection_over_union",
     "jaccard_index",
+    "match_error_rate",
     "matthews_corrcoef",
     "mean_iou",
     "modified_panoptic_quality",
@@ -239,10 +258,17 @@ __all__ = [
     "recall",
     "recall_at_fixed_precision",
     "roc",
+    "rouge_score",
+    "sacre_bleu_score",
     "sensitivity_at_specificity",
     "specificity",
     "specificity_at_sensitivity",
+    "squad",
     "stat_scores",
+    "translation_edit_rate",
+    "word_error_rate",
+    "word_information_lost",
+    "word_information_preserved",
 ]
 
 _MODULES = {
@@ -354,6 +380,18 @@ _MODULES = {
     "generalized_intersection_over_union": "boxes",
     "distance_intersection_over_union": "boxes",
     "complete_intersection_over_union": "boxes",
+    "bleu_score": "texts",
+    "char_error_rate": "texts",
+    "chrf_score": "texts",
+    "edit_distance": "texts",
+    "match_error_rate": "texts",
+    "rouge_score": "texts",
+    "sacre_bleu_score": "texts",
+    "squad": "texts",
+    "translation_edit_rate": "texts",
+    "word_error_rate": "texts",
+    "word_information_lost": "texts",
+    "word_information_preserved": "texts",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

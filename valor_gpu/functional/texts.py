@@ -1,0 +1,187 @@
+"""Metrics of the texts of one batch. Numbers are float64; see the class of each for its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from valor_gpu import text
+from valor_gpu.text.chrf import chrf_scores
+from valor_gpu.text.edit_rate import ter_scores
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from valor_gpu.metric import Metric
+
+Texts = str | Sequence[str]
+References = str | Sequence[str | Sequence[str]]
+Records = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def _once(metric: Metric[Any], preds: Texts, target: References) -> Any:
+    """``compute`` after one ``update``; a text alone is a batch of one row."""
+    metric.update(_rows(preds), _rows(target))
+    return metric.compute()
+
+
+def _rows(texts: Any) -> Any:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def word_error_rate(preds: Texts, target: References) -> Tensor:
+    """Returns what :class:`valor_gpu.text.WordErrorRate` computes of one batch, float64 ``[]``.
+
+    Example:
+        >>> word_error_rate("the cat sat", "the cat sat down")
+        tensor(0.2500, dtype=torch.float64)
+    """
+    value: Tensor = _once(text.WordErrorRate(), preds, target)
+    return value
+
+
+def char_error_rate(preds: Texts, target: References) -> Tensor:
+    """Returns what :class:`valor_gpu.text.CharErrorRate` computes of one batch, float64 ``[]``."""
+    value: Tensor = _once(text.CharErrorRate(), preds, target)
+    return value
+
+
+def match_error_rate(preds: Texts, target: References) -> Tensor:
+    """Returns what :class:`valor_gpu.text.MatchErrorRate` computes of one batch, float64 ``[]``."""
+    value: Tensor = _once(text.MatchErrorRate(), preds, target)
+    return value
+
+
+def word_information_lost(preds: Texts, target: References) -> Tensor:
+    """Returns what :class:`valor_gpu.text.WordInfoLost` computes of one batch, float64 ``[]``."""
+    value: Tensor = _once(text.WordInfoLost(), preds, target)
+    return value
+
+
+def word_information_preserved(preds: Texts, target: References) -> Tensor:
+    """Returns what :class:`valor_gpu.text.WordInfoPreserved` computes of one batch, float64 ``[]``."""
+    value: Tensor = _once(text.WordInfoPreserved(), preds, target)
+    return value
+
+
+def edit_distance(
+    preds: Texts, target: References, substitution_cost: int = 1, reduction: str | None = "mean"
+) -> Tensor:
+    """Returns what :class:`valor_gpu.text.EditDistance` computes of one batch."""
+    value: Tensor = _once(text.EditDistance(substitution_cost, reduction), preds, target)
+    return value
+
+
+def bleu_score(
+    preds: Texts,
+    target: References,
+    n_gram: int = 4,
+    smooth: bool = False,
+    weights: Sequence[float] | None = None,
+) -> Tensor:
+    """Returns BLEU of the words at white space, float64 ``[]``; see :class:`valor_gpu.text.BLEU`.
+
+    Args:
+        preds: a text, or one per row.
+        target: for each row one text or several.
+        n_gram: the longest n-gram that counts.
+        smooth: add 1 to all counts from n = 2 on.
+        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
+    """
+    return sacre_bleu_score(preds, target, n_gram, smooth, "none", weights=weights)
+
+
+def sacre_bleu_score(
+    preds: Texts,
+    target: References,
+    n_gram: int = 4,
+    smooth: bool = False,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    weights: Sequence[float] | None = None,
+) -> Tensor:
+    """Returns BLEU with a tokenizer of sacreBLEU, float64 ``[]``; see :class:`valor_gpu.text.BLEU`.
+
+    Args:
+        preds: a text, or one per row.
+        target: for each row one text or several.
+        n_gram: the longest n-gram that counts.
+        smooth: add 1 to all counts from n = 2 on.
+        tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``.
+        lowercase: compare in lower case.
+        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
+    """
+    smoothing = "add-k" if smooth else "none"
+    metric = text.BLEU(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights)
+    value: Tensor = _once(metric, preds, target)["bleu"]
+    return value
+
+
+def chrf_score(
+    preds: Texts,
+    target: References,
+    n_char_order: int = 6,
+    n_word_order: int = 2,
+    beta: float = 2.0,
+    lowercase: bool = False,
+    whitespace: bool = False,
+    return_sentence_level_score: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Returns chrF of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
+
+    Arguments are those of :class:`valor_gpu.text.CHRF`; ``n_word_order=2`` is chrF++.
+    """
+    choices = (n_char_order, n_word_order, beta, lowercase, whitespace)
+    value: Tensor = _once(text.CHRF(*choices), preds, target)
+    if not return_sentence_level_score:
+        return value
+    return value, torch.from_numpy(chrf_scores(_rows(preds), _rows(target), *choices))
+
+
+def translation_edit_rate(
+    preds: Texts,
+    target: References,
+    normalize: bool = False,
+    no_punctuation: bool = False,
+    lowercase: bool = True,
+    asian_support: bool = False,
+    return_sentence_level_score: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Returns the edit rate of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
+
+    Arguments are those of :class:`valor_gpu.text.TranslationEditRate`.
+    """
+    choices = (normalize, no_punctuation, lowercase, asian_support)
+    value: Tensor = _once(text.TranslationEditRate(*choices), preds, target)
+    if not return_sentence_level_score:
+        return value
+    return value, torch.from_numpy(ter_scores(_rows(preds), _rows(target), *choices))
+
+
+def rouge_score(
+    preds: Texts,
+    target: References,
+    accumulate: str = "best",
+    use_stemmer: bool = False,
+    normalizer: Callable[[str], str] | None = None,
+    tokenizer: Callable[[str], Sequence[str]] | None = None,
+    rouge_keys: str | tuple[str, ...] = ("rouge1", "rouge2", "rougeL", "rougeLsum"),
+) -> dict[str, Tensor]:
+    """Returns what :class:`valor_gpu.text.ROUGE` computes of one batch, float64 ``[]`` by name.
+
+    For a single text ``target`` is one text or a list of its references.
+    """
+    if isinstance(preds, str):
+        target = [_rows(target)]
+    metric = text.ROUGE(_rows(rouge_keys), use_stemmer, accumulate, normalizer, tokenizer)
+    values: dict[str, Tensor] = _once(metric, preds, target)
+    return values
+
+
+def squad(preds: Records, target: Records) -> dict[str, Tensor]:
+    """Returns what :class:`valor_gpu.text.SQuAD` computes of one batch, float64 ``[]`` by name."""
+    metric = text.SQuAD()
+    metric.update(preds, target)
+    return metric.compute()
