@@ -16,9 +16,9 @@ _OWN = {
     "classification": ["BalancedAccuracy", "DetailedPrecisionRecallCurve", "ROCAUC", "ThresholdCounts", "mROCAUC"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
-    "text": ["ExactMatch", "GLEU", "TokenF1"],
+    "text": ["BERTScore", "ExactMatch", "GLEU", "TokenF1"],
 }  # fmt: skip
-"""Metrics without a peer in torchmetrics, or other names of one that is measured."""
+"""Metrics without a peer in torchmetrics that takes the same inputs, or other names of one that is measured."""
 
 
 @pytest.fixture(scope="module")

@@ -444,6 +444,7 @@ def test_the_family_is_all_that_is_public() -> None:
     assert {kind.__name__ for kind in FAMILY} == set(detection.__all__) - {
         "BinnedMeanAveragePrecision", "MeanAveragePrecision", "OpenImagesAveragePrecision", "IntersectionOverUnion",
         "GeneralizedIntersectionOverUnion", "DistanceIntersectionOverUnion", "CompleteIntersectionOverUnion",
+        "ModifiedPanopticQuality", "PanopticQuality", "coco_targets",
     }  # fmt: skip
 
 

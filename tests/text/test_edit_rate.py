@@ -98,6 +98,7 @@ def test_limits_of_the_search_are_those_of_sacrebleu() -> None:
     assert text.ter_counts(preds, target, lowercase=False).edits.tolist() == [edits for edits, _ in expected]
 
 
+@pytest.mark.smoke
 def test_the_native_library_counts_as_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     preds, target = rows(60, 3, PIECES[:6], 15)
     found = text.ter_counts(preds, target).edits.tolist()

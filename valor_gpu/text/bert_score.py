@@ -105,9 +105,9 @@ class BERTScore(Metric[TokenScores]):
 
     Example:
         >>> metric = BERTScore()
-        >>> metric.update([[[1.0, 0.0], [0.0, 1.0]]], [[[3.0, 0.0]]])
+        >>> metric.update([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0]]], [[[3.0, 0.0]], [[0.0, 1.0]]])
         >>> {name: value.tolist() for name, value in metric.compute().items()}
-        {'precision': [0.5], 'recall': [1.0], 'f1': [0.6666666666666666]}
+        {'precision': [0.5, 0.0], 'recall': [1.0, 0.0], 'f1': [0.6666666666666666, 0.0]}
     """
 
     higher_is_better = True

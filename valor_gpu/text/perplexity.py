@@ -64,7 +64,7 @@ class Perplexity(Metric[TokenSums]):
         >>> metric = Perplexity(ignore_index=-100)
         >>> metric.update(torch.tensor([[[0.0, 0.0], [1.0, 1.0], [3.0, 5.0]]]), torch.tensor([[0, 1, -100]]))
         >>> metric.compute()
-        tensor(2., dtype=torch.float64)
+        tensor(2.0000, dtype=torch.float64)
     """
 
     higher_is_better = False
