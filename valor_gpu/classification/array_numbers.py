@@ -82,7 +82,7 @@ def results_of(predictions: Predictions, choices: Choices, pictures: Collection[
     if predictions.scores is not None:
         found |= ranks.areas()
         found["calibration_error"] = _calibration(probable)
-        found |= {name: ranks.curve(name) for name in ("roc", "pr") if name in pictures}
+        found |= ranks.curves([name for name in _CURVES if name in pictures])
     return found
 
 
@@ -191,20 +191,22 @@ class _Ranks:
     def _histogram(self) -> Numbers:
         return score_histogram(_score_rows(self._of), self._grid).astype(np.float64)
 
-    def curve(self, name: str) -> Result:
-        """The curve ``roc`` or ``pr`` of each class."""
-        axes, metric = (ROC_AXES, "ROC") if name == "roc" else (PRECISION_RECALL_AXES, "PrecisionRecallCurve")
-        points = _roc if name == "roc" else _precision_recall
+    def curves(self, names: Collection[str]) -> dict[str, Result]:
+        """The curves ``roc`` and ``pr`` of each class, those of ``names``, from one ranking of the scores."""
         exact = self._choices.thresholds is None
-        found = [
-            [part.astype(np.float64) for part in points(thresholds, counts, exact)]
-            for thresholds, counts in self._counts_by_class()
-        ]
-        choices = {"thresholds": self._grid.tolist() or None, "bins": None, "score_dtype": "float64", "hardmax": False}
-        if not exact:
-            choices["thresholds"] = grid_choice(self._grid.tolist())
-        signature = Signature({"metric": metric, **_task(self._of), **choices, "average": "none"})
-        return curve_result(axes, found, self._of.binary, signature, _counts(self._of))
+        found: dict[str, list[list[Numbers]]] = {name: [] for name in names}
+        for thresholds, counts in self._counts_by_class() if found else ():
+            for name, curves in found.items():
+                points = _CURVES[name].points(thresholds, counts, exact)
+                curves.append([part.astype(np.float64) for part in points])
+        return {name: self._curve(_CURVES[name], points) for name, points in found.items()}
+
+    def _curve(self, kind: _Curve, points: list[list[Numbers]]) -> Result:
+        thresholds = self._grid.tolist()
+        choices = {"bins": None, "score_dtype": "float64", "hardmax": False}
+        chosen = {"thresholds": grid_choice(thresholds) if thresholds else None, **choices}
+        signature = Signature({"metric": kind.metric, **_task(self._of), **chosen, "average": "none"})
+        return curve_result(kind.axes, points, self._of.binary, signature, _counts(self._of))
 
     def _counts_by_class(self) -> Iterator[tuple[Any, CurveCounts]]:
         if self._choices.thresholds is None:
@@ -223,6 +225,20 @@ def _roc(thresholds: Any, counts: CurveCounts, exact: bool) -> tuple[Any, Any, A
 
 def _precision_recall(thresholds: Any, counts: CurveCounts, exact: bool) -> tuple[Any, Any, Any]:
     return *ascending_precision_recall(counts), reversed_last(thresholds)
+
+
+class _Curve(NamedTuple):
+    """How a curve is made and drawn."""
+
+    metric: str
+    axes: tuple[str, str]
+    points: Callable[[Any, CurveCounts, bool], tuple[Any, Any, Any]]
+
+
+_CURVES = {
+    "roc": _Curve("ROC", ROC_AXES, _roc),
+    "pr": _Curve("PrecisionRecallCurve", PRECISION_RECALL_AXES, _precision_recall),
+}
 
 
 def _calibration(of: Predictions) -> Result:
