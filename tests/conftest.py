@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import tests  # noqa: F401  (it prepares the imports of all others)
+from tests.devices import CUDA
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
 
@@ -18,11 +19,6 @@ collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playw
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
 
-_CUDA = pytest.param(
-    "cuda",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")],
-)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Bring the longest files to the front; every other file keeps its place."""
@@ -30,7 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
-@pytest.fixture(params=["cpu", _CUDA])
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out without a mark."""
+    if not CUDA:
+        terminalreporter.write_line("no CUDA device: the cases of one were not made")
+
+
+@pytest.fixture(params=["cpu", *CUDA])
 def device(request: pytest.FixtureRequest) -> torch.device:
     """The CPU, and the first CUDA device where there is one."""
     return torch.device(request.param, 0) if request.param == "cuda" else torch.device("cpu")

@@ -1,6 +1,7 @@
 """The contract of a metric in one process: every check in ``CHECKS`` runs on every case of ``tests.contract.METRICS``.
 
-To add a check, write a function ``(case, device)`` whose docstring states the rule, and list it.
+Those in ``FAMILY_CHECKS`` are about ``valor_gpu.metric``, or slow: one case of each kind of state is enough. To add a
+check, write a function ``(case, device)`` whose docstring states the rule, and list it.
 """
 
 from __future__ import annotations
@@ -378,5 +379,5 @@ CHECKS: list[Callable[[Case, torch.device], None]] = [
     check_keywords,
     check_result,
     check_inference_mode,
-    check_a_model_that_holds_it_scripts,
 ]
+FAMILY_CHECKS: list[Callable[[Case, torch.device], None]] = [check_a_model_that_holds_it_scripts]

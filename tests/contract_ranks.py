@@ -220,11 +220,11 @@ RANK_CHECKS: list[Callable[[Case, int, int], None]] = [
     check_uneven_ranks,
     check_no_data_on_any_rank,
     check_collection_of_ranks,
+]
+FAMILY_RANK_CHECKS: list[Callable[[Case, int, int], None]] = [
     check_forward_of_ranks,
     check_forward_that_fails_on_one_rank,
     check_other_configuration_on_one_rank,
-]
-FAMILY_RANK_CHECKS: list[Callable[[Case, int, int], None]] = [
     check_failed_update_of_one_rank,
     check_compute_that_fails_on_one_rank,
     check_gather_function_of_the_user,

@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 
 from tests.checkout import ROOT
 from tests.contract import METRICS, Case
-from tests.contract_checks import CHECKS, check_a_model_that_holds_it_scripts, check_single_sample
+from tests.contract_checks import CHECKS, FAMILY_CHECKS, check_single_sample
 from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
 from tests.ddp import run_ranks
 from tools.make_docs import metrics_of
@@ -43,12 +43,13 @@ def test_contract(case: Case, check: Callable[[Case, torch.device], None], devic
         raise AssertionError(f"{case.name} breaks a rule: {rule(check)}\n{error}") from error
 
 
-# A script is of the class, whatever way its updates go, and takes as long as all other checks.
-@pytest.mark.parametrize(
-    "check",
-    [check for check in CHECKS if check is not check_a_model_that_holds_it_scripts],
-    ids=lambda check: check.__name__.removeprefix("check_"),
-)
+@pytest.mark.parametrize("check", FAMILY_CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("case", FAMILIES.values(), ids=lambda case: case.name)
+def test_contract_of_families(case: Case, check: Callable[[Case, torch.device], None], device: torch.device) -> None:
+    test_contract(case, check, device)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("case", PLANNED, ids=lambda case: case.name)
 def test_contract_without_plans(case: Case, check: Callable[[Case, torch.device], None]) -> None:
     with plans.checked_only():
@@ -67,7 +68,7 @@ def test_every_public_metric_has_a_case() -> None:
 
 
 def test_every_check_states_its_rule() -> None:
-    assert [check.__name__ for check in (*CHECKS, *ALL_RANK_CHECKS) if len(rule(check)) < 20] == []
+    assert [check.__name__ for check in (*CHECKS, *FAMILY_CHECKS, *ALL_RANK_CHECKS) if len(rule(check)) < 20] == []
 
 
 def test_a_case_whose_single_sample_changes_nothing_is_reported_what_to_do() -> None:

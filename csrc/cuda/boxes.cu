@@ -1,5 +1,6 @@
 // Pairwise IoU of ragged boxes on CUDA: some lanes take a row of the first boxes, so that the segment is
 // looked up and the box is loaded once for all pairs of the row, and neighbours write neighbouring pairs.
+// Where the rows are few, several blocks share the columns of each.
 #include "../core/boxes.h"
 #include "../core/ragged.h"
 #include "launch.h"
@@ -9,6 +10,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRows = 4;  // that the same lanes take one after another
+constexpr int64_t kBlocks =
+    1024;  // of fewer, several share columns: an H200 holds 8 on each of its 132 processors
+constexpr int64_t kColumns = 16;  // that a lane takes at least before they are shared
 
 struct IouTask {
   BoxPairs boxes;
@@ -44,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) box_iou_kernel(const __grid_constant
     const uint8_t* others =
         static_cast<const uint8_t*>(boxes.boxes2) + first * (4 * float_bytes(boxes.type2));
     VALOR_ROLLED
-    for (uint32_t column = lane; column < columns; column += task.lanes)
+    for (uint32_t column = blockIdx.y * task.lanes + lane; column < columns; column += gridDim.y * task.lanes)
       out[uint64_t{column}] = box_iou(box, load_row<kSingle>(others, column, boxes.type2, boxes.format),
                                       kCrowd && boxes.is_crowd(first + column));
   }
@@ -53,6 +57,12 @@ __global__ void __launch_bounds__(kThreads) box_iou_kernel(const __grid_constant
 bool is_single(const BoxPairs& boxes) {
   return boxes.type2 == kFloat32 && boxes.format == kXyxy &&
          reinterpret_cast<uintptr_t>(boxes.boxes2) % 16 == 0;
+}
+
+// How many blocks share the columns of a row.
+unsigned column_parts(int64_t pairs, int64_t rows, int64_t lanes, int64_t blocks) {
+  const int64_t wanted = (kBlocks + blocks - 1) / blocks, most = pairs / (rows * lanes * kColumns);
+  return static_cast<unsigned>(wanted < most ? wanted : most > 1 ? most : 1);
 }
 
 }  // namespace
@@ -73,5 +83,6 @@ VALOR_API int32_t valor_box_iou_cuda(const void* boxes1, const void* boxes2, int
   const bool single = is_single(task.boxes);
   const auto kernel = crowd ? (single ? box_iou_kernel<true, true> : box_iou_kernel<false, true>)
                             : (single ? box_iou_kernel<true, false> : box_iou_kernel<false, false>);
-  return VALOR_LAUNCH(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, task);
+  const dim3 grid(static_cast<unsigned>(blocks), column_parts(pairs, rows, task.lanes, blocks));
+  return VALOR_LAUNCH(kernel, grid, kThreads, 0, stream, task);
 }

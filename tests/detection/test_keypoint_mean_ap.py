@@ -52,7 +52,8 @@ def inputs(data: Any, results: Any, boxes: bool = True) -> tuple[list[dict[str, 
     for image in data["images"]:
         found = [row for row in results if row["image_id"] == image["id"]]
         true = [row for row in data["annotations"] if row["image_id"] == image["id"]]
-        preds.append(columns(found, {**common, "scores": ("score", (), double)}))
+        shown = {"boxes": ("bbox", (4,), double)} if "bbox" in results[0] else {}
+        preds.append(columns(found, {**common, **shown, "scores": ("score", (), double)}))
         truth = {**common, **extra, "area": ("area", (), double), "iscrowd": ("iscrowd", (), integer)}
         target.append({**columns(true, truth), "image_id": image["id"]})
     return preds, target
@@ -97,6 +98,34 @@ def test_without_boxes_the_extent_stands_for_them() -> None:
     with_boxes = fed(inputs(data, results)).compute()
     without = fed(inputs(data, results, boxes=False)).compute()
     assert all(torch.equal(value, without[name]) for name, value in with_boxes.items())
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_boxes_of_detections_are_their_sizes(seed: int) -> None:
+    data, results = random_keypoints(seed, classes=2)
+    data["annotations"] = [row for row in data["annotations"] if row["area"] > 0]
+    plain = fed(inputs(data, results)).result().values
+    sizes = np.random.default_rng(seed).uniform(5, 200, (len(results), 2)).tolist()
+    results = [{**row, "bbox": [3.0, 4.0, *size]} for row, size in zip(results, sizes)]
+    expected = peer(data, results).stats
+    batch = inputs(data, results)
+    values = fed(batch).result().values
+    for name, stat in zip(STATS, (*expected[:6], *expected[8:])):
+        assert values[name] == stat or (stat == -1 and np.isnan(values[name])), name
+    assert any(values[name] != plain[name] for name in STATS) or seed  # of the first seed
+    for changed, need in (
+        (torch.tensor([0.0, 0, float("inf"), 1]), "be finite"),
+        (torch.tensor([0.0, 0, -1, 1]), "have a width and a height of at least 0"),
+    ):
+        place = next(i for i, item in enumerate(batch[0]) if len(item["boxes"]) > 1)
+        bad = copy.deepcopy(batch)
+        bad[0][place]["boxes"][1] = changed
+        with pytest.raises(InputError, match=rf"preds\[{place}\]\['boxes'\]\[1\] must {need}"):
+            fed(bad, size=len(bad[0]))
+    first = batch[0][0]
+    without = {name: value for name, value in first.items() if name != "boxes"}
+    with pytest.raises(InputError, match=r"preds\[0\] must have key 'boxes'"):
+        fed(([without, first], [batch[1][0]] * 2))
 
 
 def test_other_keypoints_have_other_sigmas() -> None:

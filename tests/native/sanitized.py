@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -70,6 +70,13 @@ def pytest_configure() -> None:
 
     recording.cache_clear = bind.cache_clear  # type: ignore[attr-defined]
     native.function = recording  # type: ignore[assignment]
+    bind_once = native.once_function
+
+    def recording_once(library: str, symbol: str, signature: str) -> Callable[[Sequence[object], list[int]], None]:
+        _reached.add(symbol)
+        return bind_once(library, symbol, signature)
+
+    native.once_function = recording_once  # type: ignore[assignment]
 
     def recording_update(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
         entry = bind_update(library, symbol, signature)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -28,10 +27,28 @@ def test_kernels_compile_without_spills(source: Path, arch: str) -> None:
 @needs_nvcc
 def test_registers_and_shared_memory_are_those_of_the_table() -> None:
     """After a wanted change: python -m tests.native.ptxas."""
-    table = json.loads(ptxas.TABLE.read_text())
+    table = ptxas.table()
     if ptxas.nvcc_release() != table["nvcc"]:
         pytest.skip(f"the table is of nvcc {table['nvcc']}, here is {ptxas.nvcc_release()}")
     assert ptxas.measure() == table
+
+
+@needs_nvcc
+def test_a_source_is_compiled_unless_the_table_knows_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "upload.cu"
+    source.write_text(
+        "template <class T> __global__ void fill(T* to) { *to = 1; }\ntemplate __global__ void fill(int*);\n"
+    )
+    expected = ptxas.compile_kernels(source, "sm_90")
+    assert [name for name in expected if "fill" in name] and ptxas.kernels(source, "sm_90") == expected
+    known = next(each for each in ptxas.SOURCES if each.stem == "upload")
+    monkeypatch.setattr(ptxas, "compiled", lambda *_, **__: pytest.fail("it compiles what the table knows"))
+    if ptxas.nvcc_release() == ptxas.table()["nvcc"]:
+        monkeypatch.setenv("VALOR_GPU_FUZZ", "1")
+        assert ptxas.kernels(known, "sm_90") == ptxas.table()["kernels"]["upload"]["sm_90"]
+    monkeypatch.setenv("VALOR_GPU_FUZZ", "2")
+    with pytest.raises(pytest.fail.Exception, match="compiles what the table knows"):
+        ptxas.kernels(known, "sm_90")
 
 
 def test_triton_kernels_compile() -> None:

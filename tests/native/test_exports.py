@@ -18,7 +18,7 @@ PACKAGE = Path(valor_gpu.errors.__file__).parent
 FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
 
 
-NAMES = ("native.function", "native.update_function", "native_objects.function")
+NAMES = ("native.function", "native.update_function", "native.once_function", "native_objects.function")
 
 
 @functools.cache

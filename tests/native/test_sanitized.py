@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,8 +38,9 @@ def reports(report: Path) -> str:
 
 def test_smoke_tests_are_clean(tmp_path: Path) -> None:
     options = ["-o", "addopts=--strict-markers --import-mode=importlib -p no:cacheprovider", "-q", "-x"]
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
     marked = [
-        str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.smoke" in path.read_text()
+        str(path) for path in paths if re.search(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(", path.read_text())
     ]
     selection = ["-m", "smoke", "-p", "tests.native.sanitized", *marked]
     run = run_with_sanitizers(tmp_path / "report", "-m", "pytest", *options, *selection)

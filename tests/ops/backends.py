@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
 from testing.registry import ROWS, Example, place
+from tests.devices import CUDA
 from tests.native.sim import simulated_kernel
 from valor_gpu.ops import _library
 
-BACKENDS = [
-    "cpu",
-    "simulated",
-    pytest.param(
-        "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
-    ),
-]
+BACKENDS = ["cpu", "simulated", *CUDA]
 """Parameters for a fixture: the C++ kernel, the CUDA kernel under csrc/sim, the CUDA or Triton kernel on a device."""
 
 SIM_SEEDS = ["1", "2", "3"]

@@ -87,6 +87,20 @@ def test_large_segments_are_split_over_threads(shape: tuple[int, int]) -> None:
     check(kernel("cpu", "box_iou", boxes._box_iou_cuda), arguments([shape], (torch.float32,) * 2, "xywh", crowds=True))
 
 
+@pytest.mark.parametrize("sizes", [[(1, 5000)], [(3, 2100)], [(2, 700), (0, 9), (1, 1)]])
+def test_blocks_share_the_columns_of_few_rows(sizes: list[tuple[int, int]]) -> None:
+    simulated = kernel("simulated", "box_iou", boxes._box_iou_cuda)
+    check(simulated, arguments(sizes, (torch.float32,) * 2, "xyxy", crowds=True))
+
+
+def test_a_row_of_more_pairs_than_a_lane_counts_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxes, "_MAX_COLUMNS", 6)
+    simulated, dtypes = kernel("simulated", "box_iou", boxes._box_iou_cuda), (torch.float32,) * 2
+    check(simulated, arguments([(1, 6), (2, 5)], dtypes, "xyxy", crowds=False))
+    with pytest.raises(InputError, match=r"boxes2 must have fewer than 2\^31 rows in an image on a GPU but one has 7"):
+        simulated(*arguments([(1, 7)], dtypes, "xyxy", crowds=False))
+
+
 def test_many_segments_are_split_over_threads() -> None:
     sizes = [(int(n), int(m)) for n, m in np.random.default_rng(3).integers(0, 30, (900, 2))]
     args = arguments(sizes, (torch.float64,) * 2, "xyxy", crowds=True)

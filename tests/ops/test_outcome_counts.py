@@ -15,7 +15,7 @@ from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, outcome_counts
-from valor_gpu.ops.outcome_counts import COUNTED, HITS, add_outcomes, bin_count, count_outcomes
+from valor_gpu.ops.outcome_counts import COUNTED, HITS, Addition, bin_count, count_outcomes
 from valor_gpu.ops.record_rows import detection_scores
 
 Run = Callable[..., Any]
@@ -72,10 +72,14 @@ def test_adding_in_place_gives_the_same() -> None:
     args = made._outcomes(np.random.default_rng(5), 90, made.SMALL, 4, 1)
     rows, classes, counts, recalled, octaves, bits = args
     expected, tables = count_outcomes(*args), (counts.clone(), recalled.clone())
-    add_outcomes(rows, classes, *tables, octaves, bits)
+    addition = Addition(rows, classes, *tables, octaves, bits)
+    addition.undo()
+    addition.run()
     assert differences(tables, tuple(expected)) == ""
+    addition.undo()
+    assert differences(tables, (counts, recalled)) == ""
     with pytest.raises(InputError, match="counts and recalled must be contiguous"):
-        add_outcomes(rows, classes, counts.transpose(0, 1).contiguous().transpose(0, 1), recalled, octaves, bits)
+        Addition(rows, classes, counts.transpose(0, 1).contiguous().transpose(0, 1), recalled, octaves, bits)
 
 
 def test_bins_follow_the_order_of_floats() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from testing.examples_polygon_iou import iou_arguments, random_set, star
-from tests.fuzz import seeds
+from tests.fuzz import seeds, seeds_with_smoke
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops import _library, box_iou, polygon_iou, rasterise
@@ -40,8 +40,7 @@ def check(op: Op, first: PolygonSet, second: PolygonSet, crowd: Tensor | None = 
 # ------------------------------------------------------------------------------------------------ kernels, bit for bit
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds_with_smoke(2))
 def test_every_kernel_equals_the_definition(op: Op, seed: int) -> None:
     iou = check(op, random_set(14, seed), random_set(11, 100 + seed), torch.arange(11) % 3 == 0)
     assert 0.1 < float((iou > 0).double().mean()) < 0.95

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from testing.examples_polygon_iou import random_item, random_set, star
-from tests.fuzz import seeds
+from tests.fuzz import seeds, seeds_with_smoke
 from valor_gpu import native as native_library
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops import _polygon_edges_reference as definition
@@ -83,8 +83,7 @@ def scribbles(rng: np.random.Generator, count: int, points: int, grid: int) -> l
 # -------------------------------------------------------------------------------------------------------------- areas
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds_with_smoke(3))
 def test_equals_the_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     items = [random_item(rng, 20.0) for _ in range(12)]

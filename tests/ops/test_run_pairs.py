@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from testing.examples_runs import SIZES, ellipses, pair_arguments, tensors
-from tests.fuzz import seeds
+from tests.fuzz import seeds, seeds_with_smoke
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_rotated_pairs import lists
@@ -54,8 +54,7 @@ def arrays(given: Any) -> tuple[MatchBatch, Boundaries, float, bool, Boundaries 
     return replace(batch, lengths=batch.lengths.numpy()), masks, lowest, agnostic, boundaries
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds_with_smoke(4))
 @pytest.mark.parametrize("boundaries", [False, True])
 def test_every_kernel_equals_the_reference(op: Op, boundaries: bool, seed: int) -> None:
     lengths = np.random.default_rng(seed).integers(0, 13, (6, 2)).tolist()

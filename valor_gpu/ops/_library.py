@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from valor_gpu import native
+from valor_gpu.default_device import device_free
 
 NAMESPACE = "valor_gpu"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -74,12 +75,12 @@ def register(
     """
     name = schema.split("(")[0]
     _LIBRARY.define(schema)
-    _LIBRARY.impl(name, reference, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, device_free(reference), "CompositeExplicitAutograd")
     for key, implementation in (("CPU", cpu), ("CUDA", cuda)):
         if implementation.kernel is not None:
-            _LIBRARY.impl(name, implementation.kernel, key)
+            _LIBRARY.impl(name, device_free(implementation.kernel), key)
         elif implementation.warning:
-            _LIBRARY.impl(name, _warning_first(reference, implementation.warning), key)
+            _LIBRARY.impl(name, device_free(_warning_first(reference, implementation.warning)), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
     _REGISTERED[name] = Op(name, schema, reference, cpu, cuda)
     return getattr(getattr(torch.ops, NAMESPACE), name).default  # type: ignore[no-any-return]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu._frozen import replaced
 from valor_gpu.errors import InputError
 from valor_gpu.ops._assign_cpu import Access, check_dtype
 from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Pairs
@@ -74,7 +74,7 @@ def stored(batch: MatchBatch, found: Found) -> MatchBatch:
     columns: dict[str, Any] = {
         name: [getattr(found, name)] for name in ("areas", "gt_own_areas", "hashes", "gt_hashes")
     }
-    return replace(batch, boxes=[], gt_boxes=[], box_format=0, gt_box_format=0, pairs=Pairs(*found[:4]), **columns)
+    return replaced(batch, boxes=[], gt_boxes=[], box_format=0, gt_box_format=0, pairs=Pairs(*found[:4]), **columns)
 
 
 class Columns(NamedTuple):

@@ -20,6 +20,7 @@ from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 
 _UPLOADED_WORDS = 500  # of offsets that travel in the parameters of a kernel, so that a CUDA graph can capture it
+_MAX_COLUMNS = (1 << 31) - 1  # the kernel counts them in 32 bits, and goes past the end by the width of a grid
 
 
 @typing.overload
@@ -151,6 +152,8 @@ def _box_iou_cpu(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor 
 def _box_iou_cuda(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
     call = native.function("valor_cuda", "valor_box_iou_cuda", "ppiiippqpqqp")
     pairs = int(offsets[2, -1])
+    if boxes2.shape[0] > _MAX_COLUMNS and (most := int(offsets[1].diff().max())) > _MAX_COLUMNS:
+        raise InputError(f"boxes2 must have fewer than 2^31 rows in an image on a GPU but one has {most}")
     with launching(boxes1.device) as stream:
         few = offsets.numel() <= _UPLOADED_WORDS
         table = upload(offsets.flatten().numpy(), boxes1.device) if few else to_device(offsets, boxes1.device)

@@ -32,13 +32,16 @@ LAST_ROW = (1 << 27) - 1
 PAIR_OFFSETS, PAIR_COUNT, PAIR_GROUND_TRUTH, PAIR_SIMILARITY, PAIR_ORDER, PAIR_CLASS = range(10, 16)
 """Kinds of errors in the stored pairs of a detection."""
 
+NOT_FINITE, NEGATIVE_SIZE = 1, 16
+"""Kinds of errors in a box of a detection."""
+
 _Code = TypeVar("_Code", int, "Tensor")
 _Places = TypeVar("_Places", int, "NDArray[np.int64]", "Tensor")
 
 _KIND_BITS, _COLUMN_BITS = 4, 32
 _BOX_KIND_BITS, _BOX_BITS = 5, 28
 _BOX_ERRORS = {
-    1: ("preds", "boxes", "must be finite"),
+    NOT_FINITE: ("preds", "boxes", "must be finite"),
     2: ("preds", "scores", "must not be NaN"),
     3: ("preds", "labels", "must fit in int32"),
     4: ("target", "boxes", "must be finite"),
@@ -53,7 +56,7 @@ _BOX_ERRORS = {
     PAIR_SIMILARITY: ("preds", "pairs.similarities", "must not be NaN"),
     PAIR_ORDER: ("preds", "pairs.similarities", "must descend, the later ground truth first on ties"),
     PAIR_CLASS: ("preds", "pairs.ground_truths", "must have the label of the detection"),
-    16: ("preds", "boxes", "must have a width and a height of at least 0"),
+    NEGATIVE_SIZE: ("preds", "boxes", "must have a width and a height of at least 0"),
     17: ("target", "boxes", "must have a width and a height of at least 0"),
     18: ("preds", "boxes", "must be the corners of a convex quadrilateral, one after another"),
     19: ("target", "boxes", "must be the corners of a convex quadrilateral, one after another"),

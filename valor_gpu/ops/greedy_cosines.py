@@ -101,7 +101,7 @@ def _wide(vectors: Tensor) -> Tensor:
 
 def _task(preds: Tensor, target: Tensor, offsets: Tensor) -> tuple[bytes, tuple[Tensor, ...]]:
     """The CosineTask of csrc/core/greedy_cosines.h, and the tensors that must outlive it: best ones first."""
-    best = [torch.empty(len(side), device=side.device) for side in (preds, target)]
+    best = [torch.empty(len(side), dtype=torch.float32, device=side.device) for side in (preds, target)]
     inverse = [torch.empty_like(side) for side in best]
     offsets = offsets.contiguous()
     firsts = offsets if preds.is_cpu else to_device(offsets, preds.device)

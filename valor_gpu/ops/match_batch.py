@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu._frozen import frozen
+from valor_gpu._frozen import frozen, replaced
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 
@@ -154,7 +154,7 @@ class MatchBatch:
                 kept = mask((np.arange(room) < lengths[:, None]).reshape(-1))
                 columns = [c for c, column in COLUMNS.items() if column.side == name]
                 changed.update({c: [whole[kept] for whole in getattr(self, c)] for c in columns})
-        return replace(self, **changed, room=0, gt_room=0)
+        return replaced(self, **changed, room=0, gt_room=0)
 
 
 COLUMNS: dict[str, Column] = {f.name: f.metadata["column"] for f in fields(MatchBatch) if "column" in f.metadata}

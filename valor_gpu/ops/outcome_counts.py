@@ -71,18 +71,47 @@ def count_outcomes(
     return _OP(*arguments)  # type: ignore[no-any-return]
 
 
-def add_outcomes(
-    detections: Tensor, classes: Tensor, counts: Tensor, recalled: Tensor, octaves: int, bits: int
-) -> None:
-    """As :func:`count_outcomes`, but adds to the two tables in place; they must be contiguous."""
-    arguments = _checked(detections, classes, counts, recalled, octaves, bits)
-    if not (counts.is_contiguous() and recalled.is_contiguous()):
-        raise InputError("counts and recalled must be contiguous but are not")
-    library = "valor_cuda" if detections.is_cuda else "valor_cpu"
-    if not native.available(library):
-        _add_reference(*arguments)
-    else:
-        (_add_cuda if detections.is_cuda else _add_cpu)(*arguments)
+class Addition:
+    """Adds outcomes to tables in place, as :func:`count_outcomes` does to copies of them, and can take them back.
+
+    Args:
+        detections: as of :func:`count_outcomes`.
+        classes: likewise.
+        counts: likewise, contiguous.
+        recalled: likewise, contiguous.
+        octaves: likewise.
+        bits: likewise.
+
+    Raises:
+        InputError: on another shape, dtype, device or layout.
+    """
+
+    def __init__(
+        self, detections: Tensor, classes: Tensor, counts: Tensor, recalled: Tensor, octaves: int, bits: int
+    ) -> None:
+        self._arguments = _checked(detections, classes, counts, recalled, octaves, bits)
+        if not (counts.is_contiguous() and recalled.is_contiguous()):
+            raise InputError("counts and recalled must be contiguous but are not")
+        self._statuses: list[int] = []
+
+    def run(self) -> None:
+        """Adds."""
+        device = self._arguments[0].device
+        if not native.available("valor_cuda" if device.type == "cuda" else "valor_cpu"):
+            _add_reference(*self._arguments)
+            self._statuses.append(0)
+        else:
+            (_add_cuda if device.type == "cuda" else _add_cpu)(*self._arguments, statuses=self._statuses)
+
+    def undo(self) -> None:
+        """Takes back what :meth:`run` added, if it did, wherever it was interrupted."""
+        if self._statuses == [0]:
+            detections, classes, counts, recalled, octaves, bits = self._arguments
+            zeros = torch.zeros_like(counts), torch.zeros_like(recalled)
+            added = count_outcomes(detections, classes, *zeros, octaves, bits)
+            self._statuses.clear()
+            counts -= added[0]
+            recalled -= added[1]
 
 
 def _checked(
@@ -137,15 +166,17 @@ def _words(arguments: _Arguments) -> bytes:
     )  # fmt: skip
 
 
-def _add_cpu(detections: Tensor, classes: Tensor, *rest: Any) -> None:
+def _add_cpu(detections: Tensor, classes: Tensor, *rest: Any, statuses: list[int] | None = None) -> None:
+    add = native.once_function("valor_cpu", "valor_count_outcomes_cpu", "p")
     arguments = (detections.contiguous(), classes.contiguous(), *rest)
-    native.function("valor_cpu", "valor_count_outcomes_cpu", "p")(_words(arguments))
+    add([_words(arguments)], [] if statuses is None else statuses)
 
 
-def _add_cuda(detections: Tensor, classes: Tensor, *rest: Any) -> None:
+def _add_cuda(detections: Tensor, classes: Tensor, *rest: Any, statuses: list[int] | None = None) -> None:
+    add = native.once_function("valor_cuda", "valor_count_outcomes_cuda", "pp")
     with launching(detections.device) as stream:
         arguments = (detections.contiguous(), classes.contiguous(), *rest)
-        native.function("valor_cuda", "valor_count_outcomes_cuda", "pp")(_words(arguments), stream)
+        add([_words(arguments), stream], [] if statuses is None else statuses)
 
 
 def _on_copies(add: Callable[..., None]) -> Callable[..., tuple[Tensor, Tensor]]:

@@ -163,7 +163,8 @@ def small_rank_curves(
     rows, classes = scores.shape
     size = rows * classes
     room = np.empty(3 * size + classes + 1, np.int64)  # thresholds, tp, fp, how many of each class, error code
-    starts = [room.ctypes.data + 8 * start for start in (0, size, 2 * size, 3 * size, 3 * size + classes)]
+    begin = room.ctypes.data
+    starts = [begin + 8 * start for start in (0, size, 2 * size, 3 * size, 3 * size + classes)]
     native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(words, 0, classes, *starts, 1)
     *counts, error = room[3 * size :].tolist()
     if error != NO_ERROR:
