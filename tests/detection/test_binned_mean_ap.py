@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,10 @@ from testing.datasets import CASES, make
 from testing.scenes import random_scene
 from tests.contract_boxes import boxes_batch, drawn_batch
 from tests.fuzz import seeds
-from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision
+from valor_gpu import graphs, native
+from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, binned_mean_ap
 from valor_gpu.errors import InputError
+from valor_gpu.ops import outcome_counts
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 from valor_gpu.ops.outcome_counts import _bins
@@ -170,6 +174,37 @@ def test_updates_in_place_change_no_state_that_somebody_holds() -> None:
     assert int(metric.counts.sum()) == 0 and not torch.any(torch.as_tensor(metric._defaults["counts"]))
     metric.update(*batch_of(1))
     assert torch.equal(metric.counts, before["counts"])
+
+
+def test_an_interrupt_of_an_update_counts_all_of_it_or_nothing() -> None:
+    """Raised in turn at every line of the files that change the tables in place."""
+    metric = BinnedMeanAveragePrecision(4, "xywh", bins=2)
+    metric.update(*batch_of(1))
+    done = metric.clone()
+    done.update(*batch_of(2))
+    before, after = metric.to_bytes(), done.to_bytes()
+    files = tuple(module.__file__ for module in (binned_mean_ap, outcome_counts, native, graphs))
+    found = []
+    for line in range(1000):
+        left = iter(range(line))
+
+        def trace(frame: Any, event: str, argument: Any, left: Iterator[int] = left) -> Any:
+            if event == "line" and frame.f_code.co_filename in files and next(left, None) is None:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            metric.update(*batch_of(2))
+        except KeyboardInterrupt:
+            found.append(metric.to_bytes())
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        metric.from_bytes(before)
+    assert set(found) <= {before, after} and len(found) > 50 and metric.to_bytes() == after
 
 
 def test_order_and_grouping_of_updates_change_no_bit() -> None:

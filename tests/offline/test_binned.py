@@ -10,7 +10,7 @@ import pytest
 
 from tests.offline.shard_data import coco
 from valor_gpu.offline import OfflineConfig, run_offline
-from valor_gpu.offline.records import Counted, StateFolder, dump_states, parse_states
+from valor_gpu.offline.records import Counted, StateFolder, dump_states, inflated, parse_states
 
 
 def binned(folder: Path, parts: int) -> dict[str, Any]:
@@ -51,5 +51,5 @@ def test_states_come_back_as_they_were(size: int) -> None:
         "sparse": (rng.random(size) < 0.01).astype(np.uint8).tobytes(),
         "half": bytes(size // 2) + rng.bytes(size - size // 2),
     }
-    counted, back = parse_states(dump_states(Counted(3), states))
-    assert counted == Counted(3) and {name: bytes(part) for name, part in back.items()} == states
+    counted, back = parse_states(dump_states("a", Counted(3), states), "a")
+    assert counted == Counted(3) and {name: bytes(inflated(*part)) for name, part in back.items()} == states

@@ -14,10 +14,12 @@ import pytest
 import torch
 from pyarrow import parquet
 
+from testing.keypoint_scenes import random_keypoints
 from tests.offline.shard_data import DT, GT, MASKS, classification, classification_rows, coco, webdataset, write_jsonl
 from valor_gpu.classification import ROCAUC, Accuracy
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.offline import OfflineResult, run_offline
 from valor_gpu.segmentation import mIOU
@@ -189,6 +191,38 @@ def test_coco_masks(tmp_path: Path) -> None:
     assert [values["map"], values["mar_100"]] == [oracle.stats[0], oracle.stats[8]]
 
 
+@pytest.mark.parametrize("seed", [1, 3])  # some images have nobody, some people no visible joint
+@pytest.mark.parametrize("boxed", [False, True])
+def test_coco_keypoints(seed: int, boxed: bool, tmp_path: Path) -> None:
+    data, results = random_keypoints(seed, classes=2)
+    data["annotations"] = [row for row in data["annotations"] if row["area"] > 0]
+    for number, row in enumerate(data["annotations"], 1):
+        row.update(id=number, num_keypoints=sum(v > 0 for v in row["keypoints"][2::3]))
+    if boxed:  # the sizes of detections then
+        sizes = np.random.default_rng(seed).uniform(5, 200, (len(results), 2)).tolist()
+        results = [{**row, "bbox": [1.0, 2.0, *size]} for row, size in zip(results, sizes)]
+    truth, found = tmp_path / "gt.json", tmp_path / "dt.json"
+    truth.write_text(json.dumps(data))
+    found.write_text(json.dumps(results))
+    chosen = {"class": "detection.MeanAveragePrecision", "iou_type": "keypoints", "box_format": "xywh"}
+    config = {
+        "metrics": {"map": chosen},
+        "data": {"ground_truth": str(truth), "detections": str(found)},
+        "output": str(tmp_path / "out"),
+    }
+    whole = COCO(str(truth))
+    oracle = COCOeval(whole, whole.loadRes(str(found)), "keypoints")
+    oracle.evaluate()
+    oracle.accumulate()
+    expected = oracle.result().values
+    values = finished(config).results["map"].values
+    names = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", "mar_medium", "mar_large")
+    assert [values[name] for name in names] == [expected[name] for name in names]
+    config["metrics"] = {"map": {**chosen, "box_format": "xyxy"}}
+    with pytest.raises(InputError, match=r"metrics\.map\.box_format must be xywh, as boxes of COCO files are"):
+        run_offline(config)
+
+
 def test_webdataset_of_label_maps(tmp_path: Path) -> None:
     config = webdataset(tmp_path)
     metric = mIOU(**{name: value for name, value in config["metrics"]["miou"].items() if name != "class"})
@@ -257,3 +291,26 @@ def test_every_update_has_batch_size_rows(tmp_path: Path, monkeypatch: pytest.Mo
         }
     )
     assert sizes == [16, 16, 8]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_columns_that_change_the_numbers_are_not_passed_over(tmp_path: Path, form: str) -> None:
+    rows = [{"preds": 1, "target": 1, "weight": 9.0, "note": 1}, {"preds": 0, "target": 1, "weight": 1.0, "note": 2}]
+    path = tmp_path / f"part.{form}"
+    if form == "jsonl":
+        write_jsonl(path, rows)
+    elif form == "csv":
+        path.write_text("preds,target,weight,note\n1,1,9.0,1\n0,1,1.0,2\n")
+    else:
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    metric = {"class": "classification.Accuracy", "num_classes": 2, "average": "micro"}
+    data = {"files": str(path), "task": "classification"}
+    config = {"metrics": {"acc": metric}, "data": data, "output": str(tmp_path / "out"), "on_bad_row": "row"}
+    result = run_offline(config)
+    assert result is not None
+    error = "data.fields must be given since without it weight would not be read"
+    assert [failure.error for failure in result.failures] == [error]
+    fields = {name: name for name in ("preds", "target")}
+    for chosen, value in ((fields, 0.5), ({**fields, "weight": "weight"}, 0.9)):
+        result = run_offline({**config, "data": {**data, "fields": chosen}})
+        assert result is not None and result.results["acc"].values["Accuracy"] == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -17,7 +18,7 @@ from valor_gpu.errors import StoreError
 from valor_gpu.offline import OfflineConfig, OfflineResult, offline_status, run_offline
 from valor_gpu.offline.engines import local
 from valor_gpu.offline.files import write_whole
-from valor_gpu.offline.merging import merge_tree
+from valor_gpu.offline.merging import merge_read, merge_tree
 from valor_gpu.offline.records import StateFolder
 from valor_gpu.offline.shards import Shard
 from valor_gpu.offline.work import process_shard
@@ -119,7 +120,7 @@ def test_edited_class_has_states_of_its_own(tmp_path: Path, worked: list[str], m
     assert len(worked) == 10
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone", "other"])
 def test_damaged_state_is_made_again(tmp_path: Path, worked: list[str], damage: str) -> None:
     config = classification(tmp_path)
     first = run(config)
@@ -129,7 +130,11 @@ def test_damaged_state_is_made_again(tmp_path: Path, worked: list[str], damage: 
     if damage == "gone":
         path.unlink()
     else:
-        path.write_bytes({"flip": bytes(data), "cut": bytes(data[:50]), "empty": b""}[damage])
+        path.write_bytes(
+            {"flip": bytes(data), "cut": bytes(data[:50]), "empty": b"", "other": states(config)[1].read_bytes()}[
+                damage
+            ]
+        )
     worked.clear()
     assert run(config).to_dict() == first.to_dict()
     assert len(worked) == 1
@@ -211,11 +216,11 @@ def test_no_part_of_a_file_is_left_where_writing_fails(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 13, 45])
 def test_tree_has_one_form(count: int) -> None:
     """Weights whose sum depends on the order: the tree is compared with a recursion over whole levels."""
     generator = torch.Generator().manual_seed(count)
-    weights = torch.rand(count, generator=generator, dtype=torch.float64) * 10.0 ** torch.arange(-8, count - 8)
+    weights = torch.rand(count, generator=generator, dtype=torch.float64) ** 4
 
     def leaf(place: int) -> Accuracy:
         metric = Accuracy(num_classes=2)
@@ -225,6 +230,12 @@ def test_tree_has_one_form(count: int) -> None:
     level = weights.tolist()
     while len(level) > 1:
         level = [sum(level[place : place + 2]) for place in range(0, len(level), 2)]
-    merged = merge_tree([leaf(place).to_bytes() for place in range(count)], lambda: Accuracy(num_classes=2))
+    states = [leaf(place).to_bytes() for place in range(count)]
+    reads = [functools.partial(states.__getitem__, place) for place in range(count)]
+    merged = merge_tree(states, lambda: Accuracy(num_classes=2))
     sums = {value for tensor in merged.state().tensors().values() for value in tensor.flatten().tolist()}
     assert not level or level[0] in sums
+    for threads in (1, 3):
+        again = merge_read(reads, lambda: Accuracy(num_classes=2), threads)
+        assert again.to_bytes() == merged.to_bytes()
+    assert again.update_count == count

@@ -46,6 +46,16 @@ def test_file_of_the_name_of_a_result_is_a_shard(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_link_to_nothing_is_a_shard_that_fails(tmp_path: Path) -> None:
+    config = classification(tmp_path, shards=2)
+    (tmp_path / "part-2.jsonl").symlink_to(tmp_path / "disk" / "part-2.jsonl")
+    result = run(config)
+    assert (result.counts["counted"], [failure.name for failure in result.failures]) == (
+        2, [str(tmp_path / "part-2.jsonl")],
+    )  # fmt: skip
+    assert "No such file or directory" in result.failures[0].error
+
+
 def test_file_with_and_without_compression(tmp_path: Path) -> None:
     config = classification(tmp_path, shards=2)
     (tmp_path / "part-1.jsonl.gz").touch()

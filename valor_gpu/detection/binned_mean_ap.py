@@ -26,7 +26,7 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops.accumulate_types import Curves
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
-from valor_gpu.ops.outcome_counts import COUNTED, HITS, MAX_BITS, MAX_OCTAVES, add_outcomes, bin_count
+from valor_gpu.ops.outcome_counts import COUNTED, HITS, MAX_BITS, MAX_OCTAVES, Addition, bin_count
 from valor_gpu.ops.record_rows import detection_labels, ground_truth_bit, ground_truth_labels
 from valor_gpu.reduce.binned_curves import binned_curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
@@ -244,8 +244,11 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         bits = torch.stack([ground_truth_bit(rows, area) for area in range(areas)], 1)
         counts = bits & (real & (gt_classes >= 0))[:, None]
         positives = torch.zeros_like(self.positives).index_add_(0, gt_classes.clamp(min=0).long(), counts.long())
-        add_outcomes(matched.detections, classes, self._own("counts"), self._own("recalled"), self.octaves, self._bits)
+        tables = self._own("counts"), self._own("recalled")
+        addition = Addition(matched.detections, classes, *tables, self.octaves, self._bits)
         state = self.__dict__
+        state["_undo"] = addition.undo  # of an update that raises afterwards, as by an interrupt
+        addition.run()
         state.update(positives=self.positives + positives, seen=self.seen + seen)
         if error is not None:
             state["error"] = error

@@ -17,6 +17,7 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords
 from valor_gpu.detection.record_checks import real_rows
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import (
     Annotations,
     Dataset,
@@ -31,6 +32,7 @@ from valor_gpu.ops.match_batch import PADDING_BUCKET
 from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
 
 _KEYS = {"bbox": "bbox", "segm": "segmentation"}
+_TARGET_KEYS = {**_KEYS, "keypoints": "keypoints"}
 Item = dict[str, Any]
 
 
@@ -108,13 +110,14 @@ def coco_targets(
 
     Args:
         path: annotation file, plain or gzip-compressed.
-        iou_type: ``bbox``, ``segm`` or both.
+        iou_type: one or more of ``bbox``, ``segm`` and ``keypoints``.
         labels: what a model calls each category id, such as ``{1: 0, 3: 1}``; default: the ids themselves. Ground
             truths of other categories are left out.
 
     Returns:
-        By image id a ``target`` of :meth:`MeanAveragePrecision.update` with ``box_format="xywh"``: ``boxes`` float64 or
-        ``masks``, ``labels``, ``iscrowd``, ``area`` and ``image_id``. Every image of the file is there.
+        By image id a ``target`` of :meth:`MeanAveragePrecision.update` with ``box_format="xywh"``: ``boxes`` float64,
+        ``masks`` or ``keypoints [G, K, 3]`` float64 with their ``boxes``; ``labels``, ``iscrowd``, ``area`` and
+        ``image_id``. Every image of the file is there.
 
     Raises:
         InputError: the file is not such as COCO's; says where.
@@ -124,10 +127,12 @@ def coco_targets(
         >>> len(targets), targets[42]["labels"].tolist(), targets[42]["image_id"]
         (100, [18], 42)
     """
-    kinds = _kinds(iou_type)
+    kinds = _kinds(iou_type, tuple(_TARGET_KEYS))
     file = Path(path)
-    data = columns_from_dataset(load_json(file), f"{file}") if "segm" in kinds else read_ground_truth(file)
-    data.annotations.require("category_id", "area", *(_KEYS[kind] for kind in kinds))
+    data = read_ground_truth(file) if kinds == ("bbox",) else columns_from_dataset(load_json(file), f"{file}")
+    if "keypoints" in kinds:
+        kinds = tuple(dict.fromkeys((*kinds, "bbox")))
+    data.annotations.require("category_id", "area", *(_KEYS[kind] for kind in kinds if kind in _KEYS))
     ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
     items = _items(data.annotations, ids, data, kinds, False)
     return {item["image_id"]: item if labels is None else _relabelled(item, labels) for item in items}
@@ -143,11 +148,11 @@ def _relabelled(item: Item, labels: Mapping[int, int]) -> Item:
     return {**chosen, "labels": torch.tensor([labels[old[row]] for row in rows], dtype=torch.int64)}
 
 
-def _kinds(iou_type: str | Sequence[str]) -> tuple[str, ...]:
+def _kinds(iou_type: str | Sequence[str], known: tuple[str, ...] = tuple(_KEYS)) -> tuple[str, ...]:
     check_type("iou_type", iou_type, (str, list, tuple))
     kinds = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
     for kind in kinds:
-        check_choice("iou_type", kind, tuple(_KEYS))
+        check_choice("iou_type", kind, known)
     return kinds
 
 
@@ -190,6 +195,8 @@ def _item(
         item["masks"] = [] if values is None else [values.value("segmentation", row) for row in part.tolist()]
         if image[1] is not None and min(image[1]) >= 0:
             item["size"] = image[1]
+    if "keypoints" in kinds:
+        item["keypoints"] = _tensor(read_keypoints(rows.values, part, rows.where))
     item["labels"] = _tensor(rows.category_id[part])
     if results:
         return {**item, "scores": _tensor(rows.score[part])}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +14,7 @@ from valor_gpu.detection.masks import BoundaryRows, MaskRows, assign_stored, wit
 from valor_gpu.detection.polygons import PolygonShapes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
-from valor_gpu.inputs.keypoints import keypoint_batch
+from valor_gpu.inputs.keypoints import area_error, keypoint_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
 from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
@@ -22,6 +22,7 @@ from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATE
 from valor_gpu.ops.assign import assign, assign_plain
 from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.boxes import box_iou, to_xywh
+from valor_gpu.ops.error_codes import describe_box, raise_or_defer
 from valor_gpu.ops.keypoints import keypoint_pairs, keypoint_similarity
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
@@ -146,7 +147,12 @@ class KeypointRows:
         return keypoint_batch(preds, target, self.sigmas, self.box_format)
 
     def match(self, batch: MatchBatch, shapes: Keypoints, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
-        return assign_stored(*keypoint_pairs(batch, shapes, rule), rule, error)
+        found, code = keypoint_pairs(batch, shapes, rule)
+        if batch.areas:
+            found = replace(found, areas=batch.areas)
+            code = torch.minimum(code, area_error(batch))
+            raise_or_defer(code, describe_box)
+        return assign_stored(found, code, rule, error)
 
     def ious(self, batch: MatchBatch, shapes: Keypoints) -> list[Tensor]:  # noqa: D102
         sizes, gt_sizes = batch.lengths.tolist()

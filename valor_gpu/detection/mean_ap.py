@@ -215,7 +215,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             preds: one dict per image: ``boxes [D, 4]`` (rotated: ``[D, 5]`` or ``[D, 8]``; integers become float64),
                 or ``masks`` (see below), or ``keypoints [D, K, 3]`` (x, y and a number that is not used), ``scores
                 [D]`` (any floating dtype), ``labels [D]`` (integer); or, of boxes, one dict of tensors padded to
-                ``[B, N, ...]`` with ``counts [B]``.
+                ``[B, N, ...]`` with ``counts [B]``. The size of keypoints is the area of their ``boxes [D, 4]`` where
+                there are any, as for pycocotools' results with ``bbox``, else that of their extent.
             target: one dict per image: likewise, ``labels [G]``, optionally ``iscrowd [G]`` (0 or 1), ``area
                 [G]`` (square pixels) and ``image_id`` (int or one-element tensor); or one padded dict. Keypoints are x,
                 y and visibility, above 0 where visible: they need ``area``, and may have ``boxes`` ``[G, 4]``.
@@ -330,9 +331,9 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         summary = self._summary(found)
         values = {name: peer_number(value) for name, value in summary.scalars().items()}
         for name in ("map_small", "mar_small"):
-            values.setdefault(name, torch.tensor(-1.0))
+            values.setdefault(name, torch.tensor(-1.0, dtype=torch.float32))
         per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        values["map_per_class"] = values[per_class] = torch.tensor([-1.0])
+        values["map_per_class"] = values[per_class] = torch.tensor([-1.0], dtype=torch.float32)
         if self.class_metrics and found.totals.images:
             classes = self._class_summary(state, summary)
             values["map_per_class"] = peer_number(classes.average_precision())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from valor_gpu._frozen import replaced
 from valor_gpu.checks import check_choice
 from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlapping, choose_geometries
 from valor_gpu.detection.overlap_state import OverlapRecords
@@ -133,8 +134,8 @@ class OverlapMetric(Metric[OverlapRecords]):
         if batch.lengths.shape[1] == 0:
             return
         batch = batch.without_gaps(torch.from_numpy)
-        stored, found = self._geometry.pairs(replace(batch, gt_flags=[]), shapes, _RULE)
-        self._add(OverlapRecords.of(replace(stored, gt_flags=batch.gt_flags), found))
+        stored, found = self._geometry.pairs(replaced(batch, gt_flags=[]), shapes, _RULE)
+        self._add(OverlapRecords.of(replaced(stored, gt_flags=batch.gt_flags), found))
 
 
 def _forget(image: weakref.ref[Tensor]) -> None:

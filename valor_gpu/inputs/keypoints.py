@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,15 +14,17 @@ from valor_gpu.inputs.box_columns import UPRIGHT, box_column, read_column
 from valor_gpu.inputs.boxes import read_batch
 from valor_gpu.ops._keypoints_cpu import Keypoints
 from valor_gpu.ops.boxes import to_xywh
-from valor_gpu.ops.dtypes import FLOAT_TYPES
+from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
+from valor_gpu.ops.error_codes import NEGATIVE_SIZE, NO_ERROR, NOT_FINITE, pack_box
 from valor_gpu.ops.match_batch import MatchBatch
 
 
 def keypoint_batch(preds: Any, target: Any, sigmas: Sequence[float], box_format: str) -> tuple[MatchBatch, Keypoints]:
     """Reads a batch given as two lists of dicts, one per image.
 
-    ``preds[i]`` holds ``keypoints [D, K, 3]``, ``scores [D]``, ``labels [D]``; ``target[i]`` holds ``keypoints
-    [G, K, 3]``, ``labels [G]``, ``area [G]`` and optionally ``boxes [G, 4]``, ``iscrowd [G]`` and ``image_id``.
+    ``preds[i]`` holds ``keypoints [D, K, 3]``, ``scores [D]``, ``labels [D]`` and optionally ``boxes [D, 4]``, whose
+    areas become those of the batch; ``target[i]`` holds ``keypoints [G, K, 3]``, ``labels [G]``, ``area [G]`` and
+    optionally ``boxes [G, 4]``, ``iscrowd [G]`` and ``image_id``.
 
     Args:
         preds: the detections.
@@ -41,7 +44,26 @@ def keypoint_batch(preds: Any, target: Any, sigmas: Sequence[float], box_format:
     areas = (
         torch.cat([t.reshape(-1).double() for t in batch.gt_areas]) if batch.gt_areas else points.new_zeros(0).double()
     )
-    return batch, Keypoints(points, gt_points, _boxes(target, sizes[1], box_format, device), areas, sigmas)
+    boxes = [_boxes(*side, box_format, device) for side in ((preds, "preds", sizes[0]), (target, "target", sizes[1]))]
+    given = Keypoints(points, gt_points, boxes[1], areas, sigmas)
+    return batch if boxes[0] is None else replace(batch, areas=[_box_areas(boxes[0])]), given
+
+
+def _box_areas(boxes: Tensor) -> Tensor:
+    """float64 ``[N]`` areas of xywh; -1 where a width or a height is below 0."""
+    sizes = boxes[:, 2:]
+    return torch.where((sizes < 0).any(1), -1.0, sizes[:, 0] * sizes[:, 1])
+
+
+def area_error(batch: MatchBatch) -> Tensor:
+    """int64 ``[]``, the code of the first detection of :func:`keypoint_batch` whose box has no area."""
+    areas, sizes = batch.areas[0], batch.lengths[0]
+    images = torch.arange(len(sizes)).repeat_interleave(sizes)
+    rows = torch.arange(len(images)) - (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
+    places = to_device(pack_box(images, rows, 0), areas.device)
+    kinds = torch.where(areas < 0, NEGATIVE_SIZE, NOT_FINITE)
+    codes = torch.where((areas >= 0) & areas.isfinite(), NO_ERROR, places | kinds)
+    return torch.cat([codes, codes.new_full((1,), NO_ERROR)]).min()
 
 
 def _points(items: Sequence[Any], side: str, sizes: list[int], number: int, device: torch.device) -> Tensor:
@@ -67,16 +89,16 @@ def _check_place(tensor: Tensor, name: str, device: torch.device) -> None:
                          f" on {tensor.device}")  # fmt: skip
 
 
-def _boxes(target: Sequence[Any], sizes: list[int], box_format: str, device: torch.device) -> Tensor | None:
-    """float64 ``[G, 4]`` xywh, None where no image has boxes."""
-    if not any("boxes" in item for item in target):
+def _boxes(items: Sequence[Any], side: str, sizes: list[int], box_format: str, device: torch.device) -> Tensor | None:
+    """float64 ``[N, 4]`` xywh, None where no image has boxes."""
+    if not any("boxes" in item for item in items):
         return None
-    column = read_column(target, "target", "boxes")
+    column = read_column(items, side, "boxes")
     for i, (tensor, size) in enumerate(zip(column, sizes)):
-        name = f"target[{i}]['boxes']"
+        name = f"{side}[{i}]['boxes']"
         if tensor.numel() != 4 * size or (size and tuple(tensor.shape) != (size, 4)):
             raise InputError(f"{name} must have shape {[size, 4]}, one row for each of its {size} labels,"
                              f" but got {list(tensor.shape)}")  # fmt: skip
         _check_place(tensor, name, device)
-    boxes, code = box_column(column, "target", UPRIGHT[box_format])
+    boxes, code = box_column(column, side, UPRIGHT[box_format])
     return to_xywh(torch.cat([t.reshape(-1, 4) for t in boxes]), code).detach()

@@ -23,12 +23,14 @@ class Chunk:
         columns: name to values, one per row: a list or an array.
         bad: rows that could not be read, which are not among the columns.
         classes: label, as text, to name, where the shard names its classes; in its first chunk.
+        others: names of columns that were not asked for.
     """
 
     places: Sequence[str]
     columns: Mapping[str, Column]
     bad: tuple[BadRow, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.places)
@@ -65,6 +67,7 @@ def in_chunks(
     places: list[str] = []
     found: dict[str, list[Any]] = {name: [] for name in columns}
     bad: list[BadRow] = []
+    others: set[str] = set()
     for place, values in rows:
         lacks = None if isinstance(values, str) else next((name for name in columns if name not in values), None)
         if isinstance(values, str) or lacks is not None:
@@ -72,10 +75,11 @@ def in_chunks(
             bad.append(BadRow(place, text))
         else:
             places.append(place)
+            others.update(values.keys() - found.keys())
             for name, column in found.items():
                 column.append(values[name])
         if len(places) + len(bad) == batch_size:
-            yield Chunk(places, found, tuple(bad))
+            yield Chunk(places, found, tuple(bad), others=frozenset(others))
             places, found, bad = [], {name: [] for name in columns}, []
     if places or bad:
-        yield Chunk(places, found, tuple(bad))
+        yield Chunk(places, found, tuple(bad), others=frozenset(others))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from valor_gpu import native
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.offline.config import OfflineConfig
 from valor_gpu.offline.memory import is_out_of_memory
-from valor_gpu.offline.merging import merge_tree
+from valor_gpu.offline.merging import merge_read
 from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult
 from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of
@@ -76,12 +78,8 @@ def _counted(config: OfflineConfig, records: Sequence[Record]) -> tuple[dict[int
 
 def _result(config: OfflineConfig, folder: StateFolder, name: str, contents: Iterable[str]) -> Result:
     spec = {name: config.metrics[name]}
-    return merge_tree(_states(folder, name, contents), lambda: make_metrics(spec)[name]).result()
-
-
-def _states(folder: StateFolder, name: str, contents: Iterable[str]) -> Iterator[memoryview]:
-    for content in contents:
-        yield folder.load(content)[1][name]
+    reads = [functools.partial(folder.state, content, name) for content in contents]
+    return merge_read(reads, lambda: make_metrics(spec)[name], native.threads()).result()
 
 
 def _first_to_blame(config: OfflineConfig, folder: StateFolder, counted: Mapping[int, str]) -> int | None:

@@ -6,8 +6,8 @@ Example:
     ...     "data": {"files": ["answers-*.jsonl"], "task": "text"},
     ...     "output": "out",
     ... })
-    >>> config.data.batch_size, config.data.fields
-    (256, {'preds': 'preds', 'target': 'target'})
+    >>> config.data.format, config.data.batch_size
+    ('jsonl', 256)
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DataConfig:
         files: patterns of paths, ``*``, ``?``, ``[...]`` and ``**``; every file is a shard.
         ground_truth: of format ``coco``: pattern of the files with ground truths.
         detections: of format ``coco``: pattern of the files with detections; the n-th belongs to the n-th ground truth.
-        fields: argument of ``update`` to column; for scores of classes, several columns.
+        fields: argument of ``update`` to column; for scores of classes, several columns. Empty where it is not given.
         labels: names of the classes where columns hold names; their places are the class indices.
         batch_size: rows in an ``update``.
     """
@@ -251,8 +251,7 @@ def _fields(task: str, form: str, given: Any) -> dict[str, str | tuple[str, ...]
     """Argument to column or columns."""
     required, optional = TASKS[task]
     if given is None:
-        listed = _DETECTION_DEFAULT if task == "detection" else required
-        return {} if form == "coco" else {name: name for name in listed}
+        return {}
     if form == "coco":
         raise InputError("data.fields must be left out for format coco, whose fields are known")
     check_type("data.fields", given, Mapping)
@@ -261,10 +260,15 @@ def _fields(task: str, form: str, given: Any) -> dict[str, str | tuple[str, ...]
         if name not in given:
             raise InputError(f"data.fields of task {task} must have {', '.join(required)} but has no {name!r}")
     for name, column in given.items():
-        check_type(f"data.fields.{name}", column, (str, list, tuple))
+        check_type(f"data.fields.{name}", column, (str, list, tuple) if task == "classification" else str)
     fields = {name: column if isinstance(column, str) else tuple(map(str, column)) for name, column in given.items()}
     _check_once("data.fields", [name for column in fields.values() for name in _listed(column)])
     return fields
+
+
+def default_fields(task: str) -> dict[str, str]:
+    """The columns that are read where ``data.fields`` is not given, and format is not ``coco``."""
+    return {name: name for name in (_DETECTION_DEFAULT if task == "detection" else TASKS[task][0])}
 
 
 def _listed(column: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -3,9 +3,9 @@
 A folder of states belongs to one configuration. It holds, for each shard, a record (JSON, by the paths of its files)
 and, for each content, one state file (by its SHA-256), so that a shard that is evaluated twice is there once.
 
-State file: magic, length of the header, header (JSON: names and sizes of the states, what counted), the states of the
-metrics as their ``to_bytes`` gives them, deflated where that halves them (counts of few cells of a large table), CRC-32
-of all before it; numbers are little endian.
+State file: magic, length of the header, header (JSON: content, names and sizes of the states, what counted), the states
+of the metrics as their ``to_bytes`` gives them, deflated where that halves them (counts of few cells of a large table),
+CRC-32 of all before it; numbers are little endian.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from valor_gpu.offline.shards import Shard, Stamp
 
 DONE, FAILED = "done", "failed"
 
-_MAGIC = b"VALOROF3"
+_MAGIC = b"VALOROF4"
 _HEAD = struct.Struct("<8sI")
 _CRC = struct.Struct("<I")
 _SAMPLES, _SAMPLE = 64, 1024  # pieces of a state, and bytes of each, that tell whether to deflate it
@@ -159,7 +159,7 @@ class StateFolder:
         """
         if states is not None:
             counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes)
-            write_whole(self.state_path(record.content), dump_states(counted, states))
+            write_whole(self.state_path(record.content), dump_states(record.content, counted, states))
         text = json.dumps(replace(record, classes={}).to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))
 
@@ -190,21 +190,25 @@ class StateFolder:
         """What counted of a content whose states are there and sound; a damaged file is as none."""
         if content not in self._seen:
             try:
-                self._seen[content] = replace(self.load(content)[0], classes={})  # large, and not needed again
+                self._seen[content] = replace(self._read(content)[0], classes={})  # large, and not needed again
             except (OSError, StoreError):
                 return None
         return self._seen[content]
 
-    def load(self, content: str) -> tuple[Counted, dict[str, memoryview]]:
-        """What counted of a content, and its states by the name of the metric.
+    def state(self, content: str, name: str) -> bytes | memoryview:
+        """The state of a metric for a content.
 
         Raises:
             StoreError: the file is damaged.
             OSError: it cannot be read.
         """
+        part, size = self._read(content)[1][name]
+        return inflated(part, size)
+
+    def _read(self, content: str) -> tuple[Counted, dict[str, tuple[memoryview, int]]]:
         path = self.state_path(content)
         try:
-            return parse_states(path.read_bytes())
+            return parse_states(path.read_bytes(), content)
         except InputError as error:
             raise StoreError(f"{path} is damaged: {error}; run again, which makes it anew") from error
 
@@ -234,11 +238,13 @@ class StateFolder:
         return self.path / "shards" / f"{shard.key}.json"
 
 
-def dump_states(counted: Counted, states: Mapping[str, bytes]) -> bytes:
-    """A state file."""
+def dump_states(content: str, counted: Counted, states: Mapping[str, bytes]) -> bytes:
+    """A state file of a content."""
     stored = {name: _deflated(state) for name, state in states.items()}
     sizes = {name: [len(stored[name]), len(state)] for name, state in states.items()}
-    header = json.dumps({"counted": counted.to_dict(), "states": sizes}).encode("utf-8", "surrogateescape")
+    header = json.dumps({"content": content, "counted": counted.to_dict(), "states": sizes}).encode(
+        "utf-8", "surrogateescape"
+    )
     whole = b"".join((_HEAD.pack(_MAGIC, len(header)), header, *stored.values()))
     return whole + _CRC.pack(zlib.crc32(whole))
 
@@ -253,11 +259,11 @@ def _deflated(state: bytes) -> bytes:
     return packed if len(packed) < len(state) else state
 
 
-def parse_states(data: bytes) -> tuple[Counted, dict[str, memoryview]]:
-    """What :func:`dump_states` was given, the states as views of ``data`` or of memory of their own.
+def parse_states(data: bytes, content: str) -> tuple[Counted, dict[str, tuple[memoryview, int]]]:
+    """What counted, and of each state the bytes in the file, a view of ``data``, and its size; see :func:`inflated`.
 
     Raises:
-        InputError: ``data`` is no state file, or damaged.
+        InputError: ``data`` is no state file of this content, or damaged.
     """
     whole = memoryview(data)
     if len(whole) < _HEAD.size + _CRC.size or bytes(whole[:8]) != _MAGIC:
@@ -267,12 +273,18 @@ def parse_states(data: bytes) -> tuple[Counted, dict[str, memoryview]]:
         raise InputError("its checksum must match its content but does not")
     start = _HEAD.size + _HEAD.unpack_from(whole)[1]
     about = json.loads(bytes(whole[_HEAD.size : start]))
+    if about["content"] != content:
+        raise InputError(f"it must be of content {content} but is of {about['content']}, as after a copy")
     states = {}
     for name, (stored, size) in about["states"].items():
-        part = whole[start : start + stored]
-        states[name] = part if stored == size else memoryview(zlib.decompress(part, bufsize=size))
+        states[name] = whole[start : start + stored], size
         start += stored
     return Counted.from_dict(about["counted"]), states
+
+
+def inflated(stored: memoryview, size: int) -> bytes | memoryview:
+    """The state of ``size`` bytes that a file has in these bytes."""
+    return stored if len(stored) == size else zlib.decompress(stored, bufsize=size)
 
 
 def duplicates_of(contents: Sequence[str | None]) -> dict[int, int]:

@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from valor_gpu import native
 from valor_gpu.checks import check_choice, check_device, check_int, check_type
 from valor_gpu.offline.collecting import collect
 from valor_gpu.offline.config import OfflineConfig, load_offline_config
@@ -78,7 +80,9 @@ def run_offline(
     folder = StateFolder.of(config)
     folder.prepare()
     ours = share_of(engine, shards)
-    pending = [shard for shard in ours if folder.finished(shard) is None]
+    with ThreadPoolExecutor(native.threads()) as pool:  # checksums of all states
+        finished = list(pool.map(folder.finished, ours))
+    pending = [shard for shard, record in zip(ours, finished) if record is None]
     told = _Told(progress, len(ours) - len(pending), len(ours))
     if not engine_named(engine)(config, folder, pending, workers, told):
         return None

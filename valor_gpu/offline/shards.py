@@ -102,7 +102,7 @@ def _matching(name: str, patterns: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for pattern in patterns:
         paths = [pattern] if os.path.isfile(pattern) else _not_written_here(glob.glob(pattern, recursive=True))
-        files = sorted((path for path in paths if os.path.isfile(path)), key=natural)
+        files = sorted((path for path in paths if os.path.isfile(path) or _leads_nowhere(path)), key=natural)
         if not files:
             raise InputError(f"{name} must match at least one file but {pattern!r} matches none")
         found.update(dict.fromkeys(files))
@@ -110,6 +110,11 @@ def _matching(name: str, patterns: Sequence[str]) -> list[str]:
     if twin is not None:
         raise InputError(f"{name} must match each file once but match {twin} and {twin}.gz, with the same rows")
     return list(found)
+
+
+def _leads_nowhere(path: str) -> bool:
+    """Whether this is a link to nothing, as where a disk is not mounted: a shard that fails, not one to be left out."""
+    return os.path.islink(path) and not os.path.exists(path)
 
 
 def _not_written_here(paths: Iterable[str]) -> Iterator[str]:

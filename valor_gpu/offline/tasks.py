@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.offline.chunks import Chunk
-from valor_gpu.offline.config import DataConfig
+from valor_gpu.offline.config import TASKS, DataConfig, default_fields
 
 Arguments = tuple[Any, ...]
 _INT64_MAX = 2**63 - 1
@@ -28,6 +28,7 @@ class Task:
         data: fields, names of classes and the like.
         fields: argument to column or columns.
         device: where tensors are put.
+        unasked: columns that must not be there, since they could be read but nothing says whether they are to be.
         is_binary: whether all metrics are of two classes, whose ``preds`` may be scores in one column.
         undecided: name and ``ignore_index`` of each metric that takes the scores of an ``update`` for logits if one of
             them is outside [0, 1].
@@ -36,21 +37,32 @@ class Task:
     data: DataConfig
     fields: Mapping[str, str | tuple[str, ...]]
     device: str
+    unasked: frozenset[str] = frozenset()
     is_binary: bool = False
     undecided: tuple[tuple[str, int | None], ...] = ()
 
     @classmethod
     def of(cls, data: DataConfig, metrics: Mapping[str, Metric[Any]], device: str) -> Task:
         """The task of a configuration; which fields of COCO files are read, its metrics tell."""
-        fields = data.fields or {name: name for name in _coco_fields(metrics.values())}
+        fields, unasked = data.fields, frozenset[str]()
+        if data.format == "coco":
+            fields = {name: name for name in _coco_fields(metrics.values())}
+        elif not fields:
+            fields = default_fields(data.task)
+            unasked = frozenset(TASKS[data.task][1]) - set(fields)
         kinds = {getattr(getattr(metric, "task", None), "kind", None) for metric in metrics.values()}
-        return cls(data, fields, device, kinds == {"binary"}, tuple(_undecided(metrics)))
+        return cls(data, fields, device, unasked, kinds == {"binary"}, tuple(_undecided(metrics)))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to be read."""
         listed = ([column] if isinstance(column, str) else column for column in self.fields.values())
         return tuple(dict.fromkeys(name for columns in listed for name in columns))
+
+    def check_columns(self, chunk: Chunk) -> None:
+        """Raises InputError for columns such as ``weight``, without which the numbers would be others."""
+        if found := sorted(self.unasked & chunk.others):
+            raise InputError(f"data.fields must be given since without it {', '.join(found)} would not be read")
 
     def updates(self, chunk: Chunk) -> Iterator[Arguments]:
         """The arguments of each ``update`` for the rows of a chunk.
@@ -82,7 +94,7 @@ def _coco_fields(metrics: Any) -> Iterator[str]:
         kind = getattr(metric, "iou_type", "bbox")
         kinds |= {kind} if isinstance(kind, str) else set(kind)
     yield from ("scores", "labels", "gt_labels", "image_id", "iscrowd", "area")
-    if kinds & {"bbox", "rotated"} or not kinds & {"segm", "boundary", "keypoints"}:
+    if kinds & {"bbox", "rotated", "keypoints"} or not kinds & {"segm", "boundary"}:
         yield from ("boxes", "gt_boxes")
     if kinds & {"segm", "boundary"}:
         yield from ("masks", "gt_masks", "size")

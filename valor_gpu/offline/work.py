@@ -104,6 +104,7 @@ def _pass(config: OfflineConfig, shard: Shard, add: _Add) -> tuple[Counted, dict
     task = Task.of(config.data, metrics, config.device)
     rows, bad, classes = 0, list[BadRow](), dict[str, str]()
     for chunk in format_named(config.data.format)(shard, task.columns, config.data.batch_size):
+        task.check_columns(chunk)
         left_out = [*chunk.bad, *(add(task, chunk, metrics) if len(chunk) else ())]
         if left_out and config.on_bad_row == "shard":
             raise _RowError(left_out[0])

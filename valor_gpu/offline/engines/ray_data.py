@@ -13,6 +13,7 @@ import logging
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -51,8 +52,7 @@ def run(
             folder.save(shard, record, states)
             done(record)
     for shard in waiting.values():
-        error = f"{shard.name}: its actor died, {config.retries + 1} times" if config.retries else "its actor died"
-        record = Record(shard.name, FAILED, [], error=error)
+        record = Record(shard.name, FAILED, [], error=f"{shard.name}: Ray gave no answer")
         folder.save(shard, record, None)
         done(record)
     return True
@@ -118,16 +118,16 @@ def _evaluated(
 
     context = DataContext.get_current()
     before = context.enable_progress_bars, context.max_errored_blocks
-    context.enable_progress_bars, context.max_errored_blocks = False, -1  # a shard that kills its actor fails alone
+    context.enable_progress_bars, context.max_errored_blocks = False, -1  # what Ray gives up is reported
     try:
         items = [{"shard": json.dumps(shard.to_dict())} for shard in shards]
         rows = ray.data.from_items(items, override_num_blocks=len(items))
+        starts = ray.remote(num_cpus=0)(Starts).remote()
         resources: dict[str, Any] = {} if config.memory_limit is None else {"memory": config.memory_limit}
         resources |= {"num_gpus": 1} if config.device == "cuda" else {}
         answers = rows.map_batches(
-            Evaluator, fn_constructor_args=(config.to_dict(),), batch_size=1,
-            compute=ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=1), num_cpus=1,
-            ray_remote_args_fn=lambda: {"max_task_retries": config.retries}, **resources,
+            Evaluator, fn_constructor_args=(config.to_dict(), starts), batch_size=1,
+            compute=ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=1), num_cpus=1, **resources,
         )  # fmt: skip
         for row in answers.iter_rows():
             about = json.loads(row["about"])
@@ -141,25 +141,53 @@ def _evaluated(
         context.enable_progress_bars, context.max_errored_blocks = before
 
 
+class Starts:
+    """An actor that counts how often shards were begun and not ended, since Ray tries those again without end."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def begin(self, number: int) -> int:
+        """How often the shard has killed its actor."""
+        self._counts[number] += 1
+        return self._counts[number] - 1
+
+    def end(self, number: int) -> None:
+        """Forgets a shard that was evaluated: Ray may want it once more, as where a machine with the answer is lost."""
+        del self._counts[number]
+
+
 class Evaluator:
     """What an actor holds.
 
     Args:
         config: as :meth:`OfflineConfig.to_dict` gives it.
+        starts: handle of the actor of :class:`Starts`.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], starts: Any) -> None:
         import torch
 
         torch.set_num_threads(1)
-        self._config = OfflineConfig.from_dict(config)
+        self._config, self._starts = OfflineConfig.from_dict(config), starts
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Evaluates the shard in ``batch["shard"]``; gives ``about`` (JSON) and ``states`` (bytes), one row."""
-        from valor_gpu.offline.work import process_shard
-
         shard = Shard.from_dict(json.loads(str(batch["shard"][0])))
-        record, states = process_shard(self._config, shard)
+        record, states = self._finished(shard)
         sizes = None if states is None else {name: len(state) for name, state in states.items()}
         about = json.dumps({"number": shard.number, "record": record.to_dict(), "sizes": sizes})
         return {"about": [about], "states": [b"".join((states or {}).values())]}
+
+    def _finished(self, shard: Shard) -> tuple[Record, dict[str, bytes] | None]:
+        import ray
+
+        from valor_gpu.offline.work import process_shard
+
+        deaths = ray.get(self._starts.begin.remote(shard.number))
+        if deaths <= self._config.retries:
+            finished = process_shard(self._config, shard)
+            ray.get(self._starts.end.remote(shard.number))
+            return finished
+        times = f", {deaths} times" if deaths > 1 else ""
+        return Record(shard.name, FAILED, [], error=f"{shard.name}: its actor died{times}"), None

@@ -24,7 +24,8 @@ def read_parquet(shard: Shard, columns: Sequence[str], batch_size: int) -> Itera
         check_one_parquet(path)
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             _check_columns(path, columns, file.schema_arrow.names)
-            yield from _chunks(path, columns, file.iter_batches(batch_size, columns=list(columns)))
+            batches = file.iter_batches(batch_size, columns=list(columns))
+            yield from _chunks(path, columns, file.schema_arrow.names, batches)
 
 
 def read_arrow(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator[Chunk]:
@@ -43,7 +44,7 @@ def read_arrow(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterato
                 whole = iter(opened)
             _check_columns(path, columns, opened.schema.names)
             parts = (b.slice(at, batch_size) for b in whole for at in range(0, b.num_rows, batch_size))
-            yield from _chunks(path, columns, (part.select(list(columns)) for part in parts))
+            yield from _chunks(path, columns, opened.schema.names, (part.select(list(columns)) for part in parts))
 
 
 @contextlib.contextmanager
@@ -68,14 +69,14 @@ def _check_columns(path: str, columns: Sequence[str], known: Sequence[str]) -> N
             raise InputError(f"{path} must have one column {name!r} but has {', '.join(known) or 'none'}")
 
 
-def _chunks(path: str, columns: Sequence[str], batches: Iterator[Any]) -> Iterator[Chunk]:
-    row = 0
+def _chunks(path: str, columns: Sequence[str], known: Sequence[str], batches: Iterator[Any]) -> Iterator[Chunk]:
+    row, others = 0, frozenset(known) - set(columns)
     for batch in batches:
         batch.validate(full=True)
         places = [f"{path}, row {number} (counted from 0)" for number in range(row, row + batch.num_rows)]
         row += batch.num_rows
         if places:
-            yield Chunk(places, {name: _values(batch.column(name)) for name in columns})
+            yield Chunk(places, {name: _values(batch.column(name)) for name in columns}, others=others)
 
 
 def _values(column: Any) -> Column:

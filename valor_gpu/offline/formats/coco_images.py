@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import Annotations, Dataset, read_ground_truth, read_result_rows
 from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.shards import Shard
@@ -25,7 +26,8 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
     truth = read_ground_truth(shard.files["ground_truth"])
     found = read_result_rows(shard.files["detections"])
     truth.annotations.require("image_id", "category_id", *(("bbox",) if "gt_boxes" in columns else ()))
-    found.require("image_id", "category_id", "score", *(("bbox",) if "boxes" in columns else ()))
+    boxed = "boxes" in columns and "keypoints" not in columns  # else the extent of keypoints stands for a box
+    found.require("image_id", "category_id", "score", *(("bbox",) if boxed else ()))
     ids = np.unique(truth.image_ids)
     sides = (_Side(truth.annotations, ids), _Side(found, ids))
     for begin in range(0, len(ids), batch_size):
@@ -57,6 +59,7 @@ class _Side:
             raise InputError(f"{rows.place(row)} must be of an image of its shard but is of {rows.image_id[row]}")
         self.order = order
         self.ends = np.searchsorted(rows.image_id[order], ids, side="right")
+        self.boxed = rows.has("bbox")
 
     def of(self, image: int) -> NDArray[np.int64]:
         """The rows of an image, in the order of the file."""
@@ -71,20 +74,33 @@ def _column(name: str, images: range, ids: NDArray[np.int64], sides: tuple[_Side
         return [[0, 0]] * len(images) if sizes is None else sizes.of(ids[images.start : images.stop]).tolist()
     is_truth = name in ("gt_boxes", "gt_labels", "gt_masks", "gt_keypoints", "iscrowd", "area")
     side = sides[0 if is_truth else 1]
+    if name == "boxes":
+        return [_boxes(side, side.of(image)) for image in images]
     return [_value(name.removeprefix("gt_"), side.rows, side.of(image)) for image in images]
 
 
+def _boxes(side: _Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Boxes of detections; of keypoints without one the extent, as ``loadRes`` of pycocotools has it."""
+    boxes = side.rows.bbox[chosen]
+    bare = np.flatnonzero(~side.boxed[chosen])
+    if len(bare):
+        points = _value("keypoints", side.rows, chosen[bare])[:, :, :2]
+        low = points.min(1)
+        boxes[bare] = np.concatenate([low, points.max(1) - low], 1)
+    return boxes
+
+
 _ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd", "area": "area"}
-_VALUES = {"masks": "segmentation", "keypoints": "keypoints"}
+_VALUES = {"masks": "segmentation"}
 
 
 def _value(name: str, rows: Annotations, chosen: NDArray[np.int64]) -> Any:
     if name in _ARRAYS:
         return getattr(rows, _ARRAYS[name])[chosen]
+    if name == "keypoints":
+        return read_keypoints(rows.values, chosen, rows.where)
     listed = [None if rows.values is None else rows.values.value(_VALUES[name], int(row)) for row in chosen]
     for row, value in zip(chosen, listed):
         if value is None:
             raise InputError(f"{rows.place(int(row))} must have {_VALUES[name]} but has none")
-    if name == "keypoints":
-        return np.asarray(listed, np.float64).reshape(len(listed), -1, 3)
     return listed
