@@ -107,6 +107,13 @@ def test_batches_and_results() -> None:
     assert set(BERTScore().result().reasons.values()) == {"no row was added", "fewer than two rows"}
 
 
+def test_a_text_alone_is_a_row() -> None:
+    alone, listed = BERTScore(encode), BERTScore(encode)
+    alone.update(PREDS[0], [TARGET[0], "the cat sat"])
+    listed.update(PREDS[:1], [[TARGET[0], "the cat sat"]])
+    assert torch.equal(alone.state().scores, listed.state().scores) and len(alone.state().scores) == 1
+
+
 def test_an_encoder_of_transformers() -> None:
     tokenizers, transformers = pytest.importorskip("tokenizers"), pytest.importorskip("transformers")
     from valor_gpu.text import LocalEncoder

@@ -167,6 +167,21 @@ def test_answers_by_hand() -> None:
     assert token_f1(["The"], ["the"], normalize=None).f1.tolist() == [0.0]
 
 
+def test_plain_answers_are_equal_where_their_texts_are() -> None:
+    rng = random.Random(4)
+    predictions = [random_text(rng, 3) for _ in range(300)]
+    references = [
+        [
+            rng.choice((said.upper(), said[::-1], random_text(rng, 3), f"the {said}, a"))
+            for _ in range(rng.randint(1, 3))
+        ]
+        for said in predictions
+    ]
+    found = exact_match(predictions, references)
+    assert found.tolist() == exact_match(predictions, references, lambda text: plain_answer(text)).tolist()
+    assert 0.2 < found.mean() < 0.9
+
+
 def test_error_rates_by_hand() -> None:
     words = edit_counts(["the cat", "a", "", "x y z"], ["the cat sat", "", "", ["x y", "x z y z"]])
     assert (words.edits.tolist(), words.reference_lengths.tolist()) == ([1, 1, 0, 1], [3, 0, 0, 2])

@@ -11,6 +11,9 @@ import torchmetrics.functional.text as peers
 
 from tests.text.test_metrics import pairs
 from valor_gpu import functional
+from valor_gpu.metric import Metric
+from valor_gpu.plans import checked_only
+from valor_gpu.text import WordErrorRate
 
 SEVERAL: dict[str, list[dict[str, Any]]] = {
     "bleu_score": [{}, {"n_gram": 2, "smooth": True}],
@@ -80,3 +83,20 @@ def test_rows_beside_the_corpus(name: str) -> None:
     expected = [float(getattr(functional, name)(pred, [row])) for pred, row in zip(preds, target)]
     assert rows.tolist() == pytest.approx(expected, rel=1e-12)
     assert whole == getattr(functional, name)(preds, target)
+
+
+def test_functions_take_no_part_in_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr("torchmetrics.metric.jit_distributed_available", lambda: True)
+    monkeypatch.setattr(Metric, "sync", lambda _self, _dist, _group, should_sync=True, *_: asked.append(should_sync))
+    with checked_only():
+        functional.accuracy(torch.zeros(4), torch.tensor([0, 1, 1, 1]), "binary")
+        functional.word_error_rate("a cat", "a dog")
+        functional.squad({"prediction_text": "a", "id": "1"}, {"answers": {"text": ["a"]}, "id": "1"})
+        functional.bert_score([torch.ones(1, 2)], [torch.ones(1, 2)])
+        assert len(asked) == 4 and not any(asked)
+        WordErrorRate()(["a"], ["a"])
+        metric = WordErrorRate()
+        metric.update(["a"], ["a"])
+        metric.compute()
+    assert asked[-1]

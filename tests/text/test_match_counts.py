@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import seeds
+from tests.fuzz import seeds_with_smoke
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.text import match_counts
@@ -90,8 +90,7 @@ def test_rouge_and_bleu_words() -> None:
     assert TOKENIZERS["valor"]("Pay $45 (now). a_b c.d!") == ["Pay", "$45", "(now)", "a_b", "c", "d", "!"]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("seed", seeds(6))
+@pytest.mark.parametrize("seed", seeds_with_smoke(6, 3))
 def test_native_counts_equal_the_reference(seed: int, unbuilt: Callable[[], None]) -> None:
     max_words, words = ((3, 2), (30, 6), (70, 3), (140, 9), (200, 40), (64, 200))[seed % 6]
     rows = random_rows(seed, max_words=max_words, words=words, rows=12)
@@ -102,8 +101,7 @@ def test_native_counts_equal_the_reference(seed: int, unbuilt: Callable[[], None
         assert mine.tolist() == theirs.tolist()
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds_with_smoke(4))
 def test_union_of_common_subsequences(seed: int, unbuilt: Callable[[], None]) -> None:
     rows = random_rows(seed, rows=10, max_words=9, words=4)
     ends = rows.row_starts.tolist()

@@ -97,6 +97,25 @@ def test_arrays_and_lists_are_taken() -> None:
     assert torch.equal(metric.compute(), expected)
 
 
+def test_the_function_makes_no_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    preds, target = batch(10)
+    metric = Perplexity(ignore_index=3)
+    metric.update(preds, target)
+    expected = metric.compute()
+    monkeypatch.setattr(Perplexity, "__init__", None)
+    value = functional.perplexity(preds.requires_grad_(), target, 3)
+    assert torch.equal(value, expected) and value.dtype == torch.float64 and not value.requires_grad
+    with torch.device("meta"):
+        assert torch.equal(functional.perplexity(preds, target, 3), expected)
+    assert functional.perplexity(preds[:0], target[:0]).isnan()
+    with pytest.raises(InputError, match=r"^target\[2, 0\] must be an index of the last dimension of preds$"):
+        functional.perplexity(preds, target.index_put((torch.tensor(2), torch.tensor(0)), torch.tensor(50)))
+    with pytest.raises(InputError, match="preds and target must be given, or y_true and y_pred, but got preds"):
+        functional.perplexity(preds)
+    with pytest.raises(InputError, match="ignore_index must be int but got str"):
+        functional.perplexity(preds, target, "pad")  # type: ignore[arg-type]
+
+
 def test_collections() -> None:
     collection = MetricCollection({"all": Perplexity(), "some": Perplexity(ignore_index=0)})
     preds, target = batch(9)

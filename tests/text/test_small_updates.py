@@ -39,10 +39,29 @@ def test_plans_leave_the_state_of_the_checked_path(case: Any) -> None:
 def test_a_bad_row_changes_nothing(case: Any) -> None:
     metric = case.make()
     metric.update(["a cat"], ["a dog"])
-    for preds, target in ((["a"], ["b", "c"]), (["a"], [None]), ([3], ["a"]), ("a", "a"), (["a"], [[]]), (None, ["a"])):
+    for preds, target in ((["a"], ["b", "c"]), (["a"], [None]), ([3], ["a"]), ("a", 3), (["a"], [[]]), (None, ["a"])):
         with unchanged(metric), pytest.raises(InputError, match="must"):
             metric.update(preds, target)
     assert content(metric.compute()) == content(case.make()(["a cat"], ["a dog"]))
+
+
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
+def test_a_text_alone_is_a_row(case: Any) -> None:
+    rows: list[tuple[Any, Any, Any]] = [
+        ("a cat", "a dog", "a dog"),
+        ("a cat", ["a dog", "a Cat"], ["a dog", "a Cat"]),
+        ("a cat", [["a dog"]], ["a dog"]),
+        (["a cat"], "a dog", "a dog"),
+    ]
+    for preds, target, references in rows:
+        metric, listed = case.make(), case.make()
+        for _ in range(3):
+            metric.update(preds, target)
+            listed.update(["a cat"], [references])
+        with checked_only():
+            metric.update(preds, target=target)
+        listed.update(["a cat"], [references])
+        assert condition(metric) == condition(listed)
 
 
 def test_plans_of_squad_leave_the_state_of_the_checked_path() -> None:

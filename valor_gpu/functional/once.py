@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import as_values
 
@@ -26,17 +27,28 @@ def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tenso
     return value
 
 
+@device_free
 def updated(kind: Any, given: tuple[Any, Any, Any, Any], arguments: dict[str, Any]) -> Any:
     """A metric on the device of the predictions after one ``update``; arguments and errors as in :func:`once`."""
+    preds, target = chosen_pair(given)
+    metric = alone(kind(**arguments))
+    preds, target = as_values("preds", preds), as_values("target", target)
+    metric.to(preds.device).update(preds, target)
+    return metric
+
+
+def alone(metric: Any) -> Any:
+    """The metric, which takes no part in collectives: one rank may call a function by itself."""
+    metric.sync_on_compute = metric._to_sync = False
+    return metric
+
+
+def chosen_pair(given: tuple[Any, Any, Any, Any]) -> tuple[Any, Any]:
+    """``preds, target`` of whichever pair was given; arguments and errors as in :func:`once`."""
     preds, target, y_true, y_pred = given
     halves = (preds is None) != (target is None) or (y_true is None) != (y_pred is None)
     if halves or (preds is None) == (y_true is None):
         named = ("preds", "target", "y_true", "y_pred")
         got = ", ".join(name for name, value in zip(named, given) if value is not None)
         raise InputError(f"preds and target must be given, or y_true and y_pred, but got {got or 'neither'}")
-    if preds is None:
-        preds, target = y_pred, y_true
-    metric = kind(**arguments)
-    preds, target = as_values("preds", preds), as_values("target", target)
-    metric.to(preds.device).update(preds, target)
-    return metric
+    return (y_pred, y_true) if preds is None else (preds, target)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from valor_gpu import text
+from valor_gpu.functional.once import alone
 from valor_gpu.text.chrf import chrf_scores
 from valor_gpu.text.edit_rate import ter_scores
 
@@ -23,7 +24,7 @@ Records = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 def _once(metric: Metric[Any], preds: Texts, target: References) -> Any:
     """``compute`` after one ``update``; a text alone is a batch of one row."""
-    metric.update(_rows(preds), _rows(target))
+    alone(metric).update(_rows(preds), _rows(target))
     return metric.compute()
 
 
@@ -182,6 +183,6 @@ def rouge_score(
 
 def squad(preds: Records, target: Records) -> dict[str, Tensor]:
     """Returns what :class:`valor_gpu.text.SQuAD` computes of one batch, float64 ``[]`` by name."""
-    metric = text.SQuAD()
+    metric: text.SQuAD = alone(text.SQuAD())
     metric.update(preds, target)
     return metric.compute()

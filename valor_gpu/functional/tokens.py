@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.functional.once import once
+from valor_gpu.functional.once import alone, chosen_pair
 from valor_gpu.text.bert_score import BERTScore, Encoder, IdfWeights
-from valor_gpu.text.perplexity import Perplexity
+from valor_gpu.text.perplexity import perplexity_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ def perplexity(
     y_pred: ArrayLike | Tensor | None = None,
 ) -> Tensor:
     """Returns what ``Perplexity`` computes of one batch; see :mod:`valor_gpu.functional`."""
-    return once(Perplexity, (preds, target, y_true, y_pred), ignore_index=ignore_index)
+    return perplexity_of(*chosen_pair((preds, target, y_true, y_pred)), ignore_index)
 
 
 def bert_score(
@@ -34,6 +34,6 @@ def bert_score(
     baseline: Sequence[float] | None = None,
 ) -> dict[str, Tensor]:
     """Returns what ``BERTScore`` computes of one batch; see :class:`valor_gpu.text.BERTScore`."""
-    metric = BERTScore(encoder, idf, baseline)
+    metric: BERTScore = alone(BERTScore(encoder, idf, baseline))
     metric.update(preds, target)
     return metric.compute()

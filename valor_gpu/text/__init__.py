@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from valor_gpu.text.meteor import meteor_scores
     from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, ExactMatch, TokenF1
+    from valor_gpu.text.named import BLEUScore, CHRFScore, ROUGEScore, SacreBLEUScore
     from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
     from valor_gpu.text.perplexity import Perplexity
     from valor_gpu.text.rouge import Rouge, rouge_scores
@@ -36,6 +37,8 @@ __all__ = [
     "GLEU",
     "ROUGE",
     "BERTScore",
+    "BLEUScore",
+    "CHRFScore",
     "CharErrorRate",
     "CorpusBleu",
     "EditDistance",
@@ -45,8 +48,10 @@ __all__ = [
     "MatchErrorRate",
     "OpenAIEmbedder",
     "Perplexity",
+    "ROUGEScore",
     "Rouge",
     "SQuAD",
+    "SacreBLEUScore",
     "TokenF1",
     "TranslationEditRate",
     "WordErrorRate",
@@ -72,6 +77,7 @@ __all__ = [
 
 _HOMES = {
     "metrics": ("BLEU", "CHRF", "GLEU", "ROUGE", "ExactMatch", "TokenF1"),
+    "named": ("BLEUScore", "CHRFScore", "ROUGEScore", "SacreBLEUScore"),
     "error_rates": (
         "CharErrorRate",
         "EditDistance",

@@ -22,6 +22,7 @@ from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.greedy_cosines import describe_vector, greedy_cosines
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
+from valor_gpu.text.metric_base import as_rows
 from valor_gpu.text.tokens import texts_of
 
 Encoder = Callable[[list[str]], Sequence[Any]]
@@ -140,14 +141,14 @@ class BERTScore(Metric[TokenScores]):
         """Scores rows and keeps their scores.
 
         Args:
-            preds: one text per row; without an encoder embeddings ``[tokens, size]``, or a tuple of token numbers and
-                embeddings.
+            preds: one text per row, or a text alone; without an encoder embeddings ``[tokens, size]``, or a tuple of
+                token numbers and embeddings.
             target: for each row the same, or a list of several (of embeddings a list of tensors, arrays or tuples).
 
         Raises:
             InputError: rows that are no texts or embeddings, or embeddings of several sizes or without direction.
         """
-        scores, empty = self._scored(preds, target)
+        scores, empty = self._scored(*as_rows(preds, target))
         self._add(TokenScores(torch.from_numpy(scores).to(self.error.device), torch.full_like(self.error, empty)))
 
     def _scored(self, preds: Any, target: Any) -> tuple[NDArray[np.float64], int]:

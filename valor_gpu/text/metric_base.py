@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.plans import Planner, Step
@@ -66,6 +67,14 @@ class CorpusCounts(State):
                 raise InputError(f"state field counts[{part}] must be at most counts[{whole}] but is above it")
 
 
+def as_rows(preds: Any, target: Any) -> tuple[Any, Any]:
+    """Rows of texts: a text alone is one row, whose references are one text or the texts of a list."""
+    if isinstance(preds, str):
+        listed = isinstance(target, Sequence) and len(target) == 1 and isinstance(target[0], (list, tuple))
+        return [preds], target if listed else [target]
+    return preds, [target] if isinstance(target, str) else target
+
+
 def numbers_as_tensors(numbers: Mapping[str, float], device: torch.device) -> dict[str, Tensor]:
     """Numbers by name as float64 ``[]`` on ``device``, by one copy."""
     if device.type == "cpu":
@@ -102,11 +111,11 @@ class RowMetric(Metric[RowScores]):
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
         """float64 ``[N, M]``."""
 
-    def update(self, preds: Texts, target: References) -> None:
+    def update(self, preds: str | Texts, target: str | References) -> None:
         """Scores rows and keeps their scores.
 
         Args:
-            preds: one text per row.
+            preds: one text per row; a text alone is one row.
             target: for each row one text or several.
 
         Raises:
@@ -114,8 +123,8 @@ class RowMetric(Metric[RowScores]):
         """
         self._add(self._rows_kind(self._rows(preds, target).to(self.error.device, non_blocking=True)))
 
-    def _rows(self, preds: Texts, target: References) -> Tensor:
-        return torch.from_numpy(self._scores(preds, target).reshape(-1, len(self.names)))
+    def _rows(self, preds: str | Texts, target: str | References) -> Tensor:
+        return torch.from_numpy(self._scores(*as_rows(preds, target)).reshape(-1, len(self.names)))
 
     def _planner(self) -> Planner:
         def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
@@ -156,6 +165,7 @@ class RowMetric(Metric[RowScores]):
 class NamedMeans(RowMetric):
     """Base of the means of several scores."""
 
+    @gives_own_memory
     def compute(self) -> dict[str, Tensor]:
         """Returns the mean of every score by name, float64 ``[]``; NaN without a row."""
         return numbers_as_tensors(dict(zip(self.names, self._means(self.state().scores))), self.error.device)
@@ -164,6 +174,7 @@ class NamedMeans(RowMetric):
 class OneMean(RowMetric):
     """Base of the mean of one score."""
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the mean, float64 ``[]``; NaN without a row."""
         return number_as_tensor(self._means(self.state().scores)[0], self.error.device)
@@ -193,16 +204,17 @@ class CorpusMetric(Metric[CorpusCounts]):
     def _values(self, counts: list[int]) -> dict[str, float]:
         """The numbers of a corpus of at least one row."""
 
-    def update(self, preds: Texts, target: References) -> None:
+    def update(self, preds: str | Texts, target: str | References) -> None:
         """Counts rows and adds their counts.
 
         Args:
-            preds: one text per row.
+            preds: one text per row; a text alone is one row.
             target: for each row one text or several.
 
         Raises:
             InputError: a row is not text, or the lengths differ.
         """
+        preds, target = as_rows(preds, target)
         batch = (self._sums(preds, target), torch.tensor(len(preds)))
         self._add(CorpusCounts(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
 
@@ -213,8 +225,8 @@ class CorpusMetric(Metric[CorpusCounts]):
         def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
             if kwargs or len(args) != 2:
                 return None
-            counts = base["counts"] + self._sums(*args)
-            return Step({"counts": counts, "rows": base["rows"] + len(args[0])})
+            preds, target = as_rows(*args)
+            return Step({"counts": base["counts"] + self._sums(preds, target), "rows": base["rows"] + len(preds)})
 
         return step
 
@@ -234,6 +246,7 @@ class CorpusMetric(Metric[CorpusCounts]):
 class CorpusNumbers(CorpusMetric):
     """Base of several numbers of a corpus."""
 
+    @gives_own_memory
     def compute(self) -> dict[str, Tensor]:
         """Returns the numbers of the corpus by name, float64 ``[]``; NaN without a row."""
         values, _ = self._numbers(self.state())
@@ -243,6 +256,7 @@ class CorpusNumbers(CorpusMetric):
 class CorpusNumber(CorpusMetric):
     """Base of one number of a corpus."""
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number, float64 ``[]``; NaN without a row or where its divisor is 0."""
         (value,) = self._numbers(self.state())[0].values()

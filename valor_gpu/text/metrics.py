@@ -17,7 +17,15 @@ from valor_gpu.text.bleu import (
     value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
-from valor_gpu.text.metric_base import CorpusNumber, CorpusNumbers, NamedMeans, OneMean, References, Texts
+from valor_gpu.text.metric_base import (
+    CorpusMetric,
+    CorpusNumber,
+    CorpusNumbers,
+    NamedMeans,
+    OneMean,
+    References,
+    Texts,
+)
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size
@@ -156,32 +164,8 @@ class ExactMatch(OneMean):
         return exact_match(preds, target, self.normalize)
 
 
-class BLEU(CorpusNumbers):
-    """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
-
-    Args:
-        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
-            one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
-            ``alphanumeric``, ``characters`` or ``nonspace``.
-        smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
-            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
-        smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
-        lowercase: compare in lower case.
-        effective_order: leave out sizes of n-grams that the predictions do not have.
-        max_ngram: N, the longest n-gram that counts, at least 1.
-        weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
-            does not count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
-    Example:
-        >>> metric = BLEU()
-        >>> metric.update(["the cat sat on the mat"], ["the cat sat on a mat"])
-        >>> round(float(metric.compute()["bleu"]), 4)
-        0.5373
-    """
+class BleuOfCorpus(CorpusMetric):
+    """Base of BLEU by any name; see :class:`BLEU` for its arguments."""
 
     higher_is_better = True
 
@@ -220,6 +204,34 @@ class BLEU(CorpusNumbers):
         )
         by_size = {f"precision_{n}": precision for n, precision in enumerate(precisions, 1)}
         return {"bleu": value, **by_size, "brevity_penalty": penalty}
+
+
+class BLEU(BleuOfCorpus, CorpusNumbers):
+    """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
+
+    Args:
+        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
+            one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
+            ``alphanumeric``, ``characters`` or ``nonspace``.
+        smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
+            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
+        smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
+        lowercase: compare in lower case.
+        effective_order: leave out sizes of n-grams that the predictions do not have.
+        max_ngram: N, the longest n-gram that counts, at least 1.
+        weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
+            does not count.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = BLEU()
+        >>> metric.update(["the cat sat on the mat"], ["the cat sat on a mat"])
+        >>> round(float(metric.compute()["bleu"]), 4)
+        0.5373
+    """
 
 
 class CHRF(CorpusNumber):

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number
+from valor_gpu.default_device import device_free
 from valor_gpu.inputs.scores import as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._token_losses_reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
-from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.ops.error_codes import raise_error, raise_or_defer
 from valor_gpu.ops.token_losses import describe_token, sum_token_losses, total_loss
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, summed
@@ -72,9 +73,7 @@ class Perplexity(Metric[TokenSums]):
     ignore_index: int | None
 
     def __init__(self, ignore_index: int | None = None, **kwargs: Any) -> None:
-        if ignore_index is not None:
-            check_int("ignore_index", ignore_index, -(2**63))
-            check_number("ignore_index", ignore_index, -(2**63), 2**63 - 1)
+        _check_ignore_index(ignore_index)
         self.__dict__["ignore_index"] = ignore_index
         empty = TokenSums(torch.zeros(4, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
         super().__init__(empty, {"ignore_index": ignore_index}, **kwargs)
@@ -98,8 +97,7 @@ class Perplexity(Metric[TokenSums]):
 
     def compute(self) -> Tensor:
         """Returns the perplexity, float64 ``[]``: from 1 to inf, NaN without a token."""
-        _, perplexity = _numbers(self.state().sums.tolist())
-        return torch.full((), perplexity, dtype=torch.float64, device=self.error.device)
+        return _as_tensor(self.state().sums)
 
     def result(self) -> Result:
         """Returns the perplexity, and the cross entropy behind it in nats a token, with counts of tokens."""
@@ -120,6 +118,39 @@ class Perplexity(Metric[TokenSums]):
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_token(code)} (the tokens of its batch in one row)"
+
+
+@device_free
+@torch.no_grad()
+def perplexity_of(preds: Any, target: Any, ignore_index: int | None = None) -> Tensor:
+    """Returns what :class:`Perplexity` computes of one batch, without a metric, whose making may outlast the kernel.
+
+    Args:
+        preds: logits ``[..., V]``, a floating tensor, numpy array or list.
+        target: the right tokens ``[...]``, integers likewise.
+        ignore_index: tokens with this target are left out.
+
+    Returns:
+        float64 ``[]`` on the device of ``preds``, of this process alone.
+
+    Raises:
+        InputError: as the class does, with the position of a bad value on every device.
+    """
+    _check_ignore_index(ignore_index)
+    preds, target = as_values("preds", preds), as_values("target", target)
+    sums, error = sum_token_losses(preds, target, ignore_index=ignore_index)
+    raise_error(error, partial(describe_token, shape=target.shape))
+    return _as_tensor(sums)
+
+
+def _check_ignore_index(ignore_index: int | None) -> None:
+    if ignore_index is not None:
+        check_int("ignore_index", ignore_index, -(2**63))
+        check_number("ignore_index", ignore_index, -(2**63), 2**63 - 1)
+
+
+def _as_tensor(sums: Tensor) -> Tensor:
+    return torch.full((), _numbers(sums.tolist())[1], dtype=torch.float64, device=sums.device)
 
 
 def _numbers(sums: list[int]) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, te
 Floats = NDArray[np.float64]
 Normalizer = Callable[[str], str]
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+_LENGTHS = ("paired_lengths", "reference_lengths")
 
 
 class Rouge(NamedTuple):
@@ -73,17 +74,23 @@ def rouge_scores(
     split: str | Tokenizer = "alphanumeric"
     if use_stemmer or normalizer or tokenizer:
         split = partial(_rouge_words, use_stemmer=use_stemmer, normalizer=normalizer, tokenizer=tokenizer)
-    counted, choose = tokenize_rows(texts, rows, split), scores_of if accumulate == "best" else _mean_scores
+    counted, choose = tokenize_rows(texts, rows, split), _best_scores if accumulate == "best" else _mean_scores
     grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
-    scores = {}
+    found: list[tuple[TokenizedRows, Ints, int]] = []
     for kind, n in kinds:
         if n:
-            scores[kind] = choose(counted, grams.matches[:, n - 1], n)
+            found.append((counted, grams.matches[:, n - 1], n))
+        elif kind == "rougeL":
+            found.append((counted, common_lengths(counted), 1))
         else:
-            whole = kind == "rougeL"
-            words, common = (counted, common_lengths(counted)) if whole else summary_common(texts, counted, split)
-            scores[kind] = choose(words, common, 1)
-    return scores
+            found.append((*summary_common(texts, counted, split), 1))
+    if not found:
+        return {}
+    # All kinds at once: of few rows, calls of NumPy take most of the time.
+    predicted, reference = (np.array([getattr(words, side) for words, _, _ in found]) for side in _LENGTHS)
+    hits, sizes = np.array([hits for _, hits, _ in found]), np.array([[n] for _, _, n in found])
+    scores = _reference_scores(predicted, reference, hits, sizes)
+    return {kind: choose(Rouge(*each), counted.reference_counts) for (kind, _), each in zip(kinds, zip(*scores))}
 
 
 def rouge_size(kind: str) -> int:
@@ -112,23 +119,32 @@ def _rouge_words(text: str, use_stemmer: bool, normalizer: Normalizer | None, to
 
 def scores_of(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
     """Scores of the best reference of every row, from what each shares with the prediction."""
-    scores = _reference_scores(rows, hits, n)
-    best = first_best(scores.fmeasure, rows.reference_counts)
+    scores = _reference_scores(rows.paired_lengths, rows.reference_lengths, hits, n)
+    return _best_scores(scores, rows.reference_counts)
+
+
+def _best_scores(scores: Rouge, references: Ints) -> Rouge:
+    """Scores of the best reference of every row, of which it has so many."""
+    best = first_best(scores.fmeasure, references)
     return Rouge(*(each[best] for each in scores))
 
 
-def _mean_scores(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
+def _mean_scores(scores: Rouge, references: Ints) -> Rouge:
     """Mean scores of the references of every row."""
-    several = rows.reference_counts
-    scores, firsts = _reference_scores(rows, hits, n), np.cumsum(several) - several
-    return Rouge(*(np.add.reduceat(each, firsts) / several if len(several) else each for each in scores))
+    firsts = np.cumsum(references) - references
+    return Rouge(*(np.add.reduceat(each, firsts) / references if len(references) else each for each in scores))
 
 
-def _reference_scores(rows: TokenizedRows, hits: Ints, n: int) -> Rouge:
-    """Scores of every reference, float64 ``[references]``."""
-    predicted = np.maximum(rows.paired_lengths - n + 1, 1)
-    reference = np.maximum(rows.reference_lengths - n + 1, 1)
-    precision, recall = hits / predicted, hits / reference
+def _reference_scores(predicted: Ints, reference: Ints, hits: Ints, n: Ints | int) -> Rouge:
+    """Scores of every reference, float64 ``[references]`` or ``[kinds, references]``.
+
+    Args:
+        predicted: words of the prediction.
+        reference: words of the reference.
+        hits: n-grams of ``n`` words that both have.
+        n: see ``hits``.
+    """
+    precision, recall = hits / np.maximum(predicted - n + 1, 1), hits / np.maximum(reference - n + 1, 1)
     total = precision + recall
     fmeasure = np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
     return Rouge(precision, recall, fmeasure)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
+from valor_gpu.plans import Planner
 from valor_gpu.result import Result
 from valor_gpu.text.metric_base import NamedMeans
-from valor_gpu.text.overlap import exact_match, token_f1
-from valor_gpu.text.tokens import plain_answer
+from valor_gpu.text.overlap import same_words, shared_words
+from valor_gpu.text.tokens import tokenize_rows
 
 Record = Mapping[str, Any]
 
@@ -79,7 +83,7 @@ class SQuAD(NamedMeans):
     names = ("exact_match", "f1", "unanswered")
 
     def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
-        self.normalize = plain_answer if normalize else None
+        self.normalize = normalize
         super().__init__({"normalize": normalize}, **kwargs)
 
     def update(self, preds: Record | Sequence[Record], target: Record | Sequence[Record]) -> None:  # type: ignore[override]
@@ -95,6 +99,12 @@ class SQuAD(NamedMeans):
         """
         super().update(preds, target)  # type: ignore[arg-type]
 
+    def _planner(self) -> Planner:
+        return super()._planner()  # ``update`` is that of the base with other types
+
+    def _rows(self, preds: Any, target: Any) -> Tensor:
+        return torch.from_numpy(self._scores(preds, target))  # a text alone is no row
+
     def _scores(self, preds: Any, target: Any) -> NDArray[np.float64]:
         asked = _records("target", target, ("answers", "id"))
         answers = [_answers(i, record) for i, record in enumerate(asked)]
@@ -103,9 +113,11 @@ class SQuAD(NamedMeans):
         answered = [i for i, record in enumerate(asked) if record["id"] in found]
         scores[:, 2] = 1
         scores[answered, 2] = 0
-        texts, references = [found[asked[i]["id"]] for i in answered], [answers[i] for i in answered]
-        scores[answered, 0] = exact_match(texts, references, self.normalize)
-        scores[answered, 1] = token_f1(texts, references, self.normalize).f1
+        pairs = [(found[asked[i]["id"]], *answers[i]) for i in answered]
+        texts, firsts = [*chain.from_iterable(pairs)], np.cumsum([0, *map(len, pairs)], dtype=np.int64)
+        words = tokenize_rows(texts, firsts, "plain" if self.normalize else "whitespace")
+        scores[answered, 0] = same_words(words) if self.normalize else [float(said in true) for said, *true in pairs]
+        scores[answered, 1] = shared_words(words).f1
         return scores
 
     def _means(self, scores: Tensor) -> list[float]:
@@ -114,6 +126,7 @@ class SQuAD(NamedMeans):
     def _errors(self, scores: Tensor) -> list[float]:
         return [100 * error for error in super()._errors(scores)]
 
+    @gives_own_memory
     def compute(self) -> dict[str, Tensor]:
         """Returns ``exact_match`` and ``f1``, float64 ``[]`` from 0 to 100; NaN without a question."""
         return {name: value for name, value in super().compute().items() if name != "unanswered"}

@@ -105,7 +105,7 @@ class TokenizedRows:
     @cached_property
     def reference_counts(self) -> Ints:
         """int64 ``[rows]``: how many references each row has."""
-        return np.diff(self.row_starts) - 1
+        return self.row_starts[1:] - self.row_starts[:-1] - 1
 
     @cached_property
     def prediction_lengths(self) -> Ints:
@@ -269,7 +269,7 @@ def _split_wide(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRo
 def _room(texts: Sequence[str], rows: Ints) -> tuple[Ints, NDArray[np.int32], Ints]:
     """Where each text begins, and room for the ids and the numbers of words."""
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    if len(rows) > 1 and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
+    if offsets[-1] > MAX_CHARACTERS and (longest := int(np.diff(offsets[rows]).max())) > MAX_CHARACTERS:
         raise InputError(f"the texts of a row must have at most {MAX_CHARACTERS} characters but have {longest}")
     return offsets, np.empty(offsets[-1], np.int32), np.empty(len(texts), np.int64)
 

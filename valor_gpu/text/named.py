@@ -1,0 +1,151 @@
+"""Metrics of texts by torchmetrics' names, with its arguments and one number each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from valor_gpu.computed import gives_own_memory
+from valor_gpu.text.metric_base import CorpusMetric, number_as_tensor
+from valor_gpu.text.metrics import CHRF, ROUGE, BleuOfCorpus
+from valor_gpu.text.rouge import TYPES, Normalizer
+
+
+class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
+    """Computes BLEU of a corpus with a tokenizer of sacreBLEU, in [0, 1]; see :class:`valor_gpu.text.BLEU`.
+
+    Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
+
+    Args:
+        n_gram: the longest n-gram that counts, at least 1.
+        smooth: add 1 to all counts from n = 2 on.
+        tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``.
+        lowercase: compare in lower case.
+        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = SacreBLEUScore()
+        >>> metric.update(["the cat sat on the mat."], [["the cat sat on a mat."]])
+        >>> round(float(metric.compute()), 4)
+        0.4889
+    """
+
+    def __init__(
+        self,
+        n_gram: int = 4,
+        smooth: bool = False,
+        tokenize: str = "13a",
+        lowercase: bool = False,
+        weights: Sequence[float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        smoothing = "add-k" if smooth else "none"
+        super().__init__(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights, **kwargs)
+
+    @gives_own_memory
+    def compute(self) -> Tensor:
+        """Returns BLEU of the corpus, float64 ``[]``; NaN without a row."""
+        return number_as_tensor(self._numbers(self.state())[0]["bleu"], self.error.device)
+
+
+class BLEUScore(SacreBLEUScore):
+    """Computes BLEU of a corpus of words at white space, in [0, 1]; see :class:`valor_gpu.text.BLEU`.
+
+    Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
+
+    Args:
+        n_gram: the longest n-gram that counts, at least 1.
+        smooth: add 1 to all counts from n = 2 on.
+        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = BLEUScore()
+        >>> metric.update(["the cat is on the mat"], [["there is a cat on the mat", "a cat is on the mat"]])
+        >>> round(float(metric.compute()), 4)
+        0.7598
+    """
+
+    def __init__(
+        self, n_gram: int = 4, smooth: bool = False, weights: Sequence[float] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(n_gram, smooth, "none", weights=weights, **kwargs)
+
+
+class CHRFScore(CHRF):
+    """Computes chrF++ of a corpus, in [0, 1]; see :class:`valor_gpu.text.CHRF`.
+
+    Source: M. Popović, "chrF++: words helping character n-grams" (2017).
+
+    Args:
+        n_char_order: the longest character n-gram.
+        n_word_order: the longest word n-gram, 0 for none.
+        beta: weight of recall against precision.
+        lowercase: compare in lower case.
+        whitespace: count white space as characters.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Scores of rows are given by :func:`valor_gpu.functional.chrf_score` and :func:`valor_gpu.text.chrf_scores`.
+
+    Example:
+        >>> metric = CHRFScore()
+        >>> metric.update(["the cat is on the mat"], [["there is a cat on the mat", "a cat is on the mat"]])
+        >>> round(float(metric.compute()), 3)
+        0.865
+    """
+
+    def __init__(
+        self,
+        n_char_order: int = 6,
+        n_word_order: int = 2,
+        beta: float = 2.0,
+        lowercase: bool = False,
+        whitespace: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(n_char_order, n_word_order, beta, lowercase, whitespace, **kwargs)
+
+
+class ROUGEScore(ROUGE):
+    """Computes mean ROUGE of rows; see :class:`valor_gpu.text.ROUGE`.
+
+    Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries" (2004).
+
+    Args:
+        use_stemmer: compare Porter stems of words longer than three letters.
+        normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
+        tokenizer: a function from that text to its words, in place of splitting at white space.
+        accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
+        rouge_keys: one kind or several: ``rouge1`` to ``rouge9``, ``rougeL`` and ``rougeLsum``.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = ROUGEScore(rouge_keys="rouge1")
+        >>> metric.update("My name is John", "Is your name John")
+        >>> metric.compute()["rouge1_fmeasure"]
+        tensor(0.7500, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        use_stemmer: bool = False,
+        normalizer: Normalizer | None = None,
+        tokenizer: Callable[[str], Sequence[str]] | None = None,
+        accumulate: str = "best",
+        rouge_keys: str | Sequence[str] = TYPES,
+        **kwargs: Any,
+    ) -> None:
+        kinds = [rouge_keys] if isinstance(rouge_keys, str) else rouge_keys
+        super().__init__(kinds, use_stemmer, accumulate, normalizer, tokenizer, **kwargs)
