@@ -90,7 +90,7 @@ def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int | None]) ->
         >>> check_shape("boxes", torch.zeros(3, 4), (None, 4))
     """
     got = tuple(tensor.shape)
-    if len(got) != len(shape) or any(want is not None and want != have for want, have in zip(shape, got)):
+    if got != tuple([have if want is None else want for want, have in zip(shape, got)]) or len(got) != len(shape):
         wanted = ", ".join("N" if size is None else str(size) for size in shape)
         raise InputError(f"{name} must have shape [{wanted}] but got {list(got)}")
 

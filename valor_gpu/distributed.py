@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from valor_gpu.checks import check_dense, check_type
+from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.state import Spec, State, check_state, merge_tensors
 
@@ -155,6 +156,7 @@ def _layout(schema: Sequence[Spec], rows: Sequence[int]) -> tuple[list[tuple[int
     return parts, at
 
 
+@device_free
 def pack(tensors: Mapping[str, Tensor], schema: Sequence[Spec], device: torch.device | str) -> Tensor:
     """The tensors as one ``uint8 [P]`` on ``device``."""
     rows = [len(tensors[s.name]) for s in schema if s.joined]

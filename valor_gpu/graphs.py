@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.state import merge_tensors
 
@@ -95,18 +96,22 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
         metric._check_not_synced("update")
         saved = {name: getattr(metric, name) for name in (*metric._merge, "_update_count", "_computed")}
         rows = {name: len(saved[name]) for name, merge in metric._merge.items() if merge == "cat"}
+        metric.__dict__.pop("_undo", None)
         try:
             update(*args, **kwargs)
         except BaseException as error:
+            if (undo := metric.__dict__.pop("_undo", None)) is not None:  # of a table that is changed in place
+                undo()
             for name, length in rows.items():
                 del saved[name][length:]
             metric.__dict__.update(saved)
             if not isinstance(error, ValorError):  # those name what is wrong
                 _check_devices_served(metric.error, args, kwargs)
             raise
+        metric.__dict__.pop("_undo", None)
         metric.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
-    return guarded
+    return device_free(guarded)
 
 
 def _check_devices_served(*values: Any) -> None:

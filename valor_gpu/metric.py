@@ -16,6 +16,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from valor_gpu.attributes import Settable
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
+from valor_gpu.default_device import cpu_by_default
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update
@@ -23,7 +24,7 @@ from valor_gpu.memory import Measured
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Signature, require_matplotlib
-from valor_gpu.state import Spec, State, merge_tensors
+from valor_gpu.state import Spec, State, merge_tensors, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -136,7 +137,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
             InputError: an ``update`` on CUDA met bad data.
             SyncError: the ranks have other configurations, or one of them failed.
         """
-        with self.sync_context(self.dist_sync_fn, should_sync=self.sync_on_compute):
+        with cpu_by_default(), self.sync_context(self.dist_sync_fn, should_sync=self.sync_on_compute):
             self._check_error()
             yield self.state()
 
@@ -151,7 +152,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
             InputError: a field is on another device than the metric, or of another dtype or shape than in ``empty``.
         """
         given = batch.tensors()
-        tensors = {name: tensor.detach() for name, tensor in given.items()}
+        tensors = {name: plain(tensor) for name, tensor in given.items()}
         for spec in self._fields:
             spec.check(tensors[spec.name])
             if (device := tensors[spec.name].device) != self.error.device:
@@ -288,7 +289,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
             self._check_error()
             return compute(*args, **kwargs)
 
-        return local_compute(self, checked, outside_graphs(super()._wrap_compute(checked), named=compute))
+        return local_compute(self, compute, outside_graphs(super()._wrap_compute(checked), named=compute))
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None
@@ -395,4 +396,5 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
             raise SyncError(f"{action} needs the state of this rank but the metric holds that of all: call unsync()")
 
     def _check_error(self) -> None:
-        raise_error(self.error, self._describe_error)
+        if (error := self.error).is_cuda or int(error) != NO_ERROR:
+            raise_error(error, self._describe_error)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.computed import finished
+from valor_gpu.computed import finished_compute
 from valor_gpu.state import Spec, merge_tensors
 
 MAX_ELEMENTS = 1 << 14
@@ -170,7 +170,7 @@ class Planned:
         rows = {name: [tensor] for name, tensor in batch.rows}
         try:
             state.update(_empty(self._defaults), **batch.tensors, **rows)
-            value = finished(type(self).compute(self))  # type: ignore[attr-defined]
+            value = finished_compute(self)
         finally:
             state.update(saved)
         merged = {name: merge_tensors(self._merge[name], (saved[name], new)) for name, new in batch.tensors.items()}

@@ -61,6 +61,15 @@ def merge_tensors(merge: str, parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else _MERGE[merge](parts)
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """``tensor`` without gradient, as a Tensor of torch itself: what a subclass carries along is no part of a state."""
+    tensor = tensor.detach()
+    kind = type(tensor)
+    if kind is Tensor or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:  # one without memory of its own
+        return tensor
+    return tensor.as_subclass(Tensor)
+
+
 @dataclass(frozen=True)
 class Spec:
     """What one tensor of a state is, whatever the data.

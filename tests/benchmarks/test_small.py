@@ -16,7 +16,7 @@ _OWN = {
     "classification": ["BalancedAccuracy", "DetailedPrecisionRecallCurve", "ROCAUC", "ThresholdCounts", "mROCAUC"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
-    "text": ["BERTScore", "ExactMatch", "GLEU", "TokenF1"],
+    "text": ["BERTScore", "BLEU", "CHRF", "ExactMatch", "GLEU", "ROUGE", "TokenF1"],
 }  # fmt: skip
 """Metrics without a peer in torchmetrics that takes the same inputs, or other names of one that is measured."""
 

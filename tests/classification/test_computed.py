@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.contract import METRICS
 from valor_gpu import computed, plans
-from valor_gpu.classification import ROC, AveragePrecision, ConfusionMatrix, PrecisionRecallCurve, curves
+from valor_gpu.classification import ROC, AveragePrecision, ConfusionMatrix, PrecisionRecallCurve, StatScores, curves
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import histogram_metrics
 
@@ -108,6 +109,45 @@ def test_finished_values_share_no_memory_with_the_state(kind: type) -> None:
     assert type(value) is kind and value[1].shape == ()
     state.zero_()
     assert all(bool(part.all()) for part in value)
+
+
+_BEYOND = torch.tensor([1e60, 3.0, 0.5, 2.0], dtype=torch.float64)
+_OWN: dict[str, Any] = {case.name: case for case in METRICS if hasattr(type(case.make()).compute, "own_memory")}
+
+
+@pytest.mark.parametrize("name", _OWN)
+def test_values_that_are_not_copied_share_no_memory_with_their_metric(name: str) -> None:
+    metric = _OWN[name].make()
+    metric.update(*_OWN[name].batch(0))
+    _check_own_memory(metric)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_values_of_any_dtype_share_no_memory_with_their_metric(form: dict[str, int]) -> None:
+    for kind, thresholds in itertools.product((ROC, PrecisionRecallCurve), (None, 5)):
+        _check_own_memory(_filled(kind(**form, thresholds=thresholds, score_dtype=torch.float64), 8, False, 3))
+    _check_own_memory(_filled(ConfusionMatrix(**form), 8, True, 3))
+
+
+def _check_own_memory(metric: Any) -> None:
+    first = metric.compute()
+    tensors = _tensors([*first.values()] if isinstance(first, dict) else first)
+    kept = [tensor.clone() for tensor in tensors]
+    for tensor in tensors:
+        tensor.fill_(7)
+    metric._computed = None
+    again = metric.compute()
+    _same([*again.values()] if isinstance(again, dict) else again, kept)
+
+
+@pytest.mark.parametrize(
+    "metric", [ConfusionMatrix(), StatScores(), StatScores(num_classes=2, average="none")], ids=str
+)
+def test_sums_of_weights_that_no_int64_holds_stay_floating(metric: Any) -> None:
+    metric.update(torch.tensor([0, 1, 0, 1]), torch.tensor([0, 1, 1, 0]), _BEYOND)
+    value = metric.compute()
+    assert value.dtype == torch.float64
+    assert value.max() == 1e60 and value.min() >= 0
 
 
 def test_average_precision_value_is_the_first_of_its_bounds() -> None:

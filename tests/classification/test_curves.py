@@ -236,7 +236,7 @@ def test_arguments_out_of_range() -> None:
     with pytest.raises(InputError, match="val must be left out: plot draws the curves of the metric"):
         ROC().plot(1)  # type: ignore[arg-type]
     metric = updated(ROC(num_classes=2), (torch.tensor([[torch.inf, 0.0], [2.0, 1.0]]), torch.tensor([0, 1])))
-    with pytest.raises(InputError, match="preds must be below infinity where their softmax is taken"):
+    with pytest.raises(InputError, match=r"preds\[0\] must have a finite largest score where its softmax is taken"):
         metric.compute()
 
 

@@ -18,7 +18,8 @@ from torchmetrics import MetricCollection
 
 from valor_gpu.classification.curves import ROC
 from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, RankingMetric, mROCAUC
-from valor_gpu.classification.score_metric import ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.score_metric import ScoreMetric, ScoreRecords
+from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.classification.threshold_counts import ThresholdCounts
 from valor_gpu.errors import InputError
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, WEIGHT
@@ -256,10 +257,14 @@ def test_further_dimensions_are_samples() -> None:
     )
 
 
-def test_an_infinite_logit_is_rejected_by_name() -> None:
-    metric = ROCAUC(num_classes=2)
-    metric.update(torch.tensor([[torch.inf, 0.0], [1.0, 2.0]]), torch.tensor([0, 1]))
-    with pytest.raises(InputError, match=r"preds must be below infinity where their softmax is taken"):
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_an_infinite_logit_is_rejected_by_name(average: str) -> None:
+    bad = (torch.tensor([[1.0, 2.0], [0.0, torch.inf]]), torch.tensor([0, 1]))
+    with pytest.raises(InputError, match=r"preds\[1, 0\] must not be NaN, and preds\[1\] must have a finite largest"):
+        ROCAUC(num_classes=2, average=average, thresholds=5).update(*bad)
+    metric = ROCAUC(num_classes=2, average=average)
+    metric.update(*bad)
+    with pytest.raises(InputError, match=r"preds\[1\] must have a finite largest score where its softmax is taken"):
         metric.compute()
 
 
@@ -470,8 +475,11 @@ def test_weights_of_ignored_rows_are_not_looked_at(metric: Any, average: str) ->
 
 def test_only_a_nan_is_reported_as_one_of_softmax() -> None:
     check_ranked(torch.tensor(NO_ERROR))
-    with pytest.raises(InputError, match=r"^preds must be below infinity where their softmax is taken: preds\[0, 0\]"):
-        check_ranked(torch.tensor(NAN_SCORE))
+    with pytest.raises(
+        InputError, match=r"^preds\[2\] must have a finite largest score where its softmax is taken \("
+    ) as e:
+        check_ranked(torch.tensor(7 << 36 | NAN_SCORE), 3)
+    assert "NaN" not in str(e.value)
     with pytest.raises(InputError, match=r"^sample_weight\[0\] must be from 0 to 1e60"):
         check_ranked(torch.tensor(WEIGHT))
 

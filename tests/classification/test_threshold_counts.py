@@ -204,7 +204,7 @@ def test_what_the_detailed_curve_refuses() -> None:
     for most in (-1, True, 1.5):
         with pytest.raises(InputError, match="max_examples must be an int of at least 0 but got"):
             DetailedPrecisionRecallCurve(num_classes=3, max_examples=most)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="preds must be below infinity where their softmax is taken"):
+    with pytest.raises(InputError, match=r"preds\[\d+\] must have a finite largest score where its softmax is taken"):
         updated(DetailedPrecisionRecallCurve(num_classes=3), (SCORES.log() * -torch.inf, TRUTH)).compute()
 
 

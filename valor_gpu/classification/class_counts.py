@@ -72,6 +72,19 @@ def check_seen(seen: Tensor, task: Task) -> None:
         )
 
 
+def whole_numbers(values: Tensor) -> Tensor:
+    """Float64 counts as int64; sums of weights that int64 does not hold exactly stay as they are.
+
+    Example:
+        >>> whole_numbers(torch.tensor([2.0, 3.0], dtype=torch.float64))
+        tensor([2, 3])
+        >>> whole_numbers(torch.tensor([2.0, 1e60], dtype=torch.float64)).dtype
+        torch.float64
+    """
+    whole = values.long()
+    return whole if torch.equal(whole.double(), values) else values
+
+
 def samples_seen(batch: ScoreBatch) -> Tensor:
     """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
     rows = batch.target.shape[0]

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.class_counts import whole_numbers
 from valor_gpu.classification.confusion_base import PairMetric
 from valor_gpu.classification.examples import shown
 from valor_gpu.classification.pair_counts import PairExamples
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.histogram_metrics import quick
@@ -72,6 +74,7 @@ class ConfusionMatrix(PairMetric):
         self.normalize = normalize
         super().__init__(num_classes, num_labels, **kwargs)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``, multilabel ``[L, 2, 2]``.
 
@@ -80,7 +83,8 @@ class ConfusionMatrix(PairMetric):
         matrix = self._counted()
         if self.normalize not in ("none", None):
             return normalized(matrix, self.normalize).nan_to_num(0.0).float()
-        return matrix.long() if bool((matrix == matrix.floor()).all()) else matrix
+        counts = whole_numbers(matrix)
+        return counts.clone() if counts is matrix else counts
 
     def result(self) -> Result:
         """Returns ``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.

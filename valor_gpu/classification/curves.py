@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,7 +14,9 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.curve_results import PRECISION_RECALL_AXES, ROC_AXES, curve_result
-from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
+from valor_gpu.classification.softmax_errors import check_ranked
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import rank_curves, small_rank_curves
 from valor_gpu.plans import switched_on
@@ -88,6 +90,7 @@ class CurveMetric(ScoreMetric):
         task = Task.of(num_classes, num_labels, ignore_index, activation)
         super().__init__(task, thresholds, None, score_dtype, False, **kwargs)
 
+    @gives_own_memory
     def compute(self) -> tuple[Any, Any, Any]:
         """Returns both coordinates and the thresholds as torchmetrics gives them.
 
@@ -101,7 +104,7 @@ class CurveMetric(ScoreMetric):
             first, second = self._at_thresholds(state)
             if self._single:
                 first, second = first[0], second[0]
-            return _float32(first), _float32(second), self._grid(state).to(self.score_dtype)
+            return _float32(first), _float32(second), self._grid(state).to(self.score_dtype, copy=True)
         parts = [
             (_float32(first), _float32(second), _tensor(self._shown(thresholds)).to(self.score_dtype))
             for first, second, thresholds in self._at_scores(state)
@@ -191,12 +194,14 @@ class CurveMetric(ScoreMetric):
         ranked = self._ranked(state, self.average == "micro")
         given: dict[str, Any] = {"ignore_index": ranked.ignore_index, "weight": ranked.weight}
         if switched_on() and (small := small_rank_curves(ranked.scores, ranked.target, **given)) is not None:
-            thresholds = self._activated(state, torch.from_numpy(small.thresholds)).numpy()
-            for *parts, count in zip(thresholds, small.tp, small.fp, small.counts):
-                yield tuple(part[:count] for part in parts)  # type: ignore[misc]
+            rows = [row[:count] for row, count in zip(small.thresholds, small.counts)]
+            flat = rows[0] if len(rows) == 1 else np.concatenate(rows)  # as the op gives them: torch's sigmoid has
+            every = self._activated(state, torch.from_numpy(flat)).numpy()  # other bits in other places
+            for tp, fp, count, end in zip(small.tp, small.fp, small.counts, accumulate(small.counts)):
+                yield every[end - count : end], tp[:count], fp[:count]
             return
         result = rank_curves(ranked.scores, ranked.target, **given)
-        check_ranked(result.error)
+        check_ranked(result.error, self._pooled)
         whole = [quick(part) for part in (self._activated(state, result.thresholds), result.tp, result.fp)]
         for start, end in pairwise(result.offsets.tolist()):
             yield tuple(part[start:end] for part in whole)  # type: ignore[misc]

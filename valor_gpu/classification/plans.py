@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,9 +164,9 @@ def _columns(form: Form, task: Task) -> bool:
 
 
 def _activation(task: Task) -> Callable[[Tensor], Tensor]:
-    if task.activation == "sigmoid" or (task.activation == "auto" and task.kind != "multiclass"):
-        return partial(activated, how="sigmoid")
-    return partial(activated, how="softmax")
+    sigmoid = task.activation == "sigmoid" or (task.activation == "auto" and task.kind != "multiclass")
+    how, columns = "sigmoid" if sigmoid else "softmax", (-1, task.classes)
+    return lambda scores: activated(scores.reshape(columns), how)  # of the binary task, in one column
 
 
 def _words(form: Form, task: Task, activates: bool = True) -> bytes:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, check_ranked
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
+from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
@@ -125,7 +126,7 @@ class RankingMetric(ScoreMetric):
             return RankingValues(*self._binned(counts, state.lightest), *totals(counts))
         ranked = self._ranked(state, self.average == "micro")
         result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(result.error)
+        check_ranked(result.error, self._pooled)
         value = result.values[self._row]
         return RankingValues(value, value, value, *result.totals.double())
 
@@ -240,7 +241,7 @@ class ROCAUC(RankingMetric):
             return super()._ranking_values(state)
         ranked = self._ranked(state, self.average == "micro")
         found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.error)
+        check_ranked(found.error, self._pooled)
         rows = []
         for start, end in pairwise(found.offsets.tolist()):
             tp, fp = (torch.nn.functional.pad(side[start:end], (1, 0)) for side in (found.tp, found.fp))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import histogram_plan, records_plan
+from valor_gpu.classification.softmax_errors import softmax_need
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import (
     NAN_SCORE,
     NO_ERROR,
@@ -26,6 +28,7 @@ from valor_gpu.ops.error_codes import (
     describe_value,
     raise_error,
     value_kind,
+    value_row,
 )
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import histogram_of
@@ -138,7 +141,7 @@ class ScoreMetric(TaskMetric[Any]):
         return pair_planner(self.__dict__, ("task", "score_dtype", "thresholds", "hardmax"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
-        if torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
+        if form.preds not in FLOAT_TYPES or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
             return None
         if self.exact:
             return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
@@ -196,7 +199,7 @@ class ScoreMetric(TaskMetric[Any]):
             error = torch.where(error == NO_ERROR, changed, error)
         deferred = self._raise_or_defer(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
-        weighted = bool(weights) and len(weights[-1]) > 0  # a compiled update adds no empty part
+        weighted = len(weights) > 0 and len(weights[-1]) > 0  # a compiled update adds no empty part
         if scores and len(scores[-1]) and weighted != (batch.weight is not None):
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
@@ -218,7 +221,8 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _describe(self, error: int) -> str:
         if error != ROUNDED_SCORES:
-            return super()._describe(error)
+            softmax = value_kind(error) == NAN_SCORE and not self._monotone
+            return super()._describe(error) + (f", and {softmax_need(value_row(error))}" if softmax else "")
         name = str(self.score_dtype).removeprefix("torch.")
         return (
             f"score_dtype must be torch.float64 for preds of float64 that {name} changes, "
@@ -238,12 +242,17 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _ranked(self, state: ScoreRecords, pooled: bool) -> Ranked:
         """What the ops of ranks take; ``pooled`` makes one class of all elements."""
-        if len(state.weight) not in (0, len(state.scores)):
+        if (weights := state.weight.shape[0]) not in (0, state.scores.shape[0]):
             raise InputError(_MIXED)
-        weight = state.weight if len(state.weight) else None
+        weight = state.weight if weights else None
         scores = state.scores if self._monotone else self._probabilities(state)
         ranked = Ranked(scores, state.target, self.task.ignore_index, weight)
         return pool(ranked) if pooled else ranked
+
+    @property
+    def _pooled(self) -> int:
+        """How many elements of a sample are ranked as rows of their own: all with ``average="micro"``."""
+        return self.task.classes if getattr(self, "average", None) == "micro" else 1
 
     def _counts(self, state: ScoreRecords | Histogram) -> dict[str, int]:
         """Counts of samples for a result."""
@@ -261,8 +270,7 @@ class ScoreMetric(TaskMetric[Any]):
         return ScoreBatch(self.task, state.scores, state.target).activated(state.scores if scores is None else scores)
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """Arguments of :func:`~valor_gpu.ops.ranks.auroc_and_ap` and its kin: ``scores [N, C]``, ``target [N]`` or
     ``[N, C]``, and ``weight [N]`` or None.
     """
@@ -298,16 +306,6 @@ def winners(scores: Tensor) -> Tensor:
     best = top_classes(scores).classes.long().clamp(min=0)
     lost = torch.full_like(scores, -math.inf).scatter(1, best, scores.gather(1, best))
     return torch.where(scores.isnan(), scores, lost)
-
-
-def check_ranked(error: Tensor) -> None:
-    """Raises :class:`InputError` if scores that ``update`` took are NaN after their activation."""
-
-    def describe(code: int) -> str:
-        softmax = "preds must be below infinity where their softmax is taken: " if value_kind(code) == NAN_SCORE else ""
-        return softmax + describe_value(code, Names(2))
-
-    raise_error(error, describe)
 
 
 def _first_bad_value(batch: ScoreBatch, scores: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.class_counts import ClassCounts
+from valor_gpu.classification.class_counts import ClassCounts, whole_numbers
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.plans import switched_on
@@ -76,7 +76,7 @@ class StatScores(RatioMetric):
         table = self._table(state.outcomes)
         if self.average in ("macro", "weighted"):
             return table.float()
-        return table.long() if bool((table == table.floor()).all()) else table
+        return whole_numbers(table)
 
     def _pooled(self, counts: Tensor) -> list[int] | None:
         """The counts of few classes as one, in whole numbers; None where those of other averages or weights are due."""

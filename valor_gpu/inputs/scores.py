@@ -61,6 +61,8 @@ class Task:
                 raise InputError(f"{name} must be an int of at least {least} but got {size!r}")
         if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
             raise InputError(f"ignore_index must be an int or None but got {ignore_index!r}")
+        if ignore_index is not None and not -(2**63) <= ignore_index < 2**63:
+            raise InputError(f"ignore_index must fit in int64 but got {ignore_index}")
         check_choice("activation", activation, ACTIVATIONS)
         kind = "multiclass" if num_classes is not None else "multilabel" if num_labels is not None else "binary"
         return cls(kind, num_classes or num_labels or 1, ignore_index, activation)
@@ -227,7 +229,7 @@ def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor
     _check_shapes(preds, target, task)
     rows = target.shape if task.kind != "multilabel" else (target.shape[0], *target.shape[2:])
     weight = None if sample_weight is None else _weights(sample_weight, tuple(rows), preds)
-    target = _whole_numbers(target)
+    target = _holding(task.ignore_index, _whole_numbers(target))
     if task.kind == "multiclass":
         preds = preds.reshape(-1) if preds.ndim == target.ndim else _maps(preds)
         target = target.reshape(-1)
@@ -279,6 +281,14 @@ def _whole_numbers(target: Tensor) -> Tensor:
         return target
     whole = target.long()
     return torch.where(whole == target, whole, _NO_CLASS)
+
+
+def _holding(ignore_index: int | None, target: Tensor) -> Tensor:
+    """``target``, wide enough for ``ignore_index``: to torch, -1 equals 255 of uint8."""
+    if ignore_index is None or target.dtype == torch.bool:
+        return target
+    limits = torch.iinfo(target.dtype)
+    return target if limits.min <= ignore_index <= limits.max else target.long()
 
 
 def _weights(weight: Tensor, rows: tuple[int, ...], preds: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.region_tables import table_dice, table_generalized_dice
 from valor_gpu.reduce.regions import AVERAGES, generalized_dice, mean_of_images, region_value
@@ -82,6 +83,7 @@ class DiceScore(RegionState):
         self.aggregation_level, self.input_format = aggregation_level, input_format
         super().__init__(task, aggregation_level == "samplewise", **kwargs)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, or ``[C]`` without average; NaN where no image has it."""
         if (table := self._table(self.first)) is not None:
@@ -169,6 +171,7 @@ class GeneralizedDiceScore(RegionState):
         self.weight_type, self.input_format = weight_type, input_format
         super().__init__(task, True, **kwargs)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, with ``per_class`` ``[C]``; NaN without images."""
         if (table := self._table(self.first)) is not None:

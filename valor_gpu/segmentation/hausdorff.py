@@ -88,7 +88,7 @@ class HausdorffDistance(DistanceMetric):
             # a third of the time of torch.tensor
             return torch.from_numpy(np.array(math.inf if math.inf in few else mean_ascending(few), np.float32))
         if bool(state.scores.isinf().any()):
-            return torch.tensor(torch.inf, device=self.error.device)
+            return torch.tensor(torch.inf, dtype=torch.float32, device=self.error.device)
         return super().compute().float()
 
     def image_values(self) -> Tensor:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch, PixelTask
 from valor_gpu.ops.dtypes import to_device
@@ -153,6 +154,7 @@ class MeanIoU(RegionState):
             _one_size(base["classes"], *parts["classes"])
         super()._combine(base, parts, updates)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, NaN without data; with ``per_class`` ``[C]`` with -1 for no image."""
         first = int(not self.include_background and self.num_classes != 1)
