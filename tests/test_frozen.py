@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import pytest
 
-from valor_gpu._frozen import frozen
+from valor_gpu._frozen import frozen, replaced
 
 
 def made_by(decorator: Any) -> Any:
@@ -49,6 +50,31 @@ def test_the_class_is_a_dataclass_with_factories() -> None:
     assert Ours(1).third is not Ours(1).third
     with pytest.raises(AssertionError):
         Ours(-1)
+
+
+def test_an_instance_with_other_fields_is_that_of_dataclasses() -> None:
+    @frozen
+    class Area:
+        width: int
+        height: int = 1
+
+        @functools.cached_property
+        def value(self) -> int:
+            return self.width * self.height
+
+        def __post_init__(self) -> None:
+            if self.width < 0:
+                raise ValueError("width must be 0 or more")
+
+    small = Area(4)
+    assert small.value == 4
+    large = replaced(small, height=3)
+    assert repr(large) == repr(replace(small, height=3)) and large.value == 12 and small.height == 1
+    for make in (replaced, replace):
+        with pytest.raises(TypeError, match="got an unexpected keyword argument 'depth'"):
+            make(small, depth=1)
+        with pytest.raises(ValueError, match="width must be 0 or more"):
+            make(small, width=-1)
 
 
 def test_nothing_is_assigned_or_deleted() -> None:

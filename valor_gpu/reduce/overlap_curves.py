@@ -265,7 +265,7 @@ def _largest_to_come(precisions: Tensor, runs: Tensor) -> Tensor:
         return precisions
     number = int(runs[-1]) + 1
     bits = min(52, 61 - number.bit_length())
-    keys = (number - 1 - runs) * 2.0 ** (bits + 1)
-    whole = keys.long() + (precisions * 2.0**bits).long()
+    keys = (number - 1 - runs) << (bits + 1)  # times a float would be of the default dtype, which may round
+    whole = keys + (precisions * 2.0**bits).long()
     at = whole.flip(0).cummax(0).indices
     return precisions.flip(0)[at].flip(0)

@@ -138,27 +138,31 @@ class _Reader:
         return [uids[datum] for datum in datums.tolist()]
 
     def _item(self, name: str, item: GroundTruth | Prediction, lists: _Lists) -> None:
-        """Adds the annotations of a datum; runs once for each, so that it calls few functions."""
-        task, labels, datum = self.task.value, self.labels, -1
+        """Adds the annotations of a datum; runs once for each: it looks few names up."""
+        wanted, labels, before, number = [self.task.value], self.labels, len(lists.label), len(lists.metadata)
+        add_label, add_annotation, add_score = lists.label.append, lists.annotation.append, lists.score.append
+        masked = self.task is TaskType.SEMANTIC_SEGMENTATION
         for place, annotation in enumerate(item.annotations):
-            if not annotation.labels or (
-                annotation.implied_task_types != [task]
+            given = annotation.labels
+            if not given or (
+                annotation.implied_task_types != wanted
                 and not belongs(name, item.datum.uid or "", annotation, self.task)
             ):
                 self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
                 continue
-            if self.task is TaskType.SEMANTIC_SEGMENTATION:
+            if masked:
                 where, geometries = f"{name} annotation {place}", (annotation.raster, annotation.polygon)
                 lists.masks.append(self.masks.read_either(where, item.datum.uid, *geometries))
-            datum = self.datums.setdefault(item.datum.uid, len(self.datums)) if datum < 0 else datum
-            for label in annotation.labels:
-                lists.datum.append(datum)
-                lists.label.append(labels.setdefault((label.key, label.value), len(labels)))
-                lists.annotation.append(len(lists.metadata))
-                lists.score.append(label.score)
+            for label in given:
+                add_label(labels.setdefault((label.key, label.value), len(labels)))
+                add_annotation(number)
+                add_score(label.score)
+            number += 1
             lists.metadata.append(annotation.metadata)
             lists.places.append(place)
             lists.annotations.append(annotation)
+        if added := len(lists.label) - before:
+            lists.datum.extend([self.datums.setdefault(item.datum.uid, len(self.datums))] * added)
 
     def _describe(self, uid: Any, entry: Metadata | None) -> None:
         """Adds metadata of a datum; of a name that came before, the first value that is not None stays."""

@@ -67,9 +67,9 @@ class LiteDetectionKey(DetectionKey):
     def ratio(self, name: str) -> Iterator[Metric]:
         """Precision, recall or F1, 0 where the denominator is 0."""
         part, whole = RATIOS[name](*self.numbers.counts)
-        for label, parameters, place in self._cells():
-            value = float(part[place] / whole[place]) if whole[place] else 0.0
-            yield self._cell(name, label, parameters, value)
+        values = np.divide(part, whole, out=np.zeros(whole.shape), where=whole != 0).tolist()
+        for label, parameters, (row, iou, score) in self._cells():
+            yield self._cell(name, label, parameters, values[row][iou][score])
 
     def _cell(self, name: str, label: int, parameters: Metric, value: Any) -> Metric:
         scores = {"iou_threshold": parameters["iou"], "score_threshold": parameters["score_threshold"]}

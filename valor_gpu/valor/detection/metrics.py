@@ -156,16 +156,17 @@ class DetectionKey:
 
     def counts(self) -> Iterator[Metric]:
         """tp, fp and fn of each label at each threshold of IoU and score."""
-        for label, parameters, place in self._cells():
-            counts = self.numbers.counts
-            shown = {name: int(getattr(counts, name)[place]) for name in counts._fields}
+        names, columns = self.numbers.counts._fields, [column.tolist() for column in self.numbers.counts]
+        for label, parameters, (row, iou, score) in self._cells():
+            shown = {name: column[row][iou][score] for name, column in zip(names, columns)}
             yield self._cell("Counts", label, parameters, shown)
 
     def _cells(self) -> Iterator[tuple[int, Metric, tuple[int, int, int]]]:
+        ious = [(iou, self._place(iou)) for iou in self.request.shown_ious]
         for label in self.labels:
-            for iou in self.request.shown_ious:
+            for iou, row in ious:
                 for place, score in enumerate(self.request.scores):
-                    yield label, {"iou": iou, "score_threshold": score}, (label, self._place(iou), place)
+                    yield label, {"iou": iou, "score_threshold": score}, (label, row, place)
 
     def _cell(self, name: str, label: int, parameters: Metric, value: Any) -> Metric:
         return {
