@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,14 +61,18 @@ def make_scene(folder: Path, seed: int = 0, ids: tuple[int, ...] = (0, 1, 2)) ->
     return scene
 
 
-def coco_stats(scene: Scene, results: list[dict[str, Any]], iou_type: str = "bbox") -> list[float]:
-    """The twelve numbers of pycocotools."""
+def coco_stats(
+    scene: Scene, results: list[dict[str, Any]], iou_type: str = "bbox", sigmas: Sequence[float] = ()
+) -> list[float]:
+    """The numbers of pycocotools."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO(str(scene.file))
         evaluation = COCOeval(truth, truth.loadRes(results), iou_type)
+        if sigmas:
+            evaluation.params.kpt_oks_sigmas = np.array(sigmas)
         evaluation.evaluate()
         evaluation.accumulate()
         evaluation.summarize()

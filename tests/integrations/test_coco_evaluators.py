@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from testing.keypoint_scenes import random_keypoints
 from tests.integrations.scenes import Scene, coco_stats, make_scene
 from valor_gpu.errors import InputError
 from valor_gpu.integrations import detectron2, mmdet
@@ -157,6 +160,58 @@ def test_categories_that_the_model_does_not_know_are_left_out(scene: Scene) -> N
     assert metric.evaluate(6)["coco/bbox_mAP"] == coco_stats(scene, kept)[0]
 
 
+KEYPOINT_NAMES = ("AP", "AP50", "AP75", "APm", "APl")
+
+
+def people(folder: Path) -> tuple[Scene, list[dict[str, Any]]]:
+    """Keypoints and boxes of people, and what Detectron2 makes of them: results in COCO's pixels, as float32."""
+    data, results = random_keypoints(7, joints=5)
+    for row in data["annotations"]:
+        row["num_keypoints"] = sum(v > 0 for v in row["keypoints"][2::3])
+    scene = Scene(folder / "people.json", data["images"], data["annotations"], data["categories"])
+    scene.write()
+    sizes = np.random.default_rng(0).uniform(5, 200, (len(results), 2)).astype(np.float32).tolist()
+    for row, size in zip(results, sizes):
+        points = np.array(row["keypoints"], np.float32).reshape(-1, 3)
+        row.update(keypoints=points.reshape(-1).tolist(), score=float(np.float32(row["score"])), bbox=[0.0, 0.0, *size])
+    return scene, results
+
+
+def posed(rows: list[dict[str, Any]]) -> SimpleNamespace:
+    """``Instances`` of a model of keypoints, in continuous coordinates."""
+    points = torch.tensor([row["keypoints"] for row in rows]).reshape(len(rows), -1, 3)
+    points[..., :2] += 0.5
+    return SimpleNamespace(
+        pred_boxes=SimpleNamespace(tensor=torch.tensor([row["bbox"] for row in rows]).reshape(-1, 4)),
+        scores=torch.tensor([row["score"] for row in rows]), pred_keypoints=points,
+        pred_classes=torch.zeros(len(rows), dtype=torch.int64),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("tasks", [("keypoints",), ("bbox", "keypoints")])
+def test_keypoints_of_detectron2(tasks: tuple[str, ...], tmp_path: Path) -> None:
+    scene, results = people(tmp_path)
+    sigmas = [0.03, 0.05, 0.05, 0.08, 0.1]
+    evaluator = detectron2.CocoEvaluator(annotations=scene.file, tasks=tasks, labels={1: 0}, kpt_oks_sigmas=sigmas)
+    given = [posed([row for row in results if row["image_id"] == image["id"]]) for image in scene.images]
+    before = given[0].pred_keypoints.clone()
+    bad = posed(results[:1])
+    bad.pred_keypoints[0, 0, 0] = float("nan")
+    with pytest.raises(InputError, match=r"preds\[0\]\['keypoints'\]\[0\] must be finite"):
+        evaluator.process([{"image_id": results[0]["image_id"]}], [{"instances": bad}])  # nothing of it stays
+    evaluator.process([{"image_id": image["id"]} for image in scene.images], [{"instances": each} for each in given])
+    assert torch.equal(given[0].pred_keypoints, before)
+    numbers = evaluator.evaluate()
+    expected = coco_stats(scene, copy.deepcopy(results), "keypoints", sigmas)
+    assert expected[0] > 0.01 and numbers.keys() == set(tasks)
+    assert numbers["keypoints"] == {name: 100 * stat for name, stat in zip(KEYPOINT_NAMES, expected)}
+    assert evaluator.keypoint_result is not None and evaluator.result is not None
+    assert evaluator.keypoint_result.counts["images"] == evaluator.result.counts["images"] == len(scene.images)
+    if "bbox" in tasks:
+        boxes = [{**row, "keypoints": None} for row in results]
+        assert [numbers["bbox"][name] for name in NAMES[:3]] == [100 * x for x in coco_stats(scene, boxes)[:3]]
+
+
 def test_images_without_predictions_are_told(scene: Scene) -> None:
     evaluator = detectron2.CocoEvaluator(annotations=scene.file, labels=LABELS)
     scene.images = scene.images[:5]
@@ -170,7 +225,11 @@ def test_bad_input_is_named(scene: Scene) -> None:
     with pytest.raises(InputError, match=r"must have the categories of the model but lacks \[5\]"):
         detectron2.CocoEvaluator(annotations=scene.file, labels={5: 0})
     with pytest.raises(InputError, match="tasks must be"):
+        detectron2.CocoEvaluator(annotations=scene.file, tasks=("poses",))
+    with pytest.raises(InputError, match=r"annotations\[0\].keypoints must be"):
         detectron2.CocoEvaluator(annotations=scene.file, tasks=("keypoints",))
+    with pytest.raises(InputError, match="metric must be one of 'bbox', 'segm' but got 'keypoints'"):
+        mmdet.CocoMetric(scene.file, metric=["bbox", "keypoints"])
     evaluator = detectron2.CocoEvaluator(annotations=scene.file, labels=LABELS)
     with pytest.raises(InputError, match=r"image_id must be that of an image of .* but is 999"):
         evaluator.process([{"image_id": 999}], [{"instances": instances(scene, scene.images[0])}])

@@ -14,10 +14,11 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.detection import MeanAveragePrecision, coco_targets
 from valor_gpu.errors import InputError
+from valor_gpu.graphs import guarded_update
 from valor_gpu.inputs.coco import read_ground_truth
 from valor_gpu.result import Result
 
-TASKS = ("bbox", "segm")
+TASKS = ("bbox", "segm", "keypoints")
 
 
 class CocoEvaluation:
@@ -25,9 +26,10 @@ class CocoEvaluation:
 
     Args:
         annotations: COCO annotation file, plain or gzip-compressed.
-        tasks: ``bbox``, ``segm`` or both.
+        tasks: one or more of ``bbox``, ``segm`` and ``keypoints``.
         labels: what the model calls each category id that it knows; ground truths of others are left out. Default: the
             ids themselves.
+        sigmas: of the keypoints; default COCO's 17.
 
     Raises:
         InputError: a task is not known; the file is not such as COCO's, or lacks a category of ``labels``.
@@ -38,6 +40,7 @@ class CocoEvaluation:
         annotations: str | os.PathLike[str],
         tasks: Sequence[str] = ("bbox",),
         labels: Mapping[int, int] | None = None,
+        sigmas: Sequence[float] | None = None,
     ) -> None:
         for task in tasks:
             check_choice("tasks", task, TASKS)
@@ -51,11 +54,20 @@ class CocoEvaluation:
         self._ids = torch.full((max(labels.values(), default=0) + 1,), -1)
         self._ids[list(labels.values())] = torch.tensor(list(labels), dtype=torch.int64)
         self._targets = coco_targets(annotations, self.tasks, {key: key for key in labels})
-        self.metric = MeanAveragePrecision(box_format="xywh", iou_type=self.tasks)
+        # One matching serves boxes and masks; keypoints have sizes and limits of their own.
+        shapes = tuple(task for task in self.tasks if task != "keypoints")
+        self._metrics: dict[tuple[str, ...], MeanAveragePrecision] = {}
+        if shapes:
+            self._metrics[shapes] = MeanAveragePrecision("xywh", shapes)
+        if "keypoints" in self.tasks:
+            self._metrics["keypoints",] = MeanAveragePrecision("xywh", "keypoints", sigmas=sigmas)
+            for target in self._targets.values():  # pycocotools takes an area of 0, whose similarities are 0
+                target["area"] = target["area"].clamp(min=_LEAST_AREA)
 
     def reset(self) -> None:
         """Begins an evaluation."""
-        self.metric.reset()
+        for metric in self._metrics.values():
+            metric.reset()
 
     def add(self, image_ids: Sequence[int], preds: Sequence[dict[str, Any]]) -> None:
         """Adds a batch.
@@ -73,10 +85,12 @@ class CocoEvaluation:
         if not preds:
             return
         device = preds[0]["labels"].device
-        if self.metric.device != device:
-            self.metric.to(device)
         known = [{**each, "labels": self._categories(each["labels"])} for each in preds]
-        self.metric.update(known, [_moved(self._targets[key], device) for key in image_ids])
+        target = [_moved(self._targets[key], device) for key in image_ids]
+        for metric in self._metrics.values():
+            if metric.device != device:
+                metric.to(device)
+        _update_all(list(self._metrics.values()), known, target)
 
     def _categories(self, labels: Tensor) -> Tensor:
         """Ids of labels; -1, which the metric rejects, where a label has none."""
@@ -87,28 +101,30 @@ class CocoEvaluation:
             raise InputError(f"labels must be classes of the model but one is {int(labels[found < 0][0])}")
         return found
 
-    def result(self) -> Result:
-        """All numbers; every process calls it. Warns where images of the file were not added."""
-        result = self.metric.result()
-        missing = len(self._targets) - result.counts["images"]
+    def results(self) -> dict[str, Result]:
+        """All numbers by task; every process calls it. Warns where images of the file were not added."""
+        found = [(tasks, metric.result()) for tasks, metric in self._metrics.items()]
+        missing = len(self._targets) - found[0][1].counts["images"]
         if missing:
             need = "have no predictions and do not count; pycocotools counts their ground truths as missed"
             warnings.warn(f"{missing} of {len(self._targets)} images of {os.fspath(self._file)} {need}", stacklevel=2)
-        return result
+        return {task: result for tasks, result in found for task in tasks}
 
-    def numbers(self, result: Result, task: str) -> dict[str, float]:
+    def numbers(self, results: Mapping[str, Result], task: str) -> dict[str, float]:
         """The scalars of one task by the names of :class:`MeanAveragePrecision`, NaN where one does not exist."""
-        return {name: float(result.values[self._prefix(task) + name]) for name in _SCALARS}
+        values, before = results[task].values, self._prefix(task)
+        return {name: float(values.get(before + name, float("nan"))) for name in _SCALARS}
 
-    def classes(self, result: Result, task: str) -> dict[str, float]:
+    def classes(self, results: Mapping[str, Result], task: str) -> dict[str, float]:
         """Average precision of each class by name; NaN where the file has none of it."""
-        found = result.values[f"{self._prefix(task)}map_per_class"]
+        found = results[task].values[f"{self._prefix(task)}map_per_class"]
         return {name: float(found.get(str(key), float("nan"))) for key, name in self._names.items()}
 
     def _prefix(self, task: str) -> str:
-        return f"{task}_" if len(self.tasks) > 1 else ""
+        return f"{task}_" if any(task in tasks and len(tasks) > 1 for tasks in self._metrics) else ""
 
 
+_LEAST_AREA = 1e-300
 _SCALARS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 
 
@@ -121,6 +137,17 @@ def file_categories(path: str | os.PathLike[str]) -> dict[int, str]:
     """
     data = read_ground_truth(Path(path))
     return dict(zip(data.category_ids.tolist(), data.category_names))
+
+
+def _update_all(metrics: Sequence[MeanAveragePrecision], preds: Any, target: Any) -> None:
+    """Updates all metrics or, where one raises, none."""
+
+    def update() -> None:
+        metrics[0].update(preds, target)
+        _update_all(metrics[1:], preds, target)
+
+    if metrics:
+        guarded_update(metrics[0], update)()
 
 
 def _moved(target: Mapping[str, Any], device: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.integrations.coco_evaluation import CocoEvaluation, file_categories
 from valor_gpu.result import Result
@@ -39,7 +40,8 @@ class CocoMetric:
         result: of the last evaluation, a :class:`~valor_gpu.result.Result`.
 
     Raises:
-        InputError: ``metric`` is not known; in an evaluation: the file is not such as COCO's, or lacks a class.
+        InputError: ``metric`` is not known (MMDetection has no keypoints); in an evaluation: the file is not such as
+            COCO's, or lacks a class.
 
     Example:
         >>> metric = CocoMetric("examples/data/instances_val2014_100.json", metric=["bbox", "segm"])
@@ -54,6 +56,8 @@ class CocoMetric:
         prefix: str = "coco",
     ) -> None:
         self._file, self._tasks = ann_file, [metric] if isinstance(metric, str) else list(metric)
+        for task in self._tasks:
+            check_choice("metric", task, ("bbox", "segm"))
         self._classwise, self._prefix = classwise, prefix
         self._evaluation: CocoEvaluation | None = None
         self.dataset_meta: Mapping[str, Any] | None = None
@@ -101,14 +105,15 @@ class CocoMetric:
             size: of the data set, which is not needed: images are known by their ids.
         """
         evaluation = self._ready
-        self.result = result = evaluation.result()
+        results = evaluation.results()
+        self.result = results[evaluation.tasks[0]]
         numbers: dict[str, float] = {}
         for task in evaluation.tasks:
-            own = evaluation.numbers(result, task)
+            own = evaluation.numbers(results, task)
             numbers.update({f"{task}_{name}": own[key] for name, key in _NAMES.items()})
             if self._classwise:
                 before = "" if task == evaluation.tasks[0] else f"{task}_"
-                classes = evaluation.classes(result, task)
+                classes = evaluation.classes(results, task)
                 numbers.update({f"{before}{name}_precision": value for name, value in classes.items()})
         evaluation.reset()
         return {f"{self._prefix}/{name}" if self._prefix else name: value for name, value in numbers.items()}
