@@ -444,11 +444,12 @@ def test_doctor_advises_what_would_serve_better(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(doctor, "_version", lambda name: None)
     facts = doctor.survey()
     text = doctor.doctor_text(facts)
-    assert "plain torch serves CPU tensors, slowly" in facts["advice"][0]
+    assert "metrics of tensors need torch and torchmetrics: pip install 'torch>=" in facts["advice"][0]
+    assert "plain torch serves CPU tensors, slowly" in facts["advice"][1]
     assert "libvalor_cpu.so was not built" in text
     words = " ".join(text.split())
     assert "matplotlib missing: pip install 'valor_gpu[plot]'" in words
-    assert "torchmetrics missing: pip install 'torchmetrics'" in words
+    assert "torchmetrics missing: pip install 'torch>=" in words
 
 
 def test_doctor_tells_of_a_kernel_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,19 @@ from valor_gpu.errors import LINES
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "examples" / "data"
-FREE = ("valor_gpu.evaluate", "valor_gpu.judge.run_judge", "valor_gpu.stats.compare_paired", "valor_gpu.coco.COCOeval",
-        "valor_gpu.text.rouge_scores", "valor_gpu.store.Store", "valor_gpu.valor.ValorDetectionManager")  # fmt: skip
-BOUND = ("valor_gpu.Metric", "valor_gpu.detection.MeanAveragePrecision", "valor_gpu.classification.Accuracy",
-         "valor_gpu.segmentation.MeanIoU", "valor_gpu.ops.box_iou", "valor_gpu.Ragged")  # fmt: skip
+GUIDE = (ROOT / "docs/guides/without_torch.md").read_text()
+"""Its table says what runs and what does not: names in backticks of its second and third column."""
+
+
+def _names(column: int) -> tuple[str, ...]:
+    rows = [line.split("|") for line in GUIDE.partition("## What runs")[2].splitlines() if line.startswith("| ")]
+    return tuple(re.findall(r"`(valor_gpu\.[\w.]+)`", " ".join(row[column] for row in rows)))
+
+
+FREE, BOUND = _names(2), _names(3)
+MODULES = ("valor_gpu.metric", "valor_gpu.detection.mean_ap", "valor_gpu.ops.boxes", "valor_gpu.functional.once")
 PROGRAM = """
-import contextlib, importlib, io, sys
+import contextlib, importlib.util, io, sys
 import valor_gpu
 from valor_gpu.cli import main
 
@@ -53,6 +60,12 @@ for arguments in (DETECT, CLASSIFY, TEXT, EVAL, ["doctor"], *ELSEWHERE):
 for name in sys.stdin.read().split():
     package, _, attribute = name.rpartition(".")
     print(name, tried(lambda: getattr(importlib.import_module(package), attribute)))
+for name in MODULES:
+    print(name, tried(lambda: importlib.import_module(name)))
+    print(name, tried(lambda: exec(f"import {name}", {"__name__": "valor_gpu_user"})))
+print("other", tried(lambda: importlib.import_module("torch")), importlib.util.find_spec("torch"))
+importlib.reload(valor_gpu)
+print("finders", [getattr(finder, "__module__", "") for finder in sys.meta_path].count("valor_gpu._missing"))
 print(*sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
 """
 
@@ -67,7 +80,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             (folder / path.name).symlink_to(path)
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     run = subprocess.run(
-        [sys.executable, "-S", "-c", PROGRAM, str(DATA), str(folder)],
+        [sys.executable, "-S", "-c", f"{MODULES = }\n{PROGRAM}", str(DATA), str(folder)],
         input=" ".join(FREE + BOUND), capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -98,6 +111,17 @@ def test_other_names_say_the_line_to_type(name: str, said: dict[str, str]) -> No
     assert said[name] == f"MissingPackageError {name} needs torch: pip install {LINES['torch']}"
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_say_the_line_to_type(name: str, said: dict[str, str]) -> None:
+    line = f"MissingPackageError {name} needs torch: pip install {LINES['torch']}"
+    assert (said[name], said[f"{name} again"]) == (line, line)
+
+
+def test_imports_of_others_fail_as_ever(said: dict[str, str]) -> None:
+    assert said["other"] == "ModuleNotFoundError No module named 'torch' None"
+    assert said["finders"] == "1"
+
+
 @needs_library
 @pytest.mark.parametrize(("command", "device"), [("detect again", "cuda"), ("classify again", "cuda:1")])
 def test_commands_on_other_devices_say_the_line_to_type(command: str, device: str, said: dict[str, str]) -> None:
@@ -109,6 +133,13 @@ def test_nothing_else_was_there(said: dict[str, str]) -> None:
         "numpy",
         "valor_gpu",
     }
+
+
+def test_the_guide_says_the_versions_of_the_project() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    wanted = re.findall(r"'([\w-]+>=[\d.]+)'", GUIDE.partition("## What runs")[0])
+    assert len(wanted) > 10 and [each for each in wanted if f'"{each}"' not in project] == []
+    assert len(FREE) > 20 and len(BOUND) > 10 and f"pip install {LINES['torch']}\n" in GUIDE
 
 
 def test_lines_name_the_versions_of_the_project() -> None:

@@ -2,11 +2,12 @@
 
 The torchvision of PyPI is a CUDA build. Beside a torch without CUDA it cannot be imported without the help of
 testing/prepare.py, and inside the environment it would break ``import torchmetrics`` for all. Hence a folder of its
-own, and no dependencies, so that it cannot replace torch.
+own, and no dependencies, so that it cannot replace torch. Beside a torch with CUDA it is installed as usual.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +24,15 @@ def matching_release(torch_version: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Install unless it is there, or unless torch has CUDA, whose torchvision works as it is."""
-    if torch.version.cuda is not None or folder.exists():
+    """Install unless it is there."""
+    has_cuda = torch.version.cuda is not None
+    if importlib.util.find_spec("torchvision") is not None if has_cuda else folder.exists():
         return
     package = f"torchvision=={matching_release(torch.__version__)}"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-deps"]
-    done = subprocess.run([*pip, "--target", str(folder), package], check=False)
+    done = subprocess.run([*pip, *([] if has_cuda else ["--target", str(folder)]), package], check=False)
     if done.returncode != 0:
-        print(f"{package} could not be installed: tests against torchmetrics' MeanAveragePrecision will be skipped")
+        print(f"{package} could not be installed: tests against torchmetrics' MeanAveragePrecision will fail")
 
 
 if __name__ == "__main__":

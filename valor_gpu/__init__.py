@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from valor_gpu._lazy import lazy_names
+from valor_gpu._missing import MissingPackages
 from valor_gpu._version import __version__
 
 if TYPE_CHECKING:
@@ -111,4 +112,8 @@ _HOMES = {
     **{package: f"valor_gpu.{package}" for package in _PACKAGES},
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+_TASKS = ("classification", "detection", "segmentation", "text")
+"""Packages of metrics, whose names are looked for where one is asked of valor_gpu itself."""
+
+MissingPackages.install()
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _TASKS)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.errors import missing_package
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, homes: Mapping[str, str], parts: Sequence[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` for the ``__init__`` of ``package``.
 
     Args:
         package: its ``__name__``.
         homes: public name to the module that defines it; ``package.name`` itself when the name is that module.
+        parts: packages below ``package`` which an error names where they have the name that was asked for.
 
     Example:
         >>> find, _ = lazy_names("valor_gpu", {"InputError": "valor_gpu.errors"})
@@ -25,12 +28,12 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
     def find(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{_elsewhere(package, name, parts)}")
         try:
             module = importlib.import_module(homes[name])
+            value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
         except ModuleNotFoundError as error:
             raise missing_package(error, f"{package}.{name}") or error from None
-        value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -39,3 +42,11 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         return sorted({*module["__all__"], *(name for name in module if name.startswith("__"))})
 
     return find, names
+
+
+def _elsewhere(package: str, name: str, parts: Sequence[str]) -> str:
+    """What an error adds for a name that packages below ``package`` have."""
+    if name.startswith("_"):  # asked for by Python's own machinery
+        return ""
+    found = [part for part in parts if name in importlib.import_module(f"{package}.{part}").__all__]
+    return "".join(f"; {package}.{part}.{name} is there" for part in found)

@@ -4,7 +4,7 @@ ValorError
 ├── InputError (ValueError)          user data that cannot be evaluated: names the argument, the need, what came
 │   └── InputTypeError (TypeError)   an argument of a wrong type
 ├── MissingExtraError (ImportError)  an optional dependency is absent: names the extra that installs it
-├── MissingPackageError (ImportError) a dependency is absent, as after pip install --no-deps: names the line to type
+├── MissingPackageError (ModuleNotFoundError)  a dependency is absent, as after pip install --no-deps: the line to type
 ├── NativeError (RuntimeError)       a native kernel reported a failure
 ├── StoreError (RuntimeError)        the file of a store cannot be opened, read or written
 ├── LeaseError (RuntimeError)        another process works on the run
@@ -13,9 +13,24 @@ ValorError
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 
 class ValorError(Exception):
     """Base of every error that valor_gpu raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, message, *state = cast(tuple[Any, ...], super().__reduce__())
+        return _remade, (kind, message), *state
+
+
+def _remade(kind: type[ValorError], message: tuple[Any, ...]) -> ValorError:
+    """An error that a worker has sent, made without the arguments of its class."""
+    error = kind.__new__(kind, *message)
+    Exception.__init__(error, *message)
+    if isinstance(error, ImportError):
+        ImportError.__init__(error, *message)
+    return error
 
 
 class InputError(ValorError, ValueError):
@@ -44,8 +59,8 @@ class MissingExtraError(ValorError, ImportError):
         self.extra = extra
 
 
-class MissingPackageError(ValorError, ImportError):
-    """A package that valor_gpu depends on is missing, as after ``pip install --no-deps``.
+class MissingPackageError(ValorError, ModuleNotFoundError):
+    """A package that valor_gpu depends on is missing, as after ``pip install --no-deps``; an ``ImportError``.
 
     Args:
         package: the module that could not be imported, of :data:`LINES`.

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from valor_gpu.errors import NativeError
@@ -134,15 +134,42 @@ def function(library: str, symbol: str, signature: str) -> Function:
     entry.argtypes = [_CODES[code] for code in signature]
     entry.restype = ctypes.c_int32
 
-    def check(status: int, *_: object) -> int:
-        if status == _OUT_OF_MEMORY:
-            raise MemoryError(f"{_op_name(symbol)} needs more memory than there is")
-        if status != 0:
-            raise NativeError(f"{symbol} failed with status {status}{_status_text(loaded, status)}")
-        return status
-
-    entry.errcheck = check
+    entry.errcheck = lambda status, *_: _checked(loaded, symbol, status)
     return entry  # type: ignore[no-any-return]
+
+
+def _checked(library: ctypes.CDLL, symbol: str, status: int) -> int:
+    if status == _OUT_OF_MEMORY:
+        raise MemoryError(f"{_op_name(symbol)} needs more memory than there is")
+    if status != 0:
+        raise NativeError(f"{symbol} failed with status {status}{_status_text(library, status)}")
+    return status
+
+
+def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequence[Any], list[int]], None]:
+    """A C function that leaves word of having run, in one step with that, which no interrupt can part.
+
+    An interrupt comes between two steps of Python. Call and status are one of them here, so that afterwards the list
+    says whether the function has run. It takes the arguments of the C function and an empty list, which then has the
+    status, and raises as :func:`function` does.
+
+    Args:
+        library: ``valor_cpu`` or ``valor_cuda``.
+        symbol: the exported name.
+        signature: as of :func:`function`.
+    """
+    function(library, symbol, signature)  # raises where it is missing
+    loaded = _load(library)[0]
+    assert loaded is not None
+    entry: Any = loaded[symbol]  # not the cached loaded.symbol, whose check of the status is a step of Python
+    entry.argtypes = [_CODES[code] for code in signature]
+    entry.restype = ctypes.c_int32
+
+    def call(arguments: Sequence[Any], statuses: list[int]) -> None:
+        statuses.extend(map(entry, *([value] for value in arguments)))
+        _checked(loaded, symbol, statuses[0])
+
+    return call
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NoReturn, TextIO
 
 from valor_gpu._version import __version__
-from valor_gpu.errors import InputError, ValorError, missing_package
+from valor_gpu.errors import InputError, ValorError
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -58,11 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at exit
             return FAILURE
         return _complain(options.command, error, FAILURE)
-    except ModuleNotFoundError as error:
-        missing = missing_package(error, f"this use of valor-gpu {options.command}")
-        if missing is None:
-            raise
-        return _complain(options.command, missing, FAILURE)
     except MemoryError as error:
         return _complain(options.command, f"not enough memory: {error}".removesuffix(": "), FAILURE)
     except KeyboardInterrupt:
