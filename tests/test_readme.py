@@ -66,6 +66,15 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "Average Precision" in capsys.readouterr().out
 
 
+def test_commands_of_the_first_five_minutes_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    lines = (ROOT / "docs/guides/first_steps.md").read_text().splitlines()
+    new = [line for line in lines if line.startswith("valor-gpu") and " --plot" not in line and "doctor" not in line]
+    ours = [shlex.split(line)[1:] for line in new]
+    assert [arguments[0] for arguments in ours] == ["classify", "segment"]
+    assert [main(arguments) for arguments in ours] == [0, 0]
+
+
 def test_commands_name_what_exists() -> None:
     others = [line for line in COMMANDS if not line.startswith("valor-gpu")]
     assert all(

@@ -30,6 +30,31 @@ def same(logged: dict[str, float], expected: dict[str, float]) -> bool:
     )
 
 
+def test_numbers_of_classes_alone_are_logged_by_class() -> None:
+    import torch
+
+    from valor_gpu.classification import AUROC, EER, ROC, ConfusionMatrix, MulticlassAccuracy, StatScores
+
+    scores, target = torch.eye(3)[[0, 1, 1]], torch.tensor([0, 1, 2])
+
+    def logged(metric: Any) -> dict[str, float]:
+        metric.update(scores, target)
+        return dict(metric.result().scalars("val/"))
+
+    assert logged(MulticlassAccuracy(3, average=None)) == {
+        f"val/MulticlassAccuracy/{c}": float(c < 2) for c in range(3)
+    }
+    assert logged(AUROC(3, average=None)) == {"val/AUROC/0": 1.0, "val/AUROC/1": 0.75, "val/AUROC/2": 0.5}
+    assert set(logged(EER(3))) == {f"val/EER/{c}" for c in range(3)}
+    counts = logged(StatScores(3, average=None))
+    assert (
+        len(counts) == 15
+        and counts["val/fp/1"] == 1
+        and set(logged(MulticlassAccuracy(3))) == {"val/MulticlassAccuracy"}
+    )
+    assert logged(ROC(3)) == logged(ConfusionMatrix(3)) == {}
+
+
 def test_lightning_loggers_write_every_number(tmp_path: Path) -> None:
     loggers = pytest.importorskip("lightning.pytorch.loggers", reason="lightning is not installed")
     logger = loggers.CSVLogger(tmp_path)

@@ -154,8 +154,14 @@ class Result:
         return next((self.reasons[n] for n in names if n in self.reasons), None)
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
-        """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays."""
-        return {prefix + name: float(value) for name, value in _leaves(self.values) if is_scalar(value)}
+        """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays.
+
+        A result with numbers of classes alone (``average=None``) has one for each, such as ``Accuracy/0``.
+        """
+        from valor_gpu.exports.logs import numbers_by_class
+
+        found = [(name, float(value)) for name, value in _leaves(self.values) if is_scalar(value)]
+        return {prefix + name: value for name, value in found or numbers_by_class(self.values, self.signature)}
 
     def log(self, logger: Any, step: int | None = None, prefix: str = "") -> None:
         """Logs every number of :meth:`scalars`.
@@ -191,7 +197,8 @@ class Result:
         Returns:
             ``values``, ``signature``, ``counts`` and ``reasons``, the last with an entry for every number that is None.
         """
-        missing = {name: value for name, value in self.scalars().items() if not math.isfinite(value)}
+        leaves = ((name, float(value)) for name, value in _leaves(self.values) if is_scalar(value))
+        missing = {name: value for name, value in leaves if not math.isfinite(value)}
         return {
             "values": _json(self.values, arrays),
             "signature": _json(self.signature),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.texts import is_array
 
 # What MLflow takes in the name of a metric; it refuses all of them where one has another character.
 _MLFLOW_REFUSES = re.compile(r"[^\w.\-/ :]")
@@ -34,6 +35,17 @@ def log_scalars(logger: Any, scalars: Mapping[str, float], step: int | None) -> 
             "logger must be the module or a run of wandb, the module mlflow, a SummaryWriter of TensorBoard, or a"
             f" module, a logger or Fabric of Lightning but got {type(logger).__name__}"
         )
+
+
+def numbers_by_class(values: Mapping[str, Any], signature: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers of every class, by ``name/class``; none of curves, whose arrays have one for each threshold."""
+    if "thresholds" in values:
+        return
+    classes = values.get("per_class")
+    shown = values if classes is None else {str(signature.get("metric", "per_class")): classes}
+    for name, value in shown.items():
+        if is_array(value) and tuple(value.shape) == (signature.get("classes"),):
+            yield from ((f"{name}/{index}", float(each)) for index, each in enumerate(value.tolist()))
 
 
 def _log_dict(logger: Any, scalars: Mapping[str, float], step: int | None) -> None:

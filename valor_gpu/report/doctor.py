@@ -11,6 +11,7 @@ from typing import Any
 
 from valor_gpu import native
 from valor_gpu._version import __version__
+from valor_gpu.errors import LINES, MissingPackageError
 from valor_gpu.report.text import plural, table
 
 CORE = ("torch", "numpy", "torchmetrics")
@@ -79,6 +80,8 @@ def _torch_facts() -> dict[str, Any]:
         import torch
 
         from valor_gpu import ops
+    except MissingPackageError as error:
+        return {"devices": [], "cuda": f"none: {error.package} is missing", "ops": []}
     except (ImportError, OSError) as error:
         return {"devices": [], "cuda": f"torch does not load: {error}", "ops": []}
     model = platform.processor() or platform.machine()
@@ -140,6 +143,8 @@ def _cuda_reason(devices: int) -> str:
 def _advice(facts: Mapping[str, Any]) -> list[str]:
     advice = []
     libraries, has_cuda = facts["libraries"], any(device["name"] != "cpu" for device in facts["devices"])
+    if absent := [name for name in ("torch", "torchmetrics") if facts["packages"][name] is None]:
+        advice.append(f"metrics of tensors need {' and '.join(absent)}: pip install {LINES['torch']}")
     if not libraries["valor_cpu"]["available"]:
         advice.append(f"plain torch serves CPU tensors, slowly: {native.remedy('valor_cpu')}")
     if has_cuda and not libraries["valor_cuda"]["available"]:
@@ -154,14 +159,17 @@ def doctor_text(facts: Mapping[str, Any]) -> str:
     title = f"valor_gpu {facts['valor_gpu']}, Python {facts['python']}, {facts['platform']}"
     parts = {
         "packages": _pairs([[name, _package_text(name, version)] for name, version in facts["packages"].items()]),
-        "devices": _pairs([[device["name"], _device_text(device)] for device in facts["devices"]])
-        + ("" if any(device["name"] != "cpu" for device in facts["devices"]) else f"\ncuda  {facts['cuda']}"),
+        "devices": _pairs([[device["name"], _device_text(device)] for device in facts["devices"]] + _no_cuda(facts)),
         "native libraries": "\n".join(map(_library_text, facts["libraries"].values())),
         "kernels": _kernel_table(facts),
         "advice": "\n".join(facts["advice"]),
     }
     sections = [f"{name}\n{_indented(text)}" for name, text in parts.items() if text]
     return "\n\n".join([title, *sections])
+
+
+def _no_cuda(facts: Mapping[str, Any]) -> list[list[str]]:
+    return [] if any(device["name"] != "cpu" for device in facts["devices"]) else [["cuda", facts["cuda"]]]
 
 
 def _library_text(found: Mapping[str, Any]) -> str:
@@ -185,7 +193,7 @@ def _package_text(name: str, version: str | None) -> str:
     if version is not None:
         return version
     extra = next((extra for extra, packages in EXTRAS.items() if name in packages), None)
-    return f"missing: pip install '{f'valor_gpu[{extra}]' if extra else name}'"
+    return f"missing: pip install {LINES[name]}" if extra is None else f"missing: pip install 'valor_gpu[{extra}]'"
 
 
 def _device_text(device: Mapping[str, Any]) -> str:
@@ -203,4 +211,4 @@ def _kernel_table(facts: Mapping[str, Any]) -> str:
         return f"{op[device]['kernel']}: {op[device]['reason']}"
 
     rows = [[op["name"], served(op, "cpu"), served(op, "cuda")] for op in facts["ops"]]
-    return table(["op", "CPU tensors", "CUDA tensors"], rows, left=3)
+    return table(["op", "CPU tensors", "CUDA tensors"], rows, left=3) if rows else ""
