@@ -133,7 +133,7 @@ def wheel(source: Path, in_place: dict[str, Any]) -> Path:
 
 def test_source_archive_holds_what_builds_and_nothing_built(source: Path, unbuilt: dict[str, Any]) -> None:
     names = {str(path.relative_to(source)) for path in source.rglob("*")}
-    assert names >= {*TEXTS, *FILES, "valor_gpu/py.typed"} | PROMPTS
+    assert names >= {*TEXTS, *FILES, "valor_gpu/py.typed", "valor_gpu/classification/signatures.pyi"} | PROMPTS
     for folder in FOLDERS:
         wanted = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert {name for name in wanted if not re.search(r"__pycache__|\.so$|_build\.json$", name)} <= names, folder
@@ -170,6 +170,7 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
             "valor_gpu/libvalor_cpu.so",
             "valor_gpu/_build.json",
             "valor_gpu/py.typed",
+            "valor_gpu/classification/signatures.pyi",
             "valor_gpu/ops/triton/pixel_counts.py",
         }
         | PROMPTS

@@ -1,4 +1,4 @@
-"""Writes the modules of torchmetrics' names from tools/torchmetrics_names.txt: classes of a task, and functions.
+"""Writes what has torchmetrics' names from tools/torchmetrics_names.txt: classes of a task, functions, signatures.
 
 Usage: python tools/make_names.py [--check]. With --check it writes nothing and fails when a module is not up to date.
 A metric that is added needs a line in the table for each of its names.
@@ -7,6 +7,8 @@ A metric that is added needs a line in the table for each of its names.
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 TABLE = ROOT / "tools/torchmetrics_names.txt"
 TASKS = ("Binary", "Multiclass", "Multilabel")
 NOTE = "Made by tools/make_names.py: change its table, then run it."
@@ -114,6 +117,47 @@ def classes(task: str, table: list[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def own_signature(kind: type) -> str:
+    """The parameters of a class by number of classes or labels; defaults that are no plain literal as dots."""
+    plain = (int, float, str, type(None))
+    parts = []
+    for each in inspect.signature(kind.__init__).parameters.values():  # type: ignore[misc]
+        default = repr(each.default) if isinstance(each.default, plain) else "..."
+        given = "" if each.default is each.empty else f" = {default}"
+        parts += ["*"] if each.kind is each.KEYWORD_ONLY and "*" not in parts else []
+        parts.append(f"{'**' * (each.kind is each.VAR_KEYWORD)}{each.name}: {each.annotation}{given}")
+    return ", ".join(["self", *parts[1:]])
+
+
+def signatures(table: list[Row]) -> str:
+    """What type checkers read of the classes of any task: their own arguments, and those with a task."""
+    package = importlib.import_module("valor_gpu.classification")
+    options = [name for name, kind in vars(importlib.import_module("valor_gpu.options")).items()
+               if isinstance(kind, type) and name.endswith("Options")]  # fmt: skip
+    parts = [
+        f'# ruff: noqa: E501\n"""Both forms of the constructors of classes of any task.\n\n{NOTE}\n"""',
+        "from typing import Literal, overload\n\nimport torch\nfrom numpy.typing import ArrayLike\n"
+        "from torch import Tensor\nfrom typing_extensions import Unpack\n\nfrom valor_gpu.classification.tasks import"
+        f" Options\nfrom valor_gpu.options import {', '.join(options)}",
+    ]
+    for row in table:
+        if "task" in row.arguments:
+            kind = getattr(package, row.name)
+            tasks = ", ".join(repr(task.lower()) for task in TASKS if any(r.name == task + row.name for r in table))
+            listed = ", ".join(
+                parameter(name, default, optional=name.startswith("num_"))
+                for name, default in row.arguments.items() if name != "task"
+            )  # fmt: skip
+            parts[1] += f"\nfrom {kind.__module__} import {row.name} as _{row.name}"
+            parts.append(
+                f'class {row.name}(_{row.name}):\n    """{str(kind.__doc__).splitlines()[0]}"""\n\n'
+                f"    @overload\n    def __init__({own_signature(kind)}) -> None: ...\n"
+                f"    @overload\n    def __init__(self, task: Literal[{tasks}], {listed},"
+                " **kwargs: Unpack[Options]) -> None: ..."
+            )
+    return "\n\n".join(parts) + "\n"
+
+
 def functions(task: str, table: list[Row]) -> str:
     """The module of the functions of a task; of any task where it is empty."""
     chosen = [row for row in table if row.task == task]
@@ -199,6 +243,7 @@ def modules() -> dict[str, str]:
     table = rows()
     made = {f"valor_gpu/classification/{task.lower()}.py": classes(task, table) for task in TASKS}
     made["valor_gpu/classification/task_names.py"] = names(table)
+    made["valor_gpu/classification/signatures.pyi"] = signatures(table)
     made |= {f"valor_gpu/functional/{task.lower() or 'tasks'}.py": functions(task, table) for task in ("", *TASKS)}
     made["valor_gpu/functional/__init__.py"] = package(table)
     return {path: tidy(source, path) for path, source in made.items()}

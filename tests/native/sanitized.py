@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"no test marked smoke calls {', '.join(_missing())}")
 
 
+def _noted(bind: Callable[[str, str, str], Any]) -> Any:
+    """``bind``, for functions that are called as soon as they are bound."""
+
+    @functools.wraps(bind)
+    def noted(library: str, symbol: str, signature: str) -> Any:
+        _reached.add(symbol)
+        return bind(library, symbol, signature)
+
+    return noted
+
+
 def pytest_configure() -> None:
     """Serve sanitizer builds before any op looks for its library."""
     sim.sanitizing = True
@@ -70,13 +82,8 @@ def pytest_configure() -> None:
 
     recording.cache_clear = bind.cache_clear  # type: ignore[attr-defined]
     native.function = recording  # type: ignore[assignment]
-    bind_once = native.once_function
-
-    def recording_once(library: str, symbol: str, signature: str) -> Callable[[Sequence[object], list[int]], None]:
-        _reached.add(symbol)
-        return bind_once(library, symbol, signature)
-
-    native.once_function = recording_once  # type: ignore[assignment]
+    native.once_function = _noted(native.once_function)
+    native_objects.function = _noted(native_objects.function)
 
     def recording_update(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
         entry = bind_update(library, symbol, signature)
@@ -90,10 +97,3 @@ def pytest_configure() -> None:
         return call
 
     native.update_function = recording_update  # type: ignore[assignment]
-    bind_objects = native_objects.function
-
-    def recording_objects(library: str, symbol: str, signature: str) -> Callable[..., object]:
-        _reached.add(symbol)
-        return bind_objects(library, symbol, signature)
-
-    native_objects.function = recording_objects  # type: ignore[assignment]

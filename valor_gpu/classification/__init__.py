@@ -8,34 +8,39 @@ from valor_gpu._lazy import lazy_names
 from valor_gpu.classification import task_names
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
-    from valor_gpu.classification.calibration import CalibrationError
-    from valor_gpu.classification.confusion import CohenKappa, ConfusionMatrix, MatthewsCorrCoef
-    from valor_gpu.classification.curves import ROC, PrecisionRecallCurve
-    from valor_gpu.classification.equal_error import EER
-    from valor_gpu.classification.exact_match import ExactMatch
+    from valor_gpu.classification.accuracy import BalancedAccuracy
     from valor_gpu.classification.label_ranking import (
         MultilabelCoverageError,
         MultilabelRankingAveragePrecision,
         MultilabelRankingLoss,
     )
-    from valor_gpu.classification.operating_points import (
-        PrecisionAtFixedRecall,
-        RecallAtFixedPrecision,
-        SensitivityAtSpecificity,
-        SpecificityAtSensitivity,
-    )
-    from valor_gpu.classification.ranking_metrics import AUROC, ROCAUC, AveragePrecision, mROCAUC
-    from valor_gpu.classification.ratio_metrics import (
+    from valor_gpu.classification.ranking_metrics import ROCAUC, mROCAUC
+    from valor_gpu.classification.signatures import (
+        AUROC,
+        EER,
+        ROC,
+        Accuracy,
+        AveragePrecision,
+        CalibrationError,
+        CohenKappa,
+        ConfusionMatrix,
+        ExactMatch,
         F1Score,
         FBetaScore,
+        HammingDistance,
         JaccardIndex,
+        MatthewsCorrCoef,
         NegativePredictiveValue,
         Precision,
+        PrecisionAtFixedRecall,
+        PrecisionRecallCurve,
         Recall,
+        RecallAtFixedPrecision,
+        SensitivityAtSpecificity,
         Specificity,
+        SpecificityAtSensitivity,
+        StatScores,
     )
-    from valor_gpu.classification.stat_scores import StatScores
     from valor_gpu.classification.task_names import *  # noqa: F403
     from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve, ThresholdCounts
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.ratios import Outcomes, Ratio, plain_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import RatioOptions
 
 
 class Accuracy(RatioMetric):
@@ -120,7 +125,9 @@ class BalancedAccuracy(RatioMetric):
         tensor(0.7500)
     """
 
-    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Unpack[RatioOptions]
+    ) -> None:
         for name in ("average", "zero_division"):
             if name in kwargs:
                 raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,6 +31,11 @@ from valor_gpu.reduce.reliability import (
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 NORMS = ("l1", "max", "l2")
 
@@ -103,7 +108,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         norm: str = "l1",
         ignore_index: int | None = None,
         activation: str = "auto",
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("norm", norm, NORMS)
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:

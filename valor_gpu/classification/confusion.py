@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,11 @@ from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.histogram_metrics import quick
 from valor_gpu.reduce.ratios import NO_KAPPA, NO_MATTHEWS, Ratio, cohen_kappa, matthews, normalized
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import PairOptions
 
 NORMALIZE = ("none", "true", "pred", "all", None)
 KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
@@ -68,7 +73,7 @@ class ConfusionMatrix(PairMetric):
         num_labels: int | None = None,
         *,
         normalize: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PairOptions],
     ) -> None:
         check_choice("normalize", normalize, NORMALIZE)
         self.normalize = normalize
@@ -210,7 +215,9 @@ class CohenKappa(PairMetric):
     plot_lower_bound = -1.0
     plot_upper_bound = 1.0
 
-    def __init__(self, num_classes: int | None = None, *, weights: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, num_classes: int | None = None, *, weights: str | None = None, **kwargs: Unpack[PairOptions]
+    ) -> None:
         check_choice("weights", weights, KAPPA_WEIGHTS)
         if kwargs.get("num_labels") is not None:
             raise InputError("num_labels must be left out: Cohen's kappa takes one label per sample")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -32,6 +32,11 @@ from valor_gpu.ops.labels import count_labels, count_pairs
 from valor_gpu.ops.predictions import confuse_scores
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
 _FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time,
@@ -79,7 +84,7 @@ class PairMetric(TaskMetric[PairCounts]):
         ignore_index: int | None = None,
         activation: str = "auto",
         max_examples: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
         self.threshold = choices_of(task, 1, threshold)[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,11 @@ from valor_gpu.reduce.histogram_metrics import pooled, quick, reversed_last
 from valor_gpu.reduce.macro_curves import macro_precision_recall, macro_roc
 from valor_gpu.reduce.ratios import where
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 
 class Curve(NamedTuple):
@@ -83,7 +88,7 @@ class CurveMetric(ScoreMetric):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("average", average, ("micro", "macro", "none", None))
         self.average = average or "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,6 +27,11 @@ from valor_gpu.ops.labels import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
         ignore_index: int | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
         if task.kind == "binary":

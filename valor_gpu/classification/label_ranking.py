@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.label_ranking import label_rankings
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 _NOTHING = torch.zeros(0, dtype=torch.float64)
 _MOST = 1 << 18  # elements of a planned batch: one core takes a third of the time that torch takes on one
@@ -63,7 +68,7 @@ class LabelRanking(TaskMetric[RankingSums]):
     plot_lower_bound = 0.0
     _row: ClassVar[int]
 
-    def __init__(self, num_labels: int, ignore_index: int | None = None, **kwargs: Any) -> None:
+    def __init__(self, num_labels: int, ignore_index: int | None = None, **kwargs: Unpack[TaskOptions]) -> None:
         if num_labels is None:
             raise InputError("num_labels must be an int of at least 1 but got None")
         task = Task.of(None, num_labels, ignore_index)

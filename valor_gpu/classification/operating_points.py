@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +14,11 @@ from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCur
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.curve_points import CurveCounts, after
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import CurveOptions, TaskOptions
 
 _Array = NDArray[np.float64]
 _Row = tuple[float, float, float, bool]
@@ -36,7 +41,9 @@ class OperatingPoint(CurveMetric):
     _floor: ClassVar[str]  # the coordinate that must reach the limit
     _unreached: ClassVar[float] = math.nan  # threshold that compute gives where none will do
 
-    def __init__(self, num_classes: int | None, num_labels: int | None, limit: float, **kwargs: Any) -> None:
+    def __init__(
+        self, num_classes: int | None, num_labels: int | None, limit: float, **kwargs: Unpack[CurveOptions]
+    ) -> None:
         number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
         if not number or not 0 <= limit <= 1:
             raise InputError(f"min_{self._floor} must be a number from 0 to 1 but got {limit!r}")
@@ -213,10 +220,10 @@ class PrecisionAtFixedRecall(_PrecisionRecallPoint):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
-        choices = dict(ignore_index=ignore_index, activation=activation, score_dtype=score_dtype, **kwargs)
-        super().__init__(num_classes, num_labels, min_recall, thresholds=thresholds, **choices)
+        super().__init__(num_classes, num_labels, min_recall, thresholds=thresholds, ignore_index=ignore_index,
+                         activation=activation, score_dtype=score_dtype, **kwargs)  # fmt: skip
 
 
 class RecallAtFixedPrecision(_PrecisionRecallPoint):
@@ -268,10 +275,10 @@ class RecallAtFixedPrecision(_PrecisionRecallPoint):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
-        choices = dict(ignore_index=ignore_index, activation=activation, score_dtype=score_dtype, **kwargs)
-        super().__init__(num_classes, num_labels, min_precision, thresholds=thresholds, **choices)
+        super().__init__(num_classes, num_labels, min_precision, thresholds=thresholds, ignore_index=ignore_index,
+                         activation=activation, score_dtype=score_dtype, **kwargs)  # fmt: skip
 
 
 class SensitivityAtSpecificity(_ROCPoint):
@@ -323,10 +330,10 @@ class SensitivityAtSpecificity(_ROCPoint):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
-        choices = dict(ignore_index=ignore_index, activation=activation, score_dtype=score_dtype, **kwargs)
-        super().__init__(num_classes, num_labels, min_specificity, thresholds=thresholds, **choices)
+        super().__init__(num_classes, num_labels, min_specificity, thresholds=thresholds, ignore_index=ignore_index,
+                         activation=activation, score_dtype=score_dtype, **kwargs)  # fmt: skip
 
 
 class SpecificityAtSensitivity(_ROCPoint):
@@ -378,10 +385,10 @@ class SpecificityAtSensitivity(_ROCPoint):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
-        choices = dict(ignore_index=ignore_index, activation=activation, score_dtype=score_dtype, **kwargs)
-        super().__init__(num_classes, num_labels, min_sensitivity, thresholds=thresholds, **choices)
+        super().__init__(num_classes, num_labels, min_sensitivity, thresholds=thresholds, ignore_index=ignore_index,
+                         activation=activation, score_dtype=score_dtype, **kwargs)  # fmt: skip
 
 
 def as_array(part: Any) -> NDArray[np.float64]:

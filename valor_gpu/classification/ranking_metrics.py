@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -16,18 +16,16 @@ from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
-from valor_gpu.reduce.histogram_metrics import (
-    average_precision,
-    average_precision_value,
-    pooled,
-    quick,
-    roc_auc,
-    totals,
-)
+from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
 from valor_gpu.reduce.ratios import AVERAGES, mean
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import AreaOptions, RankingOptions, TaskOptions
 
 
 class RankingValues(NamedTuple):
@@ -91,7 +89,7 @@ class RankingMetric(ScoreMetric):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("average", average, AVERAGES)
         self.average = average or "none"
@@ -103,7 +101,7 @@ class RankingMetric(ScoreMetric):
         state = self.state()
         if isinstance(state, Histogram):
             counts = self._binned_counts(state)
-            return self._average(self._binned_value(counts), totals(counts)[0]).float()
+            return self._average(self._binned_value(counts), binned.totals(counts)[0]).float()
         ranking = self._ranking_values(state)
         return self._average(ranking.value, ranking.positives).float()
 
@@ -118,12 +116,12 @@ class RankingMetric(ScoreMetric):
         if self.average == "none":
             return values
         weights = positives if self.average == "weighted" else torch.ones_like(values)
-        return torch.as_tensor(mean(quick(values), quick(weights)))
+        return torch.as_tensor(mean(binned.quick(values), binned.quick(weights)))
 
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if isinstance(state, Histogram):
             counts = self._binned_counts(state)
-            return RankingValues(*self._binned(counts, state.lightest), *totals(counts))
+            return RankingValues(*self._binned(counts, state.lightest), *binned.totals(counts))
         ranked = self._ranked(state, self.average == "micro")
         result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
         check_ranked(result.error, self._pooled)
@@ -132,7 +130,7 @@ class RankingMetric(ScoreMetric):
 
     def _binned_counts(self, state: Histogram) -> Tensor:
         """Counts between thresholds of each class, or of all as one."""
-        return pooled(state.counts) if self.average == "micro" else state.counts
+        return binned.pooled(state.counts) if self.average == "micro" else state.counts
 
     def _binned_value(self, counts: Tensor) -> Tensor:
         """The number of each class from counts between thresholds."""
@@ -225,7 +223,7 @@ class ROCAUC(RankingMetric):
         thresholds: int | ArrayLike | Tensor | None = None,
         *,
         max_fpr: float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[RankingOptions],
     ) -> None:
         number = isinstance(max_fpr, (int, float)) and not isinstance(max_fpr, bool)
         if max_fpr is not None and not (number and 0 < max_fpr <= 1):
@@ -251,12 +249,12 @@ class ROCAUC(RankingMetric):
         return RankingValues(values, values, values, positives, negatives)
 
     def _binned_value(self, counts: Tensor) -> Tensor:
-        return roc_auc(counts).value if self.max_fpr is None else self._partial(counts).value
+        return binned.roc_auc(counts).value if self.max_fpr is None else self._partial(counts).value
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.max_fpr is not None:
             return self._partial(counts)
-        value, bound = roc_auc(counts)
+        value, bound = binned.roc_auc(counts)
         return value, value - bound, value + bound
 
     def _partial(self, counts: Tensor) -> PartialArea:
@@ -344,7 +342,9 @@ class mROCAUC(ROCAUC):
         tensor(0.5000)
     """
 
-    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Unpack[AreaOptions]
+    ) -> None:
         super().__init__(num_classes, num_labels, "macro", **kwargs)
 
 
@@ -392,9 +392,9 @@ class AveragePrecision(RankingMetric):
     _row, _needs = 1, AP_NEEDS
 
     def _binned_value(self, counts: Tensor) -> Tensor:
-        value: Tensor = average_precision_value(counts)
+        value: Tensor = binned.average_precision_value(counts)
         return value
 
     def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        bounded = average_precision(counts, float(lightest))
+        bounded = binned.average_precision(counts, float(lightest))
         return bounded.value, bounded.lowest, bounded.highest

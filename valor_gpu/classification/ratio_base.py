@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,6 +20,11 @@ from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -72,7 +77,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
         check_choice("average", average, AVERAGES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,11 @@ from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.ratios import Outcomes, Ratio
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import RatioOptions
 
 
 class Precision(RatioMetric):
@@ -119,12 +124,19 @@ class FBetaScore(RatioMetric):
     """
 
     def __init__(
-        self, num_classes: int | None = None, num_labels: int | None = None, *, beta: float = 1.0, **kwargs: Any
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        beta: float = 1.0,
+        average: str | None = "micro",
+        zero_division: float | None = None,
+        **kwargs: Unpack[RatioOptions],
     ) -> None:
         if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < math.inf:
             raise InputError(f"beta must be a finite number above 0 but got {beta!r}")
         self.beta = float(beta)
-        super().__init__(num_classes, num_labels, **kwargs)
+        super().__init__(num_classes, num_labels, average=average, zero_division=zero_division, **kwargs)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.f_beta(o, self.beta)
@@ -269,9 +281,9 @@ class JaccardIndex(RatioMetric):
 
     def __init__(
         self, num_classes: int | None = None, num_labels: int | None = None, *,
-        average: str | None = "macro", **kwargs: Any,
+        average: str | None = "macro", zero_division: float | None = None, **kwargs: Unpack[RatioOptions],
     ) -> None:  # fmt: skip
-        super().__init__(num_classes, num_labels, average=average, **kwargs)
+        super().__init__(num_classes, num_labels, average=average, zero_division=zero_division, **kwargs)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.jaccard(o)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,11 @@ from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.histogram_metrics import MAX_EVEN_THRESHOLDS, float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
@@ -126,7 +131,7 @@ class ScoreMetric(TaskMetric[Any]):
         bins: int | None = None,
         score_dtype: torch.dtype = torch.float32,
         hardmax: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("score_dtype", score_dtype, SCORE_DTYPES)
         self.bins, self.score_dtype, self.hardmax = bins, score_dtype, hardmax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.plans import switched_on
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import RatioOptions
 
 _FEW_CLASSES = 64  # for which plain numbers are faster than tensors
 _EXACT = 1e12  # up to which counts differ by no rounding, see valor_gpu.reduce.ratios
@@ -60,10 +65,17 @@ class StatScores(RatioMetric):
     plot_lower_bound = None  # type: ignore[assignment]
     plot_upper_bound = None  # type: ignore[assignment]
 
-    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        num_labels: int | None = None,
+        *,
+        average: str | None = "micro",
+        **kwargs: Unpack[RatioOptions],
+    ) -> None:
         if "zero_division" in kwargs:
             raise InputError("zero_division must be left out: counts are not divided")
-        super().__init__(num_classes, num_labels, **kwargs)
+        super().__init__(num_classes, num_labels, average=average, **kwargs)
 
     def compute(self) -> Tensor:
         """Returns tp, fp, tn, fn and support, ``[5]``, or ``[C, 5]`` without average; samplewise ``[N, ...]``.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.tasks import TaskType, without_checked
+from valor_gpu.checks import check_type
+from valor_gpu.classification.tasks import TaskType
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.metric import Metric, S
 from valor_gpu.ops.error_codes import Names, describe_value, raise_or_defer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 class TaskMetric(Metric[S], metaclass=TaskType):
@@ -21,6 +27,8 @@ class TaskMetric(Metric[S], metaclass=TaskType):
         task: what is predicted.
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
+        validate_args: changes nothing: values are always checked.
+        multidim_average: ``global``, for metrics that have one value for all data.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Attributes:
@@ -34,12 +42,23 @@ class TaskMetric(Metric[S], metaclass=TaskType):
     multidim_average: str = "global"
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
-    def __init__(self, task: Task, empty: S, config: dict[str, Any], /, **kwargs: Any) -> None:
-        if "validate_args" in kwargs:
-            kwargs = without_checked(kwargs)
-        if (average := kwargs.pop("multidim_average", "global")) != "global":
-            raise InputError(f"multidim_average must be 'global' but got {average!r}: {type(self).__name__} has one"
-                             " value for all data")  # fmt: skip
+    def __init__(
+        self,
+        task: Task,
+        empty: S,
+        config: dict[str, Any],
+        /,
+        *,
+        validate_args: bool = True,
+        multidim_average: str = "global",
+        **kwargs: Unpack[MetricOptions],
+    ) -> None:
+        check_type("validate_args", validate_args, bool)
+        if multidim_average != "global":
+            kind = type(self).__name__
+            raise InputError(
+                f"multidim_average must be 'global' but got {multidim_average!r}: {kind} has one value for all data"
+            )
         self.__dict__.update(task=task, _state_rule=task)  # quicker than torch.nn.Module sets attributes
         super().__init__(empty, config, **kwargs)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 from abc import ABCMeta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from valor_gpu.checks import check_choice, check_type
+from valor_gpu.checks import check_choice
 from valor_gpu.classification import task_names
 from valor_gpu.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from valor_gpu.options import MetricOptions
 
 TASKS = ("binary", "multiclass", "multilabel")
 _NORMALIZATIONS = {"sigmoid": "auto", "softmax": "auto", None: "none"}
@@ -22,35 +20,24 @@ _NEEDED = frozenset(
 )
 
 
-class Options(TypedDict, total=False):
+class Options(MetricOptions, total=False):
     """Keywords that every named class takes beside those of torchmetrics' class of the same name.
 
-    ``activation`` and ``score_dtype`` are arguments of the class that it is made of, where that has them; the others
-    are those of ``torchmetrics.Metric``.
+    ``activation`` and ``score_dtype`` are arguments of the class that it is made of, where that has them.
     """
 
     activation: str
     score_dtype: torch.dtype
-    compute_on_cpu: bool
-    compute_with_cache: bool
-    dist_sync_fn: Callable[..., Any] | None
-    dist_sync_on_step: bool
-    distributed_available_fn: Callable[..., Any]
-    process_group: Any
-    sync_on_compute: bool
 
 
 def native(options: Options, **arguments: Any) -> dict[str, Any]:
     """Arguments of torchmetrics' class as its counterpart here takes them.
 
-    ``validate_args`` is dropped: values are always checked, in the read that counts them. Scores that are all kept are
-    kept in float64, so that those of any dtype are taken.
+    Scores that are all kept are kept in float64, so that those of any dtype are taken.
 
     Raises:
         InputError: an argument that has no default is left out, or one is none of its choices.
-        InputTypeError: ``validate_args`` is no bool.
     """
-    arguments = without_checked(arguments)
     for name in _NEEDED & arguments.keys():
         if arguments[name] is None:
             raise InputError(f"{name} must be given but got None")
@@ -60,16 +47,6 @@ def native(options: Options, **arguments: Any) -> dict[str, Any]:
     if "thresholds" in arguments and arguments["thresholds"] is None:
         arguments["score_dtype"] = torch.float64
     return {**arguments, **options}
-
-
-def without_checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """``arguments`` without ``validate_args``, which changes nothing.
-
-    Raises:
-        InputTypeError: it is no bool.
-    """
-    check_type("validate_args", arguments.get("validate_args", True), bool)
-    return {name: value for name, value in arguments.items() if name != "validate_args"}
 
 
 def check_multidim(average: str) -> str:
@@ -83,17 +60,22 @@ def check_multidim(average: str) -> str:
 
 
 class TaskType(ABCMeta):
-    """Type of the metrics of a task: ``Accuracy(task="multiclass", num_classes=5)`` is a ``MulticlassAccuracy``."""
+    """Type of the metrics of a task: ``Accuracy(task="multiclass", num_classes=5)`` is a ``MulticlassAccuracy``.
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Makes a metric; with a task, as the first argument or by name, that of the task.
+    Type checkers read both forms in ``signatures.pyi``.
+    """
 
-        Raises:
-            InputError: there is no such task, or the class has none by that name.
-        """
-        if "task" in kwargs or (args and isinstance(args[0], str)):
-            return _of_task(cls, *args, **kwargs)
-        return super().__call__(*args, **kwargs)
+    if not TYPE_CHECKING:  # where checkers saw it, they would not look at the constructors
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Makes a metric; with a task, as the first argument or by name, that of the task.
+
+            Raises:
+                InputError: there is no such task, or the class has none by that name.
+            """
+            if "task" in kwargs or (args and isinstance(args[0], str)):
+                return _of_task(cls, *args, **kwargs)
+            return super().__call__(*args, **kwargs)
 
 
 def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ curves are made by :mod:`valor_gpu.valor.result_curves`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,11 @@ from valor_gpu.reduce import ratios
 from valor_gpu.reduce.histogram_metrics import CountsAtThresholds, threshold_counts
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.result import Result, grid_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
 
 VALOR_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
 """0.05, 0.10, ..., 0.95: the score thresholds of Valor's curves."""
@@ -170,7 +175,7 @@ class ThresholdCounts(ScoreMetric):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_type("hardmax", hardmax, bool)
         if hardmax and num_classes is None:
@@ -246,7 +251,7 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         ignore_index: int | None = None,
         activation: str = "auto",
         score_dtype: torch.dtype = torch.float32,
-        **kwargs: Any,
+        **kwargs: Unpack[TaskOptions],
     ) -> None:
         if isinstance(max_examples, bool) or not isinstance(max_examples, int) or max_examples < 0:
             raise InputError(f"max_examples must be an int of at least 0 but got {max_examples!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,11 @@ from valor_gpu.reduce.overlap_curves import average_precision, curve_101
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
+
 _RECALLS = np.linspace(0.0, 1.0, 101)
 
 
@@ -34,7 +39,12 @@ class _AveragePrecision(RankedMetric):
     """What the metrics of this file share: thresholds, AP of every label, and the curves of a result."""
 
     def __init__(
-        self, box_format: str, iou_type: str, iou_thresholds: Sequence[float], matching: str, **kwargs: Any
+        self,
+        box_format: str,
+        iou_type: str,
+        iou_thresholds: Sequence[float],
+        matching: str,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.iou_thresholds = read_iou_thresholds(iou_thresholds)
         super().__init__(box_format, iou_type, matching, **kwargs)
@@ -102,7 +112,7 @@ class AP(_AveragePrecision):
         *,
         iou_thresholds: Sequence[float] = (0.5, 0.75),
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(box_format, iou_type, iou_thresholds, matching, **kwargs)
 
@@ -163,7 +173,7 @@ class APAveragedOverIOUs(_AveragePrecision):
         *,
         iou_thresholds: Sequence[float] = IOU_THRESHOLDS,
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(box_format, iou_type, iou_thresholds, matching, **kwargs)
 
@@ -190,7 +200,7 @@ class _MeanAveragePrecision(_AveragePrecision):
         iou_thresholds: Sequence[float],
         matching: str,
         include_prediction_only_labels: bool,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("include_prediction_only_labels", include_prediction_only_labels, bool)
         self.include_prediction_only_labels = include_prediction_only_labels
@@ -256,7 +266,7 @@ class mAP(_MeanAveragePrecision):
         iou_thresholds: Sequence[float] = (0.5, 0.75),
         matching: str = "valor",
         include_prediction_only_labels: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(box_format, iou_type, iou_thresholds, matching, include_prediction_only_labels, **kwargs)
 
@@ -301,7 +311,7 @@ class mAPAveragedOverIOUs(_MeanAveragePrecision):
         iou_thresholds: Sequence[float] = IOU_THRESHOLDS,
         matching: str = "valor",
         include_prediction_only_labels: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(box_format, iou_type, iou_thresholds, matching, include_prediction_only_labels, **kwargs)
 

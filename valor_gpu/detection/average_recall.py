@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -28,6 +28,11 @@ from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds
 from valor_gpu.reduce.overlap_curves import average_recall
 from valor_gpu.result import Result
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
+
 
 class _AverageRecall(RankedMetric):
     """What both metrics share: thresholds and the recall of every label."""
@@ -40,7 +45,7 @@ class _AverageRecall(RankedMetric):
         recall_score_threshold: float,
         score_thresholds: Sequence[float] | None,
         matching: str,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.iou_thresholds = read_iou_thresholds(iou_thresholds)
         check_number("recall_score_threshold", recall_score_threshold, 0, 1)
@@ -108,7 +113,7 @@ class AR(_AverageRecall):
         recall_score_threshold: float = 0.0,
         score_thresholds: Sequence[float] | None = None,
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(
             box_format, iou_type, iou_thresholds, recall_score_threshold, score_thresholds, matching, **kwargs
@@ -168,7 +173,7 @@ class mAR(_AverageRecall):
         score_thresholds: Sequence[float] | None = None,
         matching: str = "valor",
         include_prediction_only_labels: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("include_prediction_only_labels", include_prediction_only_labels, bool)
         self.include_prediction_only_labels = include_prediction_only_labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,11 @@ from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 from valor_gpu.state import State, check_elements, check_sums, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _SEEN = (
     "images", "ground_truths", "ignored_ground_truths", "detections", "detections_beyond_limit",
@@ -155,7 +160,7 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         sigmas: Sequence[float] | None = None,
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("iou_type", iou_type, IOU_TYPES)
         chosen = GeometryChoices((iou_type,), box_format, angle_unit, angle_direction, sigmas)

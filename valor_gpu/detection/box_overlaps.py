@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,11 @@ from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import MAX_SUM, ROUNDING, State, check_elements, check_rows, check_sums, joined, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _LEAST = 2.0  # no similarity lies further from 0
 _NO_PAIR = "no pair of a detection and a ground truth counts"
@@ -115,7 +120,7 @@ class IntersectionOverUnion(Metric[PairSums]):
         iou_threshold: float | None = None,
         class_metrics: bool = False,
         respect_labels: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("box_format", box_format, BOX_FORMATS)
         number = isinstance(iou_threshold, (int, float)) and not isinstance(iou_threshold, bool)

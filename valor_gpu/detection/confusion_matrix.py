@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,6 +26,11 @@ from valor_gpu.reduce.confusion_plot import plot_detection_confusion
 from valor_gpu.reduce.overlap_confusion import PAIR_KINDS, confusion_counts, paired_rows
 from valor_gpu.result import Result
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
+
 
 class _PairedMetric(DetectionMetric):
     """Thresholds, and the pairs of detections and ground truths of any label."""
@@ -38,7 +43,7 @@ class _PairedMetric(DetectionMetric):
         iou_type: str,
         iou_thresholds: Sequence[float],
         score_thresholds: Sequence[float],
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.iou_thresholds = read_iou_thresholds(iou_thresholds)
         self.score_thresholds = read_thresholds("score_thresholds", score_thresholds)
@@ -105,7 +110,7 @@ class DetectionConfusionMatrix(_PairedMetric):
         iou_thresholds: Sequence[float] = (0.5,),
         score_thresholds: Sequence[float] = (0.5,),
         examples: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("examples", examples, bool)
         self.examples = examples
@@ -179,7 +184,7 @@ class DetectionExamples(_PairedMetric):
         *,
         iou_thresholds: Sequence[float] = (0.5,),
         score_thresholds: Sequence[float] = (0.5,),
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(box_format, iou_type, iou_thresholds, score_thresholds, **kwargs)
 

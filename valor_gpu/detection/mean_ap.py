@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -46,6 +46,11 @@ from valor_gpu.plans import Planner, Step
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _FLAGS = HASHED | CHECK_SCORES | USER_INPUT
 _TABLES = ("detections", "ground_truths", "images")
@@ -130,7 +135,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         tie_order: str = "image",
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("iou_type", iou_type, (str, list, tuple))
         self.iou_type = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -30,6 +30,11 @@ from valor_gpu.reduce.all_points import all_points_average_precision, mean_of_cl
 from valor_gpu.reduce.coco_summary import absent_reasons
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import check_elements, check_rows, joined
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _NO_LIMIT = 2**31 - 1
 
@@ -115,7 +120,7 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         iou_thresholds: Sequence[float] = (0.5,),
         group_weight: int = 1,
         expand_detections: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("box_format", box_format, BOX_FORMATS)
         check_choice("group_weight", group_weight, (0, 1))

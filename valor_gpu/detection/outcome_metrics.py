@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,11 @@ from valor_gpu.reduce.label_bars_plot import plot_label_bars
 from valor_gpu.reduce.overlap_counts import OutcomeCounts, count_outcomes
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 class OutcomeMetric(RankedMetric):
@@ -45,7 +50,7 @@ class OutcomeMetric(RankedMetric):
         iou_thresholds: Sequence[float] = (0.5, 0.75),
         score_thresholds: Sequence[float] = (0.5,),
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.iou_thresholds = read_iou_thresholds(iou_thresholds)
         self.score_thresholds = read_thresholds("score_thresholds", score_thresholds)

@@ -7,7 +7,7 @@ import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlap
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.metric import Metric
 from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 # Every pair of any labels whose IoU is above 0; subnormal numbers count as 0 where a thread flushes them.
 _RULE = MatchRule.make([sys.float_info.min], [(-math.inf, math.inf)], [MAX_ROWS], AGNOSTIC, GROUP_OF)
@@ -73,7 +78,7 @@ class OverlapMetric(Metric[OverlapRecords]):
         *,
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("iou_type", iou_type, OVERLAP_TYPES)
         chosen = GeometryChoices((iou_type,), box_format, angle_unit, angle_direction, None)

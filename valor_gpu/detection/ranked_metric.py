@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,11 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import MATCHINGS, Overlaps, Ranked, rank_overlaps
 from valor_gpu.result import Result, Signature, grid_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 IOU_THRESHOLDS = tuple(x / 100 for x in range(50, 100, 5))
 """0.50, 0.55, ..., 0.95: those that Valor averages over."""
@@ -119,7 +124,7 @@ class RankedMetric(DetectionMetric):
     higher_is_better = True
     plot_upper_bound: float | None = 1.0
 
-    def __init__(self, box_format: str, iou_type: str, matching: str, **kwargs: Any) -> None:
+    def __init__(self, box_format: str, iou_type: str, matching: str, **kwargs: Unpack[MetricOptions]) -> None:
         check_choice("matching", matching, MATCHINGS)
         self.matching = matching
         super().__init__(box_format, iou_type, **kwargs)

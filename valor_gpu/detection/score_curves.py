@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from valor_gpu.reduce.overlap_examples import Choice, first_examples, places_of_
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.reduce.score_curves_plot import plot_kinds, plot_ratios
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _COUNTS = {
     "tp/all": "tp",
@@ -43,7 +48,7 @@ class _ScoreCurve(OutcomeMetric):
         iou_threshold: float,
         score_thresholds: Sequence[float],
         matching: str,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_number("iou_threshold", iou_threshold, 0, 1)
         read_iou_thresholds([iou_threshold], "iou_threshold")
@@ -105,7 +110,7 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
         score_thresholds: Sequence[float] = SCORE_THRESHOLDS,
         zero_division: float = -1.0,
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         if isinstance(zero_division, bool) or not isinstance(zero_division, (int, float)):
             raise InputTypeError(f"zero_division must be a number but got {zero_division!r}")
@@ -188,7 +193,7 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
         max_examples: int = 1,
         duplicates: bool = False,
         matching: str = "valor",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_int("max_examples", max_examples)
         check_type("duplicates", duplicates, bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -14,6 +14,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.surface import NEAR, SurfaceDistances
 from valor_gpu.segmentation.surface_base import Floats, ImageScores, SurfaceMetric, pixels_of
 from valor_gpu.state import check_elements
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 UNITS = ("diagonal", "pixels")
 
@@ -79,7 +84,7 @@ class BoundaryF1(SurfaceMetric):
         input_format: str = "index",
         average: str | None = "macro",
         ignore_index: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("unit", unit, UNITS)
         if unit == "diagonal" and isinstance(tolerance, int | float) and tolerance > 1:

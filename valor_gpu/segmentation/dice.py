@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,11 @@ from valor_gpu.segmentation.region_base import (
     pixel_task,
     seen_counts,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 WEIGHT_TYPES = ("square", "simple", "linear")
 
@@ -71,7 +76,7 @@ class DiceScore(RegionState):
         average: str | None = "macro",
         aggregation_level: str = "samplewise",
         input_format: str = "one-hot",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         _check_classes(num_classes)
         check_choice("average", average, AVERAGES)
@@ -159,7 +164,7 @@ class GeneralizedDiceScore(RegionState):
         per_class: bool = False,
         weight_type: str = "square",
         input_format: str = "one-hot",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         _check_classes(num_classes)
         check_type("per_class", per_class, bool)

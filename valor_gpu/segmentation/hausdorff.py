@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from valor_gpu.segmentation.surface_base import (
     spacing_of,
     with_missing,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 class HausdorffDistance(DistanceMetric):
@@ -69,7 +74,7 @@ class HausdorffDistance(DistanceMetric):
         spacing: Spacing = None,
         directed: bool = False,
         input_format: str = "one-hot",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("directed", directed, bool)
         self.distance_metric, self.spacing, self.directed = metric_of(distance_metric), spacing_of(spacing), directed

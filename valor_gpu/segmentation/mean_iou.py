@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,11 @@ from valor_gpu.segmentation.region_base import (
     seen_counts,
 )
 from valor_gpu.state import joined, least, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _UNKNOWN = torch.iinfo(torch.int64).max  # before any data; also what merging leaves alone
 
@@ -118,7 +123,7 @@ class MeanIoU(RegionState):
         include_background: bool = True,
         per_class: bool = False,
         input_format: str = "one-hot",
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("per_class", per_class, bool)
         check_type("include_background", include_background, bool)

@@ -6,7 +6,7 @@ import operator
 import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,11 @@ from valor_gpu.reduce.panoptic import (
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
         stuffs: Collection[int],
         allow_unknown_preds_category: bool,
         modified: bool,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.things, self.stuffs = _categories("things", things), _categories("stuffs", stuffs)
         if both := self.things & self.stuffs:
@@ -194,7 +199,7 @@ class PanopticQuality(_PanopticMetric):
         allow_unknown_preds_category: bool = False,
         return_sq_and_rq: bool = False,
         return_per_class: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("return_sq_and_rq", return_sq_and_rq, bool)
         check_type("return_per_class", return_per_class, bool)
@@ -248,7 +253,7 @@ class ModifiedPanopticQuality(_PanopticMetric):
         things: Collection[int],
         stuffs: Collection[int],
         allow_unknown_preds_category: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(things, stuffs, allow_unknown_preds_category, True, **kwargs)
 

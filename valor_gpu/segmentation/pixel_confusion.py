@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,11 @@ from valor_gpu.reduce.ratios import Ratio, normalized
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, pixel_task
 from valor_gpu.state import State, check_sums, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 NORMALIZE = ("none", "true", "pred", "all", "iou", None)
 _AT_ONCE = 3  # matrices in memory while a batch is added: the state, that of the batch, their sum
@@ -91,10 +96,16 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
     higher_is_better = None
 
     def __init__(
-        self, num_classes: int, *, normalize: str | None = "none", ignore_index: int | None = None, **kwargs: Any
+        self,
+        num_classes: int,
+        *,
+        normalize: str | None = "none",
+        ignore_index: int | None = None,
+        input_format: str = "index",
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("normalize", normalize, NORMALIZE)
-        if kwargs.pop("input_format", "index") != "index":
+        if input_format != "index":
             raise InputError(
                 "input_format must be 'index': channels of one-hot maps may overlap, so that a pixel has no one cell;"
                 " give the argmax over the channels"

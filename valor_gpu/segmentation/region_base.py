@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,11 @@ from valor_gpu.reduce.regions import absent
 from valor_gpu.result import Signature
 from valor_gpu.segmentation.plans import Counted, RegionPlan, form_of, region_plan
 from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 MAX_IMAGE_PIXELS = 2**31 - 1
 """Pixels of an image whose counts are kept, in 32 bits."""
@@ -123,7 +128,9 @@ class PixelMetric(Metric[R]):
     plot_upper_bound = 1.0
     _can_ignore: ClassVar[bool] = True  # whether there is an argument ignore_index
 
-    def __init__(self, task: PixelTask, empty: R, config: dict[str, Any] | None = None, /, **kwargs: Any) -> None:
+    def __init__(
+        self, task: PixelTask, empty: R, config: dict[str, Any] | None = None, /, **kwargs: Unpack[MetricOptions]
+    ) -> None:
         task = task._replace(can_ignore=self._can_ignore)
         self.task = self._state_rule = task
         self.num_classes = task.classes
@@ -161,7 +168,7 @@ class RegionState(PixelMetric[Any]):
 
     update_family: ClassVar[str | None] = "region counts"
 
-    def __init__(self, task: PixelTask, per_image: bool, /, **kwargs: Any) -> None:
+    def __init__(self, task: PixelTask, per_image: bool, /, **kwargs: Unpack[MetricOptions]) -> None:
         self.per_image = per_image
         super().__init__(task, self._empty_state(task), self._choices_of_update(), **kwargs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +15,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.reduce.regions import AVERAGES, check_zero_division, mean_of_images, region_value
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import Regions, RegionState, kept_classes, pixel_sums, pixel_task, seen_counts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions, RegionOptions
 
 LEVELS = ("global", "samplewise")
 _NO_CLASS = "a class is absent, neither true nor predicted, or never predicted (precision) or never true (recall)"
@@ -51,7 +56,7 @@ class RegionMetric(RegionState):
         include_background: bool = True,
         input_format: str = "index",
         zero_division: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("average", average, AVERAGES)
         check_choice("aggregation_level", aggregation_level, LEVELS)
@@ -152,7 +157,7 @@ class IOU(RegionMetric):
 
     _ratio = "iou"
 
-    def __init__(self, num_classes: int, *, average: str | None = "none", **kwargs: Any) -> None:
+    def __init__(self, num_classes: int, *, average: str | None = "none", **kwargs: Unpack[RegionOptions]) -> None:
         super().__init__(num_classes, average=average, **kwargs)
 
 
@@ -229,7 +234,7 @@ class PixelAccuracy(RegionMetric):
 
     _ratio = "accuracy"
 
-    def __init__(self, num_classes: int, *, average: str | None = "micro", **kwargs: Any) -> None:
+    def __init__(self, num_classes: int, *, average: str | None = "micro", **kwargs: Unpack[RegionOptions]) -> None:
         super().__init__(num_classes, average=average, **kwargs)
 
 

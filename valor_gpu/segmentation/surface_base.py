@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,11 @@ from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
 from valor_gpu.state import State, check_elements, joined
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 AVERAGES = ("macro", "micro", "none", None)
 
@@ -75,7 +80,7 @@ class SurfaceMetric(PixelMetric[ImageScores]):
         options: dict[str, Any],
         average: str | None,
         /,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         number, self.include_background = classes
         task = pixel_task(number, ignore_index, input_format)

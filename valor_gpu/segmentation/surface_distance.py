@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -16,6 +16,11 @@ from valor_gpu.segmentation.surface_base import (
     spacing_of,
     with_missing,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 STATISTICS = ("mean", "percentile", "max")
 
@@ -77,7 +82,7 @@ class SurfaceDistance(DistanceMetric):
         input_format: str = "index",
         average: str | None = "macro",
         ignore_index: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("statistic", statistic, STATISTICS)
         check_number("percentile", percentile, 0, 100)

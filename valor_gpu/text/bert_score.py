@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,11 @@ from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
 from valor_gpu.text.metric_base import as_rows
 from valor_gpu.text.tokens import texts_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 Encoder = Callable[[list[str]], Sequence[Any]]
 NAMES = ("precision", "recall", "f1")
@@ -121,7 +126,7 @@ class BERTScore(Metric[TokenScores]):
         encoder: Encoder | None = None,
         idf: IdfWeights | None = None,
         baseline: Sequence[float] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         if encoder is not None and not callable(encoder):
             raise InputError(f"encoder must be a function of texts or None but got {type(encoder).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from valor_gpu.text.match_counts import edit_distance_of_words
 from valor_gpu.text.metric_base import CorpusNumber, OneMean, References, RowScores, Texts
 from valor_gpu.text.overlap import nearest_references, weighted_distances
 from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _SHORT = 1000  # characters
 
@@ -42,7 +47,7 @@ class _EditMetric(CorpusNumber):
     size = 4
     name: str
 
-    def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
+    def __init__(self, lowercase: bool = False, **kwargs: Unpack[MetricOptions]) -> None:
         self.lowercase = lowercase
         super().__init__(self.size, {"lowercase": lowercase}, **kwargs)
 
@@ -226,7 +231,9 @@ class EditDistance(OneMean):
     names = ("edit_distance",)
     _rows_kind = RowDistances
 
-    def __init__(self, substitution_cost: int = 1, reduction: str | None = "mean", **kwargs: Any) -> None:
+    def __init__(
+        self, substitution_cost: int = 1, reduction: str | None = "mean", **kwargs: Unpack[MetricOptions]
+    ) -> None:
         if isinstance(substitution_cost, bool) or not isinstance(substitution_cost, int) or substitution_cost < 0:
             raise InputError(f"substitution_cost must be a whole number of at least 0 but got {substitution_cost!r}")
         reduction = "none" if reduction is None else reduction
@@ -286,7 +293,7 @@ class TranslationEditRate(CorpusNumber):
         no_punctuation: bool = False,
         lowercase: bool = True,
         asian_support: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.choices = (normalize, no_punctuation, lowercase, asian_support)
         names = ("normalize", "no_punctuation", "lowercase", "asian_support")

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from valor_gpu.metric import Metric
 from valor_gpu.plans import Planner, Step
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, joined, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 Texts = Sequence[str]
 References = Sequence[str | Sequence[str]]
@@ -101,7 +106,7 @@ class RowMetric(Metric[RowScores]):
     names: tuple[str, ...]
     _rows_kind: type[RowScores] = RowScores
 
-    def __init__(self, config: Mapping[str, Any], **kwargs: Any) -> None:
+    def __init__(self, config: Mapping[str, Any], **kwargs: Unpack[MetricOptions]) -> None:
         self._choices = dict(config)
         super().__init__(
             self._rows_kind(torch.zeros((0, len(self.names)), dtype=torch.float64)), self._choices, **kwargs
@@ -191,7 +196,7 @@ class CorpusMetric(Metric[CorpusCounts]):
 
     _state_rule: Sequence[tuple[int, int]] = ()
 
-    def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Any) -> None:
+    def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Unpack[MetricOptions]) -> None:
         self._choices = dict(config)
         empty = CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
         super().__init__(empty, self._choices, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,11 @@ from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size
 from valor_gpu.text.tokens import TOKENIZERS, Tokenizer, plain_answer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 class ROUGE(NamedMeans):
@@ -61,7 +66,7 @@ class ROUGE(NamedMeans):
         accumulate: str = "best",
         normalizer: Normalizer | None = None,
         tokenizer: Tokenizer | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         for kind in rouge_types:
             rouge_size(kind)
@@ -104,7 +109,7 @@ class GLEU(OneMean):
 
     names = ("gleu",)
 
-    def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Any) -> None:
+    def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Unpack[MetricOptions]) -> None:
         self.tokenizer, self.max_ngram = tokenizer, max_ngram
         check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
         super().__init__({"tokenizer": tokenizer, "max_ngram": max_ngram}, **kwargs)
@@ -130,7 +135,7 @@ class TokenF1(NamedMeans):
 
     names = ("f1", "precision", "recall")
 
-    def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
+    def __init__(self, normalize: bool = True, **kwargs: Unpack[MetricOptions]) -> None:
         self.normalize = plain_answer if normalize else None
         super().__init__({"normalize": normalize}, **kwargs)
 
@@ -156,7 +161,7 @@ class ExactMatch(OneMean):
 
     names = ("exact_match",)
 
-    def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
+    def __init__(self, normalize: bool = True, **kwargs: Unpack[MetricOptions]) -> None:
         self.normalize = plain_answer if normalize else None
         super().__init__({"normalize": normalize}, **kwargs)
 
@@ -178,7 +183,7 @@ class BleuOfCorpus(CorpusMetric):
         effective_order: bool = False,
         max_ngram: int = 4,
         weights: Sequence[float] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
         check_weights(weights, max_ngram)
@@ -261,7 +266,7 @@ class CHRF(CorpusNumber):
         beta: float = 2.0,
         lowercase: bool = False,
         whitespace: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.orders, self.beta = (char_order, word_order), beta
         self.lowercase, self.whitespace = lowercase, whitespace

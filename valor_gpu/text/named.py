@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -11,6 +11,11 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.text.metric_base import CorpusMetric, number_as_tensor
 from valor_gpu.text.metrics import CHRF, ROUGE, BleuOfCorpus
 from valor_gpu.text.rouge import TYPES, Normalizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 
 class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
@@ -43,7 +48,7 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
         tokenize: str = "13a",
         lowercase: bool = False,
         weights: Sequence[float] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         smoothing = "add-k" if smooth else "none"
         super().__init__(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights, **kwargs)
@@ -76,7 +81,11 @@ class BLEUScore(SacreBLEUScore):
     """
 
     def __init__(
-        self, n_gram: int = 4, smooth: bool = False, weights: Sequence[float] | None = None, **kwargs: Any
+        self,
+        n_gram: int = 4,
+        smooth: bool = False,
+        weights: Sequence[float] | None = None,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(n_gram, smooth, "none", weights=weights, **kwargs)
 
@@ -110,7 +119,7 @@ class CHRFScore(CHRF):
         beta: float = 2.0,
         lowercase: bool = False,
         whitespace: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         super().__init__(n_char_order, n_word_order, beta, lowercase, whitespace, **kwargs)
 
@@ -145,7 +154,7 @@ class ROUGEScore(ROUGE):
         tokenizer: Callable[[str], Sequence[str]] | None = None,
         accumulate: str = "best",
         rouge_keys: str | Sequence[str] = TYPES,
-        **kwargs: Any,
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         kinds = [rouge_keys] if isinstance(rouge_keys, str) else rouge_keys
         super().__init__(kinds, use_stemmer, accumulate, normalizer, tokenizer, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,11 @@ from valor_gpu.ops.error_codes import raise_error, raise_or_defer
 from valor_gpu.ops.token_losses import describe_token, sum_token_losses, total_loss
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, summed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 _MOST_TOKENS = 2**33  # with as many, no sum leaves int64
 
@@ -72,7 +77,7 @@ class Perplexity(Metric[TokenSums]):
     plot_lower_bound = 1.0
     ignore_index: int | None
 
-    def __init__(self, ignore_index: int | None = None, **kwargs: Any) -> None:
+    def __init__(self, ignore_index: int | None = None, **kwargs: Unpack[MetricOptions]) -> None:
         _check_ignore_index(ignore_index)
         self.__dict__["ignore_index"] = ignore_index
         empty = TokenSums(torch.zeros(4, dtype=torch.int64), torch.zeros((), dtype=torch.int64))

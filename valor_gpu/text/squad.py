@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from valor_gpu.result import Result
 from valor_gpu.text.metric_base import NamedMeans
 from valor_gpu.text.overlap import same_words, shared_words
 from valor_gpu.text.tokens import tokenize_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
 
 Record = Mapping[str, Any]
 
@@ -82,7 +87,7 @@ class SQuAD(NamedMeans):
 
     names = ("exact_match", "f1", "unanswered")
 
-    def __init__(self, normalize: bool = True, **kwargs: Any) -> None:
+    def __init__(self, normalize: bool = True, **kwargs: Unpack[MetricOptions]) -> None:
         self.normalize = normalize
         super().__init__({"normalize": normalize}, **kwargs)
 
