@@ -19,6 +19,9 @@
 # VALOR_GPU_CPU   auto | 0 | 1, see setup.py; default here: 1 where there is a C++ compiler, whose errors then stop make
 # VALOR_GPU_CUDA  auto | 0 | 1, see setup.py; default here: auto, but 0 under a torch without CUDA
 
+# Processes that tests start read bytecode of this checkout that others wrote.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0

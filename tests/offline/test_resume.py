@@ -146,7 +146,8 @@ def test_damage_between_work_and_merge_is_an_error(tmp_path: Path) -> None:
     def spoil(done: int, total: int, record: Any) -> None:
         if done == total:
             path = states(config)[0]
-            path.write_bytes(path.read_bytes()[:-1] + b"?")
+            *whole, last = path.read_bytes()
+            path.write_bytes(bytes((*whole, last ^ 1)))
 
     with pytest.raises(StoreError, match="is damaged: its checksum must match"):
         run_offline(config, progress=spoil)

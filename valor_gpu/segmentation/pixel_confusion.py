@@ -78,6 +78,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
             over union of each class); ``none`` or None keeps counts.
         ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
             class.
+        input_format: ``index``; channels of one-hot maps may overlap, so that a pixel has no one cell.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
