@@ -50,6 +50,17 @@ def test_numbers_bars_and_reasons() -> None:
     assert ["".join(each.itertext()) for each in tree.iter("p")] == ["images 3", "metric:m<AP>|version:1"]
 
 
+def test_small_matrices_are_tables() -> None:
+    arrays = {"counts": np.array([[3.0, 0.0], [1.0, 6.0]]), "shares": np.array([[0.5, NAN]]), "large": np.ones((17, 2))}
+    arrays |= {"zeros": np.zeros((2, 1)), "empty": np.ones((2, 0)), "flags": np.array([[True]])}
+    body, tree = markup(Result(arrays, Signature({}), {}, {"shares": "no sample"}))
+    inner = [[[cell.text for cell in row] for row in table] for table in tree.findall(".//td/table")]
+    assert inner == [[["3", "0"], ["1", "6"]], [["0.5000", "nan"]], [["0"], ["0"]], [["1"]]]
+    shares = [float(share) for share in re.findall(r"--mark\) ([\d.]+)%", body)]
+    assert shares == [22.5, 0, 7.5, 45, 45, 0, 0, 0, 45]
+    assert body.count("no sample") == 1 and "array [17, 2]" in body and "array [2, 0]" in body
+
+
 def test_texts_are_escaped_and_nothing_is_fetched_or_run() -> None:
     attack = '"><script>alert(1)</script>'
     whole = Result({attack: 0.5, "b": {attack: 1.0}}, Signature({"a": attack}), {attack: 1})._repr_html_()

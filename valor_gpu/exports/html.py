@@ -8,13 +8,16 @@ from itertools import groupby
 from typing import Any
 
 from valor_gpu.exports.frames import Entry
-from valor_gpu.exports.texts import is_scalar, needs_reason, value_text
+from valor_gpu.exports.texts import is_array, is_scalar, needs_reason, value_text
 from valor_gpu.pages.charts import Estimate, rate_bar
 from valor_gpu.pages.sheets import stylesheet
 from valor_gpu.pages.texts import Html, escape, visible
 
 _MOST_ROWS = 100
 """Rows that are shown of a mapping, such as classes; what is left out is counted."""
+_MOST_SIDE = 16
+"""Rows and columns of an array whose numbers are shown as a table, such as a confusion matrix."""
+_DARKEST = 45  # percent: text on it keeps a contrast of 4.5
 _BAR = 120  # px
 # Rules nest in one class, so that they change nothing else in a notebook.
 _RULES = """
@@ -24,6 +27,8 @@ table { border-collapse: collapse; margin: 0 0 var(--s2); color: inherit; }
 tr, tr:nth-child(odd), tr:hover { background: none; }
 th, td { padding: 2px var(--s3) 2px 0; text-align: left; vertical-align: middle; border: 0; font-weight: 400; }
 td.n { text-align: right; white-space: nowrap; }
+table table { margin: 0; }
+table table td { padding: 1px var(--s2); }
 td.why, p { color: var(--ink-2); }
 p { margin: var(--s1) 0; overflow-wrap: anywhere; }
 summary { cursor: pointer; }
@@ -67,14 +72,17 @@ def _table(rows: list[str]) -> str:
 
 
 def _row(name: str, value: Any, reason: str | None) -> str:
-    why = _text(reason or "") if needs_reason(value) else ""
     cells = "".join(_cells(name, value))
+    why = _text(reason or "") if needs_reason(value) or ">nan<" in cells else ""
     return f'<tr><th scope="row">{_text(name)}</th>{cells}<td class="why">{why}</td></tr>'
 
 
 def _cells(name: str, value: Any) -> Iterator[str]:
     """The number, and its bar where it is a fraction; a long value takes both cells."""
     text = value_text(value)
+    if is_array(value) and len(value.shape) == 2 and min(value.shape) > 0 and max(value.shape) <= _MOST_SIDE:
+        yield f'<td colspan="2">{_matrix(value.tolist())}</td>'
+        return
     if not is_scalar(value):
         yield f'<td colspan="2">{_text(text)}</td>'
         return
@@ -82,6 +90,21 @@ def _cells(name: str, value: Any) -> Iterator[str]:
     number = value if isinstance(value, (bool, int, float)) else value.item()
     is_fraction = isinstance(number, float) and math.isfinite(number) and 0 <= number <= 1
     yield f"<td>{rate_bar(Estimate(number), f'{visible(name)} {text}', _BAR) if is_fraction else ''}</td>"
+
+
+def _matrix(rows: list[list[Any]]) -> str:
+    """Numbers on a ground that is the stronger the larger they are."""
+    sizes = [abs(number) for row in rows for number in row if math.isfinite(number)]
+    unit = _DARKEST / max(sizes) if any(sizes) else 0.0
+    counts = all(size == int(size) for size in sizes)
+
+    def cell(number: float) -> str:
+        share = unit * abs(number) if math.isfinite(number) else 0.0
+        ground = f"background: color-mix(in srgb, var(--mark) {share:.3g}%, transparent)"
+        text = str(int(number)) if counts and math.isfinite(number) else value_text(number)
+        return f'<td class="n" style="{ground}">{_text(text)}</td>'
+
+    return _table([f"<tr>{''.join(map(cell, row))}</tr>" for row in rows])
 
 
 def _text(text: str) -> Html:
