@@ -10,6 +10,7 @@ import torch
 from torchmetrics import text as peer
 
 from valor_gpu import text
+from valor_gpu.errors import InputError, SyncError
 
 PREDS = ["the cat is on the mat", "hello there General Kenobi .", "one two three four five six"]
 TARGET = [
@@ -17,15 +18,13 @@ TARGET = [
     ["Hello there general kenobi"],
     ["one two 3 four five six"],
 ]
-LEFT_OUT = {"return_sentence_level_score"}
 
 
-@pytest.mark.parametrize("name", ["BLEUScore", "SacreBLEUScore", "CHRFScore", "ROUGEScore"])
+@pytest.mark.parametrize("name", ["BLEUScore", "SacreBLEUScore", "CHRFScore", "ROUGEScore", "TranslationEditRate"])
 def test_arguments_are_those_of_torchmetrics(name: str) -> None:
     mine, theirs = (inspect.signature(getattr(module, name)).parameters for module in (text, peer))
-    wanted = [key for key in theirs if key not in LEFT_OUT]
-    assert list(mine) == wanted
-    assert [mine[key].default for key in wanted] == [theirs[key].default for key in wanted]
+    assert list(mine) == list(theirs)
+    assert [mine[key].default for key in theirs] == [each.default for each in theirs.values()]
 
 
 @pytest.mark.parametrize(
@@ -55,4 +54,50 @@ def test_chrf_is_that_of_words_of_up_to_two() -> None:
     mine, same = text.CHRFScore(5, lowercase=True), text.CHRF(5, 2, lowercase=True)
     for metric in (mine, same):
         metric.update(PREDS, TARGET)
-    assert float(mine.compute()) == float(same.compute()) == pytest.approx(0.85, abs=0.1)
+    values = mine.compute(), same.compute()
+    assert values[0] == values[1] == pytest.approx(0.85, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["CHRFScore", "TranslationEditRate"])
+def test_sentence_level_scores_are_those_of_each_row_in_their_order(name: str) -> None:
+    metric, plain = getattr(text, name)(return_sentence_level_score=True), getattr(text, name)()
+    metric.update(PREDS[0], TARGET[0])
+    value, rows = metric.compute()  # one row: no dimension, as in torchmetrics
+    assert rows.shape == () and float(rows) == float(value)
+    metric.update(PREDS[1:], TARGET[1:])
+    value, rows = metric.compute()
+    plain.update(PREDS, TARGET)
+    alone = [getattr(text, name)()([row], [several]) for row, several in zip(PREDS, TARGET)]
+    assert float(value) == float(plain.compute()) and rows.tolist() == [float(each) for each in alone]
+    assert "scores" not in plain.metric_state
+
+
+@pytest.mark.parametrize("name", ["CHRFScore", "TranslationEditRate"])
+def test_sentence_level_scores_are_no_view_of_the_state(name: str) -> None:
+    metric = getattr(text, name)(return_sentence_level_score=True)
+    metric.update(PREDS, TARGET)
+    metric.compute()[1].fill_(7)
+    assert metric.state().scores.max() < 7
+
+
+def test_sentence_level_edit_rates_are_those_of_torchmetrics() -> None:
+    values = []
+    for module in (text, peer):
+        metric = module.TranslationEditRate(return_sentence_level_score=True)
+        metric.update(PREDS, TARGET)
+        values.append(metric.compute())
+    torch.testing.assert_close(*values, atol=1e-6, rtol=0, check_dtype=False)
+
+
+def test_a_loaded_state_has_a_possible_score_for_every_row() -> None:
+    metric = text.CHRFScore(return_sentence_level_score=True)
+    metric.update(PREDS, TARGET)
+    for scores, message in (
+        (torch.tensor([0.5, -1.0, 0.5]), r"scores\[1\] must be"),
+        (torch.ones(2), "number of scores, 2"),
+    ):
+        state = {**metric.metric_state, "scores": [scores.double()]}
+        with pytest.raises(InputError, match=message):
+            text.CHRFScore(return_sentence_level_score=True).merge_state(state)
+    with pytest.raises(SyncError, match="return_sentence_level_score"):
+        text.CHRFScore().from_bytes(metric.to_bytes())

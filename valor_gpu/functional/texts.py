@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from valor_gpu import text
 from valor_gpu.functional.once import alone
-from valor_gpu.text.chrf import chrf_scores
-from valor_gpu.text.edit_rate import ter_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +26,11 @@ def _once(metric: Metric[Any], preds: Texts, target: References) -> Any:
 
 def _rows(texts: Any) -> Any:
     return [texts] if isinstance(texts, str) else texts
+
+
+def _with_rows(value: Tensor | tuple[Tensor, Tensor]) -> Tensor | tuple[Tensor, Tensor]:
+    """The scores of rows with their dimension, which ``compute`` of a metric takes from a single one."""
+    return (value[0], value[1].reshape(-1)) if isinstance(value, tuple) else value
 
 
 def word_error_rate(preds: Texts, target: References) -> Tensor:
@@ -132,13 +133,10 @@ def chrf_score(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Returns chrF of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
 
-    Arguments are those of :class:`valor_gpu.text.CHRF`; ``n_word_order=2`` is chrF++.
+    Arguments are those of :class:`valor_gpu.text.CHRFScore`.
     """
-    choices = (n_char_order, n_word_order, beta, lowercase, whitespace)
-    value: Tensor = _once(text.CHRF(*choices), preds, target)
-    if not return_sentence_level_score:
-        return value
-    return value, torch.from_numpy(chrf_scores(_rows(preds), _rows(target), *choices))
+    choices = (n_char_order, n_word_order, beta, lowercase, whitespace, return_sentence_level_score)
+    return _with_rows(_once(text.CHRFScore(*choices), preds, target))
 
 
 def translation_edit_rate(
@@ -154,11 +152,8 @@ def translation_edit_rate(
 
     Arguments are those of :class:`valor_gpu.text.TranslationEditRate`.
     """
-    choices = (normalize, no_punctuation, lowercase, asian_support)
-    value: Tensor = _once(text.TranslationEditRate(*choices), preds, target)
-    if not return_sentence_level_score:
-        return value
-    return value, torch.from_numpy(ter_scores(_rows(preds), _rows(target), *choices))
+    choices = (normalize, no_punctuation, lowercase, asian_support, return_sentence_level_score)
+    return _with_rows(_once(text.TranslationEditRate(*choices), preds, target))
 
 
 def rouge_score(

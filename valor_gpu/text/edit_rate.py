@@ -213,6 +213,11 @@ def ter_value(edits: float, length: float) -> float:
     return edits / length if length else float(edits > 0)
 
 
+def ter_values(counts: TerCounts) -> Floats:
+    """float64 ``[rows]``: the rate of every row."""
+    return np.array([ter_value(*each) for each in zip(counts.edits, counts.lengths / WORD_UNITS)], np.float64)
+
+
 def ter_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -246,5 +251,4 @@ def ter_scores(
         >>> ter_scores(["on the mat the cat sat"], ["the cat sat on the mat"]).round(4)
         array([0.1667])
     """
-    counts = ter_counts(predictions, references, normalize, no_punctuation, lowercase, asian_support)
-    return np.array([ter_value(*each) for each in zip(counts.edits, counts.lengths / WORD_UNITS)], np.float64)
+    return ter_values(ter_counts(predictions, references, normalize, no_punctuation, lowercase, asian_support))

@@ -14,9 +14,9 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.state import check_elements
-from valor_gpu.text.edit_rate import WORD_UNITS, ter_counts, ter_value
+from valor_gpu.text.edit_rate import WORD_UNITS, TerCounts, ter_counts, ter_value, ter_values
 from valor_gpu.text.match_counts import edit_distance_of_words
-from valor_gpu.text.metric_base import CorpusNumber, OneMean, References, RowScores, Texts
+from valor_gpu.text.metric_base import CorpusNumber, OneMean, References, RowScores, ScoredCorpus, Texts
 from valor_gpu.text.overlap import nearest_references, weighted_distances
 from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
 
@@ -262,7 +262,7 @@ class EditDistance(OneMean):
         return Result({self.names[0]: number}, self._signature(), {"rows": len(scores)}, {})
 
 
-class TranslationEditRate(CorpusNumber):
+class TranslationEditRate(ScoredCorpus):
     """Computes the translation edit rate of a corpus, as sacreBLEU; see :func:`valor_gpu.text.ter_scores`.
 
     Edits of all rows over the sum of the mean lengths of their references, which is exact for up to 16 references per
@@ -276,6 +276,7 @@ class TranslationEditRate(CorpusNumber):
         lowercase: compare in lower case.
         asian_support: with ``normalize`` make Chinese and Japanese characters and their signs words of their own, with
             ``no_punctuation`` leave those signs out.
+        return_sentence_level_score: keep the rate of every row too, and compute a tuple: corpus, rows.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
@@ -293,16 +294,20 @@ class TranslationEditRate(CorpusNumber):
         no_punctuation: bool = False,
         lowercase: bool = True,
         asian_support: bool = False,
+        return_sentence_level_score: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.choices = (normalize, no_punctuation, lowercase, asian_support)
         names = ("normalize", "no_punctuation", "lowercase", "asian_support")
         for name, value in zip(names, self.choices):
             check_type(name, value, bool)
-        super().__init__(2, dict(zip(names, self.choices)), **kwargs)
+        super().__init__(2, dict(zip(names, self.choices)), return_sentence_level_score, **kwargs)
 
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        return np.array([each.sum() for each in ter_counts(preds, target, *self.choices)])
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        return np.stack(ter_counts(preds, target, *self.choices), axis=1)
+
+    def _row_scores(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return ter_values(TerCounts(*counts.T))
 
     def _values(self, counts: list[int]) -> dict[str, float]:
         edits, length = counts

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
@@ -70,6 +71,23 @@ class CorpusCounts(State):
         for part, whole in rule:
             if int(self.counts[part]) > int(self.counts[whole]):
                 raise InputError(f"state field counts[{part}] must be at most counts[{whole}] but is above it")
+
+
+@dataclass(frozen=True)
+class ScoredCounts(CorpusCounts):
+    """Sums of counts over all rows, and the score of every row.
+
+    Attributes:
+        scores: float64 ``[rows]``.
+    """
+
+    scores: Tensor = joined()
+
+    def check(self, rule: Sequence[tuple[int, int]]) -> None:
+        """Raises :class:`InputError` unless the counts are possible, and every row has a finite score of at least 0."""
+        super().check(rule)
+        check_elements("scores", self.scores, (self.scores >= 0) & self.scores.isfinite(), "be finite and at least 0")
+        check_elements("rows", self.rows, self.rows == len(self.scores), f"be the number of scores, {len(self.scores)}")
 
 
 def as_rows(preds: Any, target: Any) -> tuple[Any, Any]:
@@ -198,8 +216,10 @@ class CorpusMetric(Metric[CorpusCounts]):
 
     def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Unpack[MetricOptions]) -> None:
         self._choices = dict(config)
-        empty = CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
-        super().__init__(empty, self._choices, **kwargs)
+        super().__init__(self._empty(size), self._choices, **kwargs)
+
+    def _empty(self, size: int) -> CorpusCounts:
+        return CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
 
     @abstractmethod
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
@@ -220,18 +240,22 @@ class CorpusMetric(Metric[CorpusCounts]):
             InputError: a row is not text, or the lengths differ.
         """
         preds, target = as_rows(preds, target)
-        batch = (self._sums(preds, target), torch.tensor(len(preds)))
-        self._add(CorpusCounts(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
+        sums, *scores = self._batch(preds, target)
+        batch = (sums, torch.tensor(len(preds)), *scores)
+        self._add(self._kind(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
 
-    def _sums(self, preds: Texts, target: References) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64))
+    def _batch(self, preds: Texts, target: References) -> tuple[Tensor, ...]:
+        """The sums of a batch, and where they are kept the scores of its rows."""
+        return (torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64)),)
 
     def _planner(self) -> Planner:
         def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
             if kwargs or len(args) != 2:
                 return None
             preds, target = as_rows(*args)
-            return Step({"counts": base["counts"] + self._sums(preds, target), "rows": base["rows"] + len(preds)})
+            sums, *scores = self._batch(preds, target)
+            fields = {"counts": base["counts"] + sums, "rows": base["rows"] + len(preds)}
+            return Step(fields, [("scores", each) for each in scores])
 
         return step
 
@@ -266,3 +290,61 @@ class CorpusNumber(CorpusMetric):
         """Returns the number, float64 ``[]``; NaN without a row or where its divisor is 0."""
         (value,) = self._numbers(self.state())[0].values()
         return number_as_tensor(value, self.error.device)
+
+
+class ScoredCorpus(CorpusMetric):
+    """Base of one number of a corpus, on request with that of every row; a subclass gives what reads counts of rows.
+
+    Args:
+        size: M, how many sums are kept.
+        config: the choices that counts depend on, by name.
+        return_sentence_level_score: keep the score of every row.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        config: Mapping[str, Any],
+        return_sentence_level_score: bool = False,
+        **kwargs: Unpack[MetricOptions],
+    ) -> None:
+        check_type("return_sentence_level_score", return_sentence_level_score, bool)
+        self.return_sentence_level_score = return_sentence_level_score
+        given = {"return_sentence_level_score": True} if return_sentence_level_score else {}
+        super().__init__(size, {**config, **given}, **kwargs)
+
+    @abstractmethod
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        """int64 ``[N, M]`` of a batch."""
+
+    @abstractmethod
+    def _row_scores(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64 ``[N]`` from the counts of rows."""
+
+    def _empty(self, size: int) -> CorpusCounts:
+        empty = super()._empty(size)
+        if not self.return_sentence_level_score:
+            return empty
+        return ScoredCounts(empty.counts, empty.rows, torch.zeros(0, dtype=torch.float64))
+
+    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self._row_counts(preds, target).sum(0)
+        return total
+
+    def _batch(self, preds: Texts, target: References) -> tuple[Tensor, ...]:
+        if not self.return_sentence_level_score:
+            return super()._batch(preds, target)
+        counts = self._row_counts(preds, target)
+        return torch.from_numpy(counts.sum(0)), torch.from_numpy(self._row_scores(counts))
+
+    @gives_own_memory
+    def compute(self) -> Tensor | tuple[Tensor, Tensor]:
+        """Returns the number of the corpus, float64 ``[]``; NaN without a row.
+
+        With ``return_sentence_level_score`` a tuple of it and of those of rows, float64 ``[N]``, of one row ``[]``.
+        """
+        state = self.state()
+        (value,) = self._numbers(state)[0].values()
+        number = number_as_tensor(value, self.error.device)
+        return (number, state.scores.clone()) if isinstance(state, ScoredCounts) else number

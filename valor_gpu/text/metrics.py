@@ -239,7 +239,44 @@ class BLEU(BleuOfCorpus, CorpusNumbers):
     """
 
 
-class CHRF(CorpusNumber):
+class ChrfOfCorpus(CorpusMetric):
+    """Base of chrF by any name; see :class:`CHRF` for its arguments."""
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: float = 2.0,
+        lowercase: bool = False,
+        whitespace: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.orders, self.beta = (char_order, word_order), beta
+        self.lowercase, self.whitespace = lowercase, whitespace
+        config = {"char_order": char_order, "word_order": word_order, "beta": beta, "lowercase": lowercase}
+        config |= {"whitespace": True} if whitespace else {}
+        orders = char_order + word_order
+        self._state_rule = [(2 * orders + n, side * orders + n) for n in range(orders) for side in (0, 1)]
+        super().__init__(3 * orders, config, **kwargs)
+
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        counts = chrf_counts(preds, target, *self.orders, self.beta, self.lowercase, self.whitespace)
+        return np.concatenate(counts, axis=1)
+
+    def _row_scores(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return chrf_value(ChrfCounts(*np.split(counts, 3, axis=-1)), self.beta)
+
+    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self._row_counts(preds, target).sum(0)
+        return total
+
+    def _values(self, counts: list[int]) -> dict[str, float]:
+        return {"chrf": float(self._row_scores(np.array(counts)))}
+
+
+class CHRF(ChrfOfCorpus, CorpusNumber):
     """Computes chrF of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.chrf_scores`.
 
     Args:
@@ -257,8 +294,6 @@ class CHRF(CorpusNumber):
         0.6103
     """
 
-    higher_is_better = True
-
     def __init__(
         self,
         char_order: int = 6,
@@ -268,17 +303,4 @@ class CHRF(CorpusNumber):
         whitespace: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
-        self.orders, self.beta = (char_order, word_order), beta
-        self.lowercase, self.whitespace = lowercase, whitespace
-        config = {"char_order": char_order, "word_order": word_order, "beta": beta, "lowercase": lowercase}
-        config |= {"whitespace": True} if whitespace else {}
-        orders = char_order + word_order
-        self._state_rule = [(2 * orders + n, side * orders + n) for n in range(orders) for side in (0, 1)]
-        super().__init__(3 * orders, config, **kwargs)
-
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        counts = chrf_counts(preds, target, *self.orders, self.beta, self.lowercase, self.whitespace)
-        return np.concatenate([n.sum(0) for n in counts])
-
-    def _values(self, counts: list[int]) -> dict[str, float]:
-        return {"chrf": float(chrf_value(ChrfCounts(*np.split(np.array(counts), 3)), self.beta))}
+        super().__init__(char_order, word_order, beta, lowercase, whitespace, **kwargs)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from valor_gpu.computed import gives_own_memory
-from valor_gpu.text.metric_base import CorpusMetric, number_as_tensor
-from valor_gpu.text.metrics import CHRF, ROUGE, BleuOfCorpus
+from valor_gpu.text.metric_base import CorpusMetric, ScoredCorpus, number_as_tensor
+from valor_gpu.text.metrics import ROUGE, BleuOfCorpus, ChrfOfCorpus
 from valor_gpu.text.rouge import TYPES, Normalizer
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BLEUScore(SacreBLEUScore):
         super().__init__(n_gram, smooth, "none", weights=weights, **kwargs)
 
 
-class CHRFScore(CHRF):
+class CHRFScore(ChrfOfCorpus, ScoredCorpus):
     """Computes chrF++ of a corpus, in [0, 1]; see :class:`valor_gpu.text.CHRF`.
 
     Source: M. Popović, "chrF++: words helping character n-grams" (2017).
@@ -101,9 +101,8 @@ class CHRFScore(CHRF):
         beta: weight of recall against precision.
         lowercase: compare in lower case.
         whitespace: count white space as characters.
+        return_sentence_level_score: keep the chrF of every row too, and compute a tuple: corpus, rows.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Scores of rows are given by :func:`valor_gpu.functional.chrf_score` and :func:`valor_gpu.text.chrf_scores`.
 
     Example:
         >>> metric = CHRFScore()
@@ -119,9 +118,11 @@ class CHRFScore(CHRF):
         beta: float = 2.0,
         lowercase: bool = False,
         whitespace: bool = False,
+        return_sentence_level_score: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
-        super().__init__(n_char_order, n_word_order, beta, lowercase, whitespace, **kwargs)
+        kept = {"return_sentence_level_score": return_sentence_level_score}
+        super().__init__(n_char_order, n_word_order, beta, lowercase, whitespace, **kept, **kwargs)
 
 
 class ROUGEScore(ROUGE):
