@@ -111,8 +111,20 @@ VALOR_CLONES bool place_elements(const Target& target, const Places& to, int64_t
 struct Output {
   void* histogram;  // [2, classes, thresholds + 1], int64 or with weights double; zero before
   FirstError* error;
-  int64_t block;  // rows whose weights are summed on their own
+  int64_t block;               // rows whose weights are summed on their own
+  std::atomic<bool>* outside;  // null, or whether a score that counts lies outside [0, 1]: reading ends there
+
+  bool ended() const { return outside && outside->load(std::memory_order_relaxed); }
 };
+
+template <class Real>
+VALOR_HD bool any_outside(const Real* x, int64_t count) {
+  int32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) found |= (x[i] < 0) | (x[i] > 1);
+  return found != 0;
+}
+VALOR_CLONES bool has_outside(const float* x, int64_t count) { return any_outside(x, count); }
+VALOR_CLONES bool has_outside(const double* x, int64_t count) { return any_outside(x, count); }
 
 // Counts of some columns. Each column, or copy of it, has slots of negatives and then of positives; behind
 // all of them lie those of what does not count.
@@ -137,7 +149,8 @@ class Tile {
   }
 
   void read(int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; row += rows_) strip(row, std::min(rows_, end - row));
+    for (int64_t row = begin; row < end && !out_.ended(); row += rows_)
+      strip(row, std::min(rows_, end - row));
   }
 
   // Adds the counts to the histogram and looks for a error if there is one.
@@ -171,11 +184,19 @@ class Tile {
       place_rows(row, rows);
     if (kWeighted) weigh(row, rows);
     const Real* x = load(task_, first, count, wide_.data());
+    if (out_.outside && has_outside(x, count) && counts_outside(x, row, rows)) *out_.outside = true;
     find_cells(lookup_, x, count, cells_.data());
     if (lookup_.shape.steps == 1)
       add<true>(x, count);
     else
       add<false>(x, count);
+  }
+
+  bool counts_outside(const Real* x, int64_t row, int64_t rows) const {
+    for (int64_t i = 0; i < rows * width_; ++i)
+      if ((x[i] < 0 || x[i] > 1) && task_.target.at(row + i / width_, column_ + i % width_) != kIgnored)
+        return true;
+    return false;
   }
 
   void fetch(int64_t row) const {
@@ -294,6 +315,7 @@ void count_unit(const SweepTask& task, const Lookup<Real>& lookup, const Output&
     const int64_t end = std::min(begin + step, last);
     for (int64_t row = begin; row < end; row += at_once)
       for (auto& tile : tiles) tile.read(row, std::min(row + at_once, end));
+    if (out.ended()) return;
     for (auto& tile : tiles) tile.flush(begin, end);
   }
 }
@@ -335,19 +357,23 @@ void sweep(const SweepTask& task, const double* thresholds, int64_t count_thresh
 }  // namespace valor
 
 // `histogram` [2, classes, thresholds + 1], int64 or with weights double, is zero before; sums of weights run
-// over blocks of so many rows.
+// over blocks of so many rows. `outside` is null, or becomes whether a score that counts lies outside [0, 1];
+// if one does, reading ends there, and the histogram and the error say nothing.
 VALOR_API int32_t valor_sweep_cpu(const void* scores, int64_t type, int64_t rows, const void* target,
                                   const double* thresholds, int64_t count, const double* weight,
-                                  int64_t block, void* histogram, int64_t* error, int64_t threads) {
+                                  int64_t block, void* histogram, int64_t* error, int64_t* outside,
+                                  int64_t threads) {
   return valor::guarded([&] {
     using namespace valor;
     FirstError first;
     const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-    const Output out = {histogram, &first, block};
+    std::atomic<bool> seen{false};
+    const Output out = {histogram, &first, block, outside ? &seen : nullptr};
     if (type == kFloat64)
       sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
     else
       sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
     *error = first.code();
+    if (outside) *outside = seen;
   });
 }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import ScoreBatch, Task
-from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
+from valor_gpu.inputs.scores import ScoreBatch, Task, activated, has_memory
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
 from valor_gpu.ops.predictions import predict_maps
-from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.ops.score_histogram import ScoreHistogram, histogram_of, histogram_of_probabilities
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
 
@@ -121,12 +122,31 @@ def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
     return torch.where((labels == 0) | (labels == 1), labels.float(), torch.nan), 1.0
 
 
+def probability_histogram(batch: ScoreBatch, thresholds: Tensor) -> ScoreHistogram:
+    """The histogram of ``batch.probabilities()``, in one read of probabilities where ``auto`` decides on the CPU."""
+    scores = batch.scores
+    choices: Any = {"ignore_index": batch.task.ignore_index, "weight": batch.weight}
+    if batch.task.activation == "auto" and scores.is_cpu and has_memory(scores):
+        found = histogram_of_probabilities(scores, batch.target, thresholds, **choices)
+        if found is not None:
+            return found
+        how = "softmax" if batch.task.kind == "multiclass" else "sigmoid"
+        found = histogram_of(activated(scores, how), batch.target, thresholds, **choices)
+        if found.error == NO_ERROR:  # beside a NaN, scores outside [0, 1] make no logits of the others
+            return found
+    return histogram_of(batch.probabilities(), batch.target, thresholds, **choices)
+
+
 def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:
-    scores, least = decided(batch, threshold)
-    limits = torch.tensor([least], dtype=torch.float64)
-    histogram, error = histogram_of(
-        scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
-    )
+    if batch.hard:
+        scores, least = decided(batch, threshold)
+        limits = torch.tensor([least], dtype=torch.float64)
+        histogram, error = histogram_of(
+            scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
+        )
+    else:
+        limits = torch.tensor([next_above(threshold, batch.preds.dtype)], dtype=torch.float64)
+        histogram, error = probability_histogram(batch, limits)
     if batch.hard:
         error = torch.where(value_kind(error) == NAN_SCORE, error + (PREDICTION - NAN_SCORE), error)
     positives, every = histogram.double()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.class_counts import check_seen, samples_seen
+from valor_gpu.classification.class_counts import check_seen, probability_histogram, samples_seen
 from valor_gpu.classification.plans import histogram_plan, records_plan
 from valor_gpu.classification.softmax_errors import softmax_need
 from valor_gpu.classification.task_metric import TaskMetric
@@ -212,14 +212,14 @@ class ScoreMetric(TaskMetric[Any]):
         self._add(ScoreRecords(rounded, target, weight), deferred)
 
     def _count(self, batch: ScoreBatch) -> None:
-        scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
-        if torch.promote_types(scores.dtype, self.score_dtype) != self.score_dtype:
-            scores = scores.to(self.score_dtype)
-        counts, error = histogram_of(
-            scores, batch.target, self.thresholds, ignore_index=self.task.ignore_index, weight=batch.weight
-        )
+        wider = torch.promote_types(batch.scores.dtype, self.score_dtype) != self.score_dtype
+        if self.hardmax or wider:
+            scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
+            scores = scores.to(self.score_dtype) if wider else scores
+            batch = ScoreBatch(replace(self.task, activation="none"), scores, batch.target, batch.weight)
+        counts, error = probability_histogram(batch, self.thresholds)
         deferred = self._raise_or_defer(error)
-        lightest = torch.ones((), dtype=torch.float64, device=scores.device)
+        lightest = torch.ones((), dtype=torch.float64, device=counts.device)
         if batch.weight is not None:
             lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
         self._add(Histogram(counts.double(), samples_seen(batch), lightest), deferred)

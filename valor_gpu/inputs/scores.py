@@ -159,14 +159,14 @@ def activated(scores: Tensor, how: str) -> Tensor:
     Those of float64 scores on the CPU have the same bits on every processor, and where there is no torch, see
     :mod:`valor_gpu.ops._activation_cpu`.
     """
-    if scores.dtype == torch.float64 and scores.is_cpu and _has_memory(scores):
+    if scores.dtype == torch.float64 and scores.is_cpu and has_memory(scores):
         array = scores.detach().numpy()
         found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
         return torch.from_numpy(found).reshape(scores.shape)
     return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
 
 
-def _has_memory(scores: Tensor) -> bool:
+def has_memory(scores: Tensor) -> bool:
     """Whether the C++ library can read the scores: not in a compiled program, nor those of torch.func."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
         return False

@@ -104,6 +104,34 @@ def histogram_of(
     return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
 
 
+def histogram_of_probabilities(
+    scores: Tensor,
+    target: Tensor,
+    thresholds: Tensor,
+    *,
+    ignore_index: int | None = None,
+    weight: Tensor | None = None,
+) -> ScoreHistogram | None:
+    """:func:`histogram_of` of CPU tensors by the C++ library; None if a score that counts lies outside [0, 1].
+
+    That is found in the read that counts, which ends there: logits cost the read of a few hundred elements.
+
+    Example:
+        >>> scores, target = torch.tensor([[0.5], [7.0]]), torch.tensor([[1], [-1]])
+        >>> thresholds = torch.tensor([0.25]).double()
+        >>> histogram_of_probabilities(scores, target, thresholds, ignore_index=-1).histogram.tolist()
+        [[[0, 1]], [[0, 1]]]
+        >>> histogram_of_probabilities(scores, target, thresholds) is None
+        True
+    """
+    check_scores(scores)
+    check_target(target, scores)
+    check_weight(weight, ("scores", scores))
+    outside = torch.zeros((), dtype=torch.int64)
+    found = ScoreHistogram(*_score_histogram_cpu(scores, target, thresholds, ignore_index, weight, outside))
+    return None if outside.item() else found
+
+
 def check_thresholds(thresholds: Tensor) -> None:
     """Raises :class:`InputError` unless thresholds are float64 ``[T]`` on the CPU, ascending and no NaN."""
     check_shape("thresholds", thresholds, (None,))
@@ -153,17 +181,19 @@ def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, 
 
 
 def _score_histogram_cpu(
-    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
-) -> tuple[Tensor, Tensor]:
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    outside: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
     histogram = torch.zeros((2, classes, count + 1), dtype=torch.int64 if weight is None else torch.float64)
     error = torch.empty((), dtype=torch.int64)
-    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
+    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqpppq")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
         thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), histogram_block(rows, count),
-        histogram.data_ptr(), error.data_ptr(), torch.get_num_threads(),
+        histogram.data_ptr(), error.data_ptr(), 0 if outside is None else outside.data_ptr(),
+        torch.get_num_threads(),
     )  # fmt: skip
     return histogram, error
 
