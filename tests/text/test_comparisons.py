@@ -236,7 +236,7 @@ def test_no_rows_have_no_scores() -> None:
         (lambda: corpus_bleu(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
         (lambda: gleu_scores(["a"], ["a"], max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
         (lambda: gleu_scores(["a"], ["a"], "words"), "tokenizer must be one of 'alphanumeric', .* but got 'words'"),
-        (lambda: chrf_scores(["a"], ["a"], beta=-1.0), r"beta must be at least 0 but is -1\.0"),
+        (lambda: chrf_scores(["a"], ["a"], beta=-1.0), r"beta must be in \[0, .* but got -1\.0"),
         (lambda: chrf_scores(["a"], ["a"], 0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
     ],
 )

@@ -101,3 +101,24 @@ def test_a_loaded_state_has_a_possible_score_for_every_row() -> None:
             text.CHRFScore(return_sentence_level_score=True).merge_state(state)
     with pytest.raises(SyncError, match="return_sentence_level_score"):
         text.CHRFScore().from_bytes(metric.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: text.BLEUScore(n_gram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: text.BLEUScore(smooth="no"), "smooth must be bool but got str"),  # type: ignore[arg-type]
+        (lambda: text.BLEU(max_ngram=-3), "max_ngram must be a whole number of at least 1 but got -3"),
+        (lambda: text.GLEU(max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: text.CHRFScore(0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
+        (lambda: text.CHRFScore(1.5), "char_order must be int but got float"),  # type: ignore[arg-type]
+        (lambda: text.CHRFScore(-1), "char_order must be at least 0 but got -1"),
+        (lambda: text.CHRFScore(beta=float("nan")), "beta must be in .* but got nan"),
+        (lambda: text.CHRFScore(beta=float("inf")), "beta must be in .* but got inf"),
+        (lambda: text.CHRFScore(lowercase="no"), "lowercase must be bool but got str"),  # type: ignore[arg-type]
+        (lambda: text.BERTScore()(["a"], ["a"]), r"preds\[0\] must be embeddings .* no encoder of texts is given"),
+    ],
+)
+def test_arguments_are_checked_before_a_batch_is_counted(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()

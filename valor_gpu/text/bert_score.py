@@ -225,6 +225,10 @@ def _several(row: Any) -> list[Any]:
 def _tokens(name: str, item: Any, idf: IdfWeights | None) -> _Tokens:
     pair = isinstance(item, tuple) and len(item) == 2
     numbers, vectors = item if pair else (None, item)
+    if isinstance(vectors, str):
+        raise InputError(
+            f"{name} must be embeddings [tokens, size], since no encoder of texts is given, but got a text"
+        )
     vectors = as_values(name, vectors)
     if vectors.ndim == 1 and not len(vectors):
         vectors = vectors[:, None]  # a list without tokens

@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
 from valor_gpu.text.tokens import Ints, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
+_MOST_BETA = 1e6  # there the score is the recall to 12 digits
 _EMPTY_PRECISION = 1e-16  # sacreBLEU's value of a precision 0 / 0
 
 
@@ -23,6 +25,15 @@ class ChrfCounts(NamedTuple):
     predicted: Ints
     reference: Ints
     matches: Ints
+
+
+def check_chrf_choices(char_order: int, word_order: int, beta: float) -> None:
+    """Raises :class:`InputError` unless there is an order of n-grams, and ``beta`` is a finite number of at least 0."""
+    check_int("char_order", char_order)
+    check_int("word_order", word_order)
+    if not char_order + word_order:
+        raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
+    check_number("beta", beta, 0, _MOST_BETA)
 
 
 def chrf_counts(
@@ -35,10 +46,7 @@ def chrf_counts(
     whitespace: bool = False,
 ) -> ChrfCounts:
     """Counts n-grams of every row against its best reference; arguments as :func:`chrf_scores` explains them."""
-    if char_order < 0 or word_order < 0 or char_order + word_order == 0:
-        raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
-    if not beta >= 0:
-        raise InputError(f"beta must be at least 0 but is {beta}")
+    check_chrf_choices(char_order, word_order, beta)
     texts, rows = texts_of(predictions, references, lowercase)
     parts = []
     for max_ngram, tokenizer in ((char_order, "characters" if whitespace else "nonspace"), (word_order, _words)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.text.bleu import (
     SMOOTHING,
     bleu_counts,
@@ -16,7 +16,7 @@ from valor_gpu.text.bleu import (
     gleu_scores,
     value_of_sums,
 )
-from valor_gpu.text.chrf import ChrfCounts, chrf_counts, chrf_value
+from valor_gpu.text.chrf import ChrfCounts, check_chrf_choices, chrf_counts, chrf_value
 from valor_gpu.text.metric_base import (
     CorpusMetric,
     CorpusNumber,
@@ -29,7 +29,7 @@ from valor_gpu.text.metric_base import (
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size
-from valor_gpu.text.tokens import TOKENIZERS, Tokenizer, plain_answer
+from valor_gpu.text.tokens import TOKENIZERS, Tokenizer, check_size, plain_answer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -110,6 +110,7 @@ class GLEU(OneMean):
     names = ("gleu",)
 
     def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Unpack[MetricOptions]) -> None:
+        check_size("max_ngram", max_ngram)
         self.tokenizer, self.max_ngram = tokenizer, max_ngram
         check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
         super().__init__({"tokenizer": tokenizer, "max_ngram": max_ngram}, **kwargs)
@@ -186,6 +187,8 @@ class BleuOfCorpus(CorpusMetric):
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
+        check_type("lowercase", lowercase, bool)
+        check_size("max_ngram", max_ngram)
         check_weights(weights, max_ngram)
         self._split: Any = corpus_tokenizer(tokenizer)
         self.tokenizer, self.lowercase, self.max_ngram = tokenizer, lowercase, max_ngram
@@ -253,6 +256,9 @@ class ChrfOfCorpus(CorpusMetric):
         whitespace: bool = False,
         **kwargs: Any,
     ) -> None:
+        check_chrf_choices(char_order, word_order, beta)
+        check_type("lowercase", lowercase, bool)
+        check_type("whitespace", whitespace, bool)
         self.orders, self.beta = (char_order, word_order), beta
         self.lowercase, self.whitespace = lowercase, whitespace
         config = {"char_order": char_order, "word_order": word_order, "beta": beta, "lowercase": lowercase}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.text.metric_base import CorpusMetric, ScoredCorpus, number_as_tensor
 from valor_gpu.text.metrics import ROUGE, BleuOfCorpus, ChrfOfCorpus
@@ -50,6 +51,7 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
         weights: Sequence[float] | None = None,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
+        check_type("smooth", smooth, bool)
         smoothing = "add-k" if smooth else "none"
         super().__init__(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights, **kwargs)
 
