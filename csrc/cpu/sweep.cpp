@@ -353,27 +353,43 @@ void sweep(const SweepTask& task, const double* thresholds, int64_t count_thresh
   }
 }
 
-}  // namespace
-}  // namespace valor
-
-// `histogram` [2, classes, thresholds + 1], int64 or with weights double, is zero before; sums of weights run
-// over blocks of so many rows. `outside` is null, or becomes whether a score that counts lies outside [0, 1];
-// if one does, reading ends there, and the histogram and the error say nothing.
-VALOR_API int32_t valor_sweep_cpu(const void* scores, int64_t type, int64_t rows, const void* target,
-                                  const double* thresholds, int64_t count, const double* weight,
-                                  int64_t block, void* histogram, int64_t* error, int64_t* outside,
-                                  int64_t threads) {
-  return valor::guarded([&] {
-    using namespace valor;
+int32_t sweep_guarded(const SweepTask& task, const double* thresholds, int64_t count, const Output& to,
+                      int64_t* error, int64_t threads) {
+  return guarded([&] {
     FirstError first;
-    const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-    std::atomic<bool> seen{false};
-    const Output out = {histogram, &first, block, outside ? &seen : nullptr};
-    if (type == kFloat64)
+    const Output out = {to.histogram, &first, to.block, to.outside};
+    if (task.type == kFloat64)
       sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
     else
       sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
     *error = first.code();
-    if (outside) *outside = seen;
   });
+}
+
+}  // namespace
+}  // namespace valor
+
+// `histogram` [2, classes, thresholds + 1], int64 or with weights double, is zero before; sums of weights run
+// over blocks of so many rows.
+VALOR_API int32_t valor_sweep_cpu(const void* scores, int64_t type, int64_t rows, const void* target,
+                                  const double* thresholds, int64_t count, const double* weight,
+                                  int64_t block, void* histogram, int64_t* error, int64_t threads) {
+  using namespace valor;
+  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
+  return sweep_guarded(task, thresholds, count, {histogram, nullptr, block, nullptr}, error, threads);
+}
+
+// Likewise; `outside` becomes whether a score that counts lies outside [0, 1]. If one does, reading ends
+// there, and the histogram and the error say nothing.
+VALOR_API int32_t valor_sweep_probabilities_cpu(const void* scores, int64_t type, int64_t rows,
+                                                const void* target, const double* thresholds, int64_t count,
+                                                const double* weight, int64_t block, void* histogram,
+                                                int64_t* error, int64_t* outside, int64_t threads) {
+  using namespace valor;
+  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
+  std::atomic<bool> seen{false};
+  const int32_t status =
+      sweep_guarded(task, thresholds, count, {histogram, nullptr, block, &seen}, error, threads);
+  *outside = seen;
+  return status;
 }

@@ -78,10 +78,10 @@ def score_histogram(rows: ScoreRows, thresholds: Numbers) -> NDArray[Any]:
     """
     (count, classes), size = rows.scores.shape, len(thresholds)
     histogram, error = np.zeros((2, classes, size + 1), rows.sums), np.array(NO_ERROR)
-    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqpppq")(
+    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
         address_of(rows.scores), FLOAT64, count, rows.target_words, address_of(thresholds), size,
         address_of(rows.weight), histogram_block(count, size), address_of(histogram), address_of(error),
-        0, native.threads(),
+        native.threads(),
     )  # fmt: skip
     check_values(int(error), rows.names)
     return histogram

@@ -189,12 +189,17 @@ def _score_histogram_cpu(
     (rows, classes), count = scores.shape, len(thresholds)
     histogram = torch.zeros((2, classes, count + 1), dtype=torch.int64 if weight is None else torch.float64)
     error = torch.empty((), dtype=torch.int64)
-    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqpppq")(
+    arguments = (
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
         thresholds.data_ptr(), count, 0 if weight is None else weight.data_ptr(), histogram_block(rows, count),
-        histogram.data_ptr(), error.data_ptr(), 0 if outside is None else outside.data_ptr(),
-        torch.get_num_threads(),
+        histogram.data_ptr(), error.data_ptr(),
     )  # fmt: skip
+    if outside is None:
+        sweep = native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")
+        sweep(*arguments, torch.get_num_threads())
+    else:
+        sweep = native.function("valor_cpu", "valor_sweep_probabilities_cpu", "pqqppqpqpppq")
+        sweep(*arguments, outside.data_ptr(), torch.get_num_threads())
     return histogram, error
 
 
