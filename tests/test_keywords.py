@@ -1,9 +1,13 @@
-"""A misspelled keyword is an error: here when it runs, and for mypy, which fails on a ``type: ignore`` without one."""
+"""What users write is right for mypy too, and a misspelled keyword an error of both.
+
+mypy fails on a ``type: ignore`` without an error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,8 +26,14 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.functional import accuracy
 from valor_gpu.segmentation import IOU, PixelConfusionMatrix, mIOU
 from valor_gpu.text import BLEUScore, WordErrorRate
+from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction, evaluate_classification
+from valor_gpu.valor.enums import MetricType
 
 ONE = torch.tensor([1])
+FRAME = {"datum_uid": ["a"], "label_key": ["k"], "label_value": ["x"]}
+SCORED = {**FRAME, "score": [1.0]}
+TRUTH = GroundTruth(Datum("a"), [Annotation(labels=[Label("k", "x")])])
+FOUND = Prediction(Datum("a"), [Annotation(labels=[Label("k", "x", 1.0)])])
 
 TAKEN: list[Callable[[], object]] = [
     lambda: Accuracy("multiclass", num_classes=5),
@@ -38,6 +48,10 @@ TAKEN: list[Callable[[], object]] = [
     lambda: PrecisionAtFixedRecall(min_recall=0.5, sync_on_compute=False),
     lambda: mIOU(5, zero_division=1.0),
     lambda: accuracy(ONE, ONE, task="binary", threshold=0.5),
+    lambda: Accuracy(3).update([[0.5, 0.25, 0.25]], np.array([0]), sample_weight=[1.0]),
+    lambda: mIOU(3).update([[[0, 1]]], np.array([[[0, 1]]])),
+    lambda: evaluate_classification(FRAME, SCORED, metrics_to_return=["Accuracy", MetricType.F1]),
+    lambda: evaluate_classification((TRUTH for _ in range(1)), (FOUND,)),
 ]
 
 REFUSED: list[tuple[Callable[[], object], str]] = [

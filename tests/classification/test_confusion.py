@@ -265,7 +265,10 @@ def test_nan_is_reported_unless_its_row_is_ignored() -> None:
     [
         ((torch.rand(2, C), torch.tensor([0, C])), r"target\[1\] must be a class index from 0 to 3"),
         ((torch.tensor([0, -1]), torch.tensor([0, 1])), r"preds\[1\] must be a class index from 0 to 3"),
-        ((torch.tensor([0]), torch.tensor([0]), None, [1]), "sample_ids must be Tensor but got list"),
+        (
+            (torch.tensor([0]), torch.tensor([0]), None, 1),
+            "sample_ids must be Tensor or ndarray or list or tuple but got int",
+        ),
         ((torch.tensor([0]), torch.tensor([0]), None, torch.tensor([1, 2])), r"sample_ids must have shape \[1\]"),
         ((torch.tensor([0]), torch.tensor([0]), None, torch.tensor([0.5])), "sample_ids must have dtype"),
     ],

@@ -158,7 +158,7 @@ GOOD: dict[str, Any] = {"boxes": torch.tensor([[0.0, 0, 1, 1]]), "labels": torch
     [
         ([GOOD], [], "target must have one dict per image like preds, 1 but has 0"),
         ([{"boxes": GOOD["boxes"]}], [GOOD], r"preds\[0\] must have key 'labels' but has \['boxes'\]"),
-        ([{**GOOD, "labels": [0]}], [GOOD], r"preds\[0\]\['labels'\] must be Tensor"),
+        ([{**GOOD, "labels": 0}], [GOOD], r"preds\[0\]\['labels'\] must be Tensor"),
         ([GOOD], [{**GOOD, "boxes": GOOD["boxes"] * math.nan}], r"target\[0\]\['boxes'\]\[0\] must be finite"),
         ([GOOD, {**GOOD, "boxes": GOOD["boxes"] / 0}], [GOOD] * 2, r"preds\[1\]\['boxes'\]\[0\] must be finite"),
         (GOOD, GOOD, "preds must be a sequence of dicts, one per image, but got a dict"),

@@ -175,7 +175,7 @@ _GT = {**_ONE, "area": torch.ones(1)}
     [
         ({"keypoints": torch.ones(1, 16, 3)}, {}, r"preds\[1\]\['keypoints'\] must have shape \[1, 17, 3\], .*16, 3\]"),
         ({"keypoints": torch.ones(1, 17, 3).long()}, {}, r"preds\[1\]\['keypoints'\] must be floating point"),
-        ({"keypoints": [1]}, {}, r"preds\[1\]\['keypoints'\] must be Tensor but got list"),
+        ({"keypoints": 1}, {}, r"preds\[1\]\['keypoints'\] must be Tensor or ndarray or list or tuple but got int"),
         ({"keypoints": torch.full((1, 17, 3), np.nan)}, {}, r"preds\[1\]\['keypoints'\]\[0\] must be finite"),
         ({"scores": torch.tensor([np.nan])}, {}, r"preds\[1\]\['scores'\]\[0\] must not be NaN"),
         ({}, {"keypoints": torch.full((1, 17, 3), np.inf)}, r"target\[1\]\['keypoints'\]\[0\] must be finite"),

@@ -347,7 +347,7 @@ _SQUARE = [[0, 0, 4, 0, 4, 4, 0, 4]]
         ({"masks": torch.ones(2, 4, 6).bool()}, r"MASKS must have shape \[1, H, W\], .* got \[2, 4, 6\]"),
         ({"masks": torch.ones(1, 6, 4).bool()}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),
         ({"masks": torch.ones(4, 6).bool()}, r"MASKS must have shape"),
-        ({"masks": np.ones((1, 4, 6), bool)}, r"MASKS must be Tensor or list or tuple or Masks but got ndarray"),
+        ({"masks": 1}, r"MASKS must be Tensor or ndarray or list or tuple or Masks but got int"),
         ({"masks": [_RLE, _RLE]}, r"MASKS must have one mask for each of the 1 labels but has 2"),
         ({"masks": [{"size": [4, 6]}]}, r"MASKS\[0\] must be a dict with .* but got a dict with 'size'"),
         ({"masks": [{**_RLE, "size": [4]}]}, r"MASKS\[0\]\['size'\] must be \[height, width\], two integers"),

@@ -428,7 +428,11 @@ BAD = {
         r"preds\[0\] must have key 'scores' but has \['boxes', 'labels'\]",
     ),
     "not_a_dict": ([[BOX]], [TRUE], r"preds\[0\] must be Mapping but got list"),
-    "not_a_tensor": ([dict(PRED, scores=[0.5])], [TRUE], r"preds\[0\]\['scores'\] must be Tensor but got list"),
+    "not_a_tensor": (
+        [dict(PRED, scores=0.5)],
+        [TRUE],
+        r"preds\[0\]\['scores'\] must be Tensor or ndarray or list or tuple but got float",
+    ),
     "box_rows": ([dict(PRED, boxes=torch.zeros(2, 4))], [TRUE], r"preds\[0\]\['boxes'\] must have shape \[1, 4\]"),
     "box_columns": ([dict(PRED, boxes=torch.zeros(4, 1))], [TRUE], r"preds\[0\]\['boxes'\] must have shape \[1, 4\]"),
     "scores": ([dict(PRED, scores=torch.zeros(3))], [TRUE], r"preds\[0\]\['scores'\] must have shape \[1\]"),

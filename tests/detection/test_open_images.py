@@ -408,8 +408,10 @@ def test_lists_of_labels_need_lists_of_images() -> None:
     side = {"boxes": torch.zeros(1, 1, 4), "labels": torch.zeros(1, 1).long(), "scores": torch.zeros(1, 1)}
     with pytest.raises(InputError, match="target must be a list of dicts, one per image, to hold positive_labels or"):
         OpenImagesAveragePrecision().update(side, {**side, "positive_labels": torch.zeros(1, 1).long()})
-    preds, target = _bad("target", "positive_labels", [1])
-    with pytest.raises(InputError, match=r"target\[1\]\['positive_labels'\] must be Tensor but got list"):
+    preds, target = _bad("target", "positive_labels", {1})
+    with pytest.raises(
+        InputError, match=r"target\[1\]\['positive_labels'\] must be Tensor or ndarray or list or tuple but got set"
+    ):
         OpenImagesAveragePrecision().update(preds, target)
 
 

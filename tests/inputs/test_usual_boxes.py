@@ -139,7 +139,7 @@ def test_none_is_no_tensor(form: str, side: int, key: str) -> None:
         sides = [each[3:4] if form == "one image" else each for each in sides]
         sides[side][0][key] = None
     assert plain_boxes(*sides) is None
-    with pytest.raises(TypeError, match="must be Tensor but got NoneType"):
+    with pytest.raises(TypeError, match="must be Tensor or ndarray or list or tuple but got NoneType"):
         MeanAveragePrecision().update(*sides)
 
 

@@ -354,8 +354,8 @@ def test_kinds_that_do_not_fit() -> None:
     labels = torch.zeros(2, 4, 5, dtype=torch.int64)
     with pytest.raises(InputError, match=r"floating-point class indices need .long\(\)"):
         IOU(3).update(labels.float(), labels.float())
-    with pytest.raises(InputTypeError, match="preds must be Tensor but got ndarray"):
-        IOU(3).update(labels.numpy(), labels)
+    with pytest.raises(InputTypeError, match="preds must be Tensor or ndarray or list or tuple but got dict"):
+        IOU(3).update({}, labels)
     with pytest.raises(InputError, match=r"target must be floating point or integer but is torch\.complex64"):
         IOU(3).update(labels, labels.to(torch.complex64))
     with pytest.raises(InputError, match=r"target must be a dense tensor but is .* give target\.to_dense\(\)"):

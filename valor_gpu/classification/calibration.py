@@ -16,6 +16,7 @@ from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.inputs.values import Values
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels import TRUE, count_labels, top_classes
@@ -125,7 +126,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     def _plan(self, form: Form) -> Plan | None:
         return reliability_plan(form, self.task, self.n_bins)
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Adds a batch.
 
         Args:

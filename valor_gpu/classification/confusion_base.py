@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
+from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.classification.class_counts import (
     count_classes,
     decided,
@@ -26,6 +26,7 @@ from valor_gpu.classification.ratio_base import choices_of, without_activation
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.labels import count_labels, count_pairs
@@ -112,7 +113,7 @@ class PairMetric(TaskMetric[PairCounts]):
         return pairs_plan(form, self.task, partial(next_above, self.threshold))
 
     def update(
-        self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None, sample_ids: Tensor | None = None
+        self, preds: Values, target: Values, sample_weight: Values | None = None, sample_ids: Values | None = None
     ) -> None:
         """Counts a batch.
 
@@ -128,9 +129,10 @@ class PairMetric(TaskMetric[PairCounts]):
             InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
+        preds, target = as_values("preds", preds), as_values("target", target)
         batch = score_batch(preds, target, self.task, sample_weight)
         if sample_ids is not None:
-            check_type("sample_ids", sample_ids, Tensor)
+            sample_ids = as_values("sample_ids", sample_ids)
             check_shape("sample_ids", sample_ids, (target.shape[0],))
             check_dtype("sample_ids", sample_ids, INT_TYPES)
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))

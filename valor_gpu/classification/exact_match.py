@@ -23,6 +23,7 @@ from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.labels import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
@@ -136,7 +137,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
     def _plan(self, form: Form) -> Plan | None:
         return exact_match_plan(form, self.task, partial(next_above, self.threshold))
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Counts a batch.
 
         Args:
@@ -149,10 +150,12 @@ class ExactMatch(TaskMetric[MatchCounts]):
             InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
-        batch = score_batch(preds, target, self.task, sample_weight)
+        target = as_values("target", target)
+        weight = None if sample_weight is None else as_values("sample_weight", sample_weight)
+        batch = score_batch(preds, target, self.task, weight)
         if self.task.kind == "multiclass":
-            if sample_weight is not None and sample_weight.ndim != 1:
-                got = list(sample_weight.shape)
+            if weight is not None and weight.ndim != 1:
+                got = list(weight.shape)
                 raise InputError(f"sample_weight must have shape [{len(target)}], one per sample, but got {got}")
             samples = len(target)
             right, error = self._right_classes(batch)

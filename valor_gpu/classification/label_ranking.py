@@ -13,6 +13,7 @@ from valor_gpu.classification.plans import label_rankings_plan
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
+from valor_gpu.inputs.values import Values
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.label_ranking import label_rankings
@@ -82,7 +83,7 @@ class LabelRanking(TaskMetric[RankingSums]):
     def _plan(self, form: Form) -> Plan | None:
         return label_rankings_plan(form, self.task)
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Adds a batch.
 
         Args:

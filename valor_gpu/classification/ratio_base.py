@@ -17,6 +17,7 @@ from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
@@ -111,7 +112,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
             return {**without_activation(task), "top_k": self.top_k, **shared}
         return {**task.config(), "threshold": self.threshold, **shared}
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Counts a batch.
 
         Args:
@@ -124,6 +125,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
             InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
+        target = as_values("target", target)
         batch = score_batch(preds, target, self.task, sample_weight)
         counts: ClassCounts
         if self.multidim_average == "global":

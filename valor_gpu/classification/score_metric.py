@@ -19,6 +19,7 @@ from valor_gpu.classification.softmax_errors import softmax_need
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.inputs.values import Values
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import (
     NAN_SCORE,
@@ -173,7 +174,7 @@ class ScoreMetric(TaskMetric[Any]):
         shown = {"thresholds": grid_choice(self.levels)} if self.levels else {}
         return Signature({"metric": type(self).__name__, **self._identity.config, **shown, **choices})
 
-    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Adds a batch.
 
         Args:

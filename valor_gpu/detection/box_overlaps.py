@@ -15,6 +15,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
+from valor_gpu.inputs.values import as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.box_similarity import similarity_of_pairs
 from valor_gpu.ops.boxes import box_iou, to_xywh
@@ -243,9 +244,8 @@ def _scored(preds: Any) -> Any:
 def _with_scores(index: int, item: Mapping[str, Any]) -> dict[str, Any]:
     if "labels" not in item:
         raise InputError(f"preds[{index}] must have key 'labels' but has {list(item)}")
-    labels = item["labels"]
-    scores = torch.zeros_like(labels, dtype=torch.float32) if isinstance(labels, Tensor) else torch.zeros(0)
-    return {**item, "scores": scores}
+    labels = as_values(f"preds[{index}]['labels']", item["labels"])
+    return {**item, "labels": labels, "scores": torch.zeros_like(labels, dtype=torch.float32)}
 
 
 def _corners(boxes: Sequence[Tensor], code: int) -> Tensor:

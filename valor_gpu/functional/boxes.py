@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
-from valor_gpu.inputs.scores import as_values
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
 from valor_gpu.ops.box_similarity import similarity_of_pairs
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES

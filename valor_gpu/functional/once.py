@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import as_values
+from valor_gpu.inputs.values import as_values
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops.boxes import to_xywh
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
@@ -66,8 +67,7 @@ def read_column(items: Sequence[Item], side: str, key: str) -> list[Tensor]:
                 raise InputError(f"{side}[{i}] must have key {key!r} but has {sorted(item)}") from None
         raise
     if set(map(type, column)) != {Tensor}:
-        for i, value in enumerate(column):
-            check_type(f"{side}[{i}][{key!r}]", value, Tensor)
+        return [as_values(f"{side}[{i}][{key!r}]", value) for i, value in enumerate(column)]
     return column
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.box_columns import (
     AREA,
@@ -25,6 +24,7 @@ from valor_gpu.inputs.box_columns import (
     read_column,
 )
 from valor_gpu.inputs.padded_boxes import from_padded
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops._launch import check_not_capturing
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
@@ -91,8 +91,7 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
         return []
     if False in found:
         at = found.index(True)
-        like = items[at][key]
-        check_type(f"target[{at}][{key!r}]", like, Tensor)
+        like = as_values(f"target[{at}][{key!r}]", items[at][key])
         items = [item if has else {key: like.new_zeros(size)} for item, has, size in zip(items, found, sizes)]
     column = read_column(items, "target", key)
     _check_sizes(column, "target", key, sizes, 1)
@@ -111,6 +110,8 @@ def _image_ids(target: Sequence[Item], on_gpu: bool) -> list[Tensor]:
     ids: list[Any] = [item.get("image_id") for item in target]
     if not on_gpu and (joined := _joined_ids(ids)) is not None:
         return [joined]
+    of_numpy = np.integer, np.ndarray
+    ids = [as_values("image_id", np.asarray(value)) if isinstance(value, of_numpy) else value for value in ids]
     kinds = set(map(type, ids))
     if kinds == {type(None)}:
         return []

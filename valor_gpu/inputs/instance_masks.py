@@ -15,6 +15,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._mask_forms import has_polygons, runs_of, sizes_of
 from valor_gpu.inputs.masks import Masks
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops._runs_cpu import from_masks
 from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.runs import Runs
@@ -88,9 +89,11 @@ def _masks_of(item: Any, place: str, count: int, device: torch.device) -> Tensor
     if "masks" not in item:
         raise InputError(f"{place} must have key 'masks' but has {sorted(item)}")
     masks, name = item["masks"], f"{place}['masks']"
+    if isinstance(masks, np.ndarray):
+        masks = as_values(name, masks)
     if isinstance(masks, Tensor):
         return None if masks.numel() == 0 == count else _checked(masks, name, count, device)
-    check_type(name, masks, (Tensor, list, tuple, Masks))
+    check_type(name, masks, (Tensor, np.ndarray, list, tuple, Masks))
     if len(masks) != count:
         raise InputError(f"{name} must have one mask for each of the {count} labels but has {len(masks)}")
     if not count:

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_dense, check_type
+from valor_gpu.checks import check_dense
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.expansion import HierarchyTables, Rows, contains, wide
 from valor_gpu.inputs.hierarchy import ClassHierarchy
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops.dtypes import INT_TYPES, to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box
 from valor_gpu.ops.match_batch import CROWD, GROUP, MatchBatch
@@ -245,12 +246,11 @@ def _label_lists(target: Any, key: str, images: int, device: torch.device) -> li
             raise InputError(f"target must be a list of dicts, one per image, to hold {' or '.join(_LABEL_LISTS)}"
                              " but is a dict of padded tensors")  # fmt: skip
         return [None] * images
-    column = [item.get(key) for item in target]
-    for i, value in enumerate(column):
+    given = [(f"target[{i}][{key!r}]", item.get(key)) for i, item in enumerate(target)]
+    column = [None if value is None else as_values(name, value) for name, value in given]
+    for (name, _), value in zip(given, column):
         if value is None:
             continue
-        name = f"target[{i}][{key!r}]"
-        check_type(name, value, Tensor)
         check_dense(name, value)
         if value.ndim != 1 or (value.dtype not in INT_TYPES and value.numel()):
             raise InputError(f"{name} must be integer labels of shape [N] but got {value.dtype} {list(value.shape)}")

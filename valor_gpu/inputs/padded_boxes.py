@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.box_columns import (
     AREA,
@@ -19,6 +18,7 @@ from valor_gpu.inputs.box_columns import (
     match_batch,
     read_column,
 )
+from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import _device_tables
 from valor_gpu.ops._launch import check_not_capturing
 from valor_gpu.ops.dtypes import INT_TYPES
@@ -79,12 +79,11 @@ def _lengths(side: str, counts: Tensor | None, room: int, images: int) -> NDArra
 def _counts(item: Item, side: str, images: int) -> Tensor | None:
     if "counts" not in item:
         return None
-    counts = item["counts"]
-    check_type(f"{side}['counts']", counts, Tensor)
+    counts = as_values(f"{side}['counts']", item["counts"])
     if counts.dtype not in INT_TYPES or tuple(counts.shape) != (images,):
         raise InputError(f"{side}['counts'] must be integers of shape [{images}] but got {counts.dtype}"
                          f" {list(counts.shape)}")  # fmt: skip
-    return counts.long()  # type: ignore[no-any-return]
+    return counts.long()
 
 
 def _on_device(side: str, counts: Tensor | None, device: torch.device) -> Tensor | None:
@@ -96,10 +95,9 @@ def _on_device(side: str, counts: Tensor | None, device: torch.device) -> Tensor
 
 
 def _image_ids(target: Item, images: int, on_gpu: bool) -> list[Tensor]:
-    ids = target.get("image_id")
-    if ids is None:
+    if target.get("image_id") is None:
         return []
-    check_type("target['image_id']", ids, Tensor)
+    ids = as_values("target['image_id']", target["image_id"])
     if ids.dtype not in INT_TYPES or tuple(ids.shape) != (images,):
         raise InputError(f"target['image_id'] must be integers of shape [{images}] but got {ids.dtype}"
                          f" {list(ids.shape)}")  # fmt: skip

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from valor_gpu.checks import check_dense, check_same_device, check_type
+from valor_gpu.checks import check_dense, check_same_device
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import TARGET, value_kind, value_place, value_row
 from valor_gpu.ops.labels import TRUE
@@ -161,7 +162,7 @@ def describe_later(code: int, task: PixelTask) -> str:
     )
 
 
-def pixel_batch(preds: Tensor, target: Tensor, task: PixelTask) -> PixelBatch:
+def pixel_batch(preds: Values, target: Values, task: PixelTask) -> PixelBatch:
     """Reads one batch of a segmentation metric. Nothing is copied unless a one-hot side is floating point.
 
     Args:
@@ -184,8 +185,8 @@ def pixel_batch(preds: Tensor, target: Tensor, task: PixelTask) -> PixelBatch:
         >>> batch.form, batch.shape
         ('logits', (2, 8, 8))
     """
+    preds, target = as_values("preds", preds), as_values("target", target)
     for name, side in (("preds", preds), ("target", target)):
-        check_type(name, side, Tensor)
         check_dense(name, side)
         if side.dtype not in FLOAT_TYPES and side.dtype not in PIXEL_TYPES:
             raise InputError(f"{name} must be floating point or integer but is {side.dtype}")

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.checks import check_choice, check_dense, check_same_device, check_type
+from valor_gpu.checks import check_choice, check_dense, check_same_device
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops._activation_cpu import activated as activated_array
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
@@ -176,27 +176,7 @@ def has_memory(scores: Tensor) -> bool:
         return False
 
 
-def as_values(name: str, values: Any) -> Tensor:
-    """A tensor as it is; a numpy array (no copy) or lists of Python numbers as one on the CPU.
-
-    Raises:
-        InputTypeError: ``values`` are none of these.
-        InputError: an array or lists hold no numbers, or lists are of several lengths.
-
-    Example:
-        >>> as_values("preds", [0.5, 1])
-        tensor([0.5000, 1.0000])
-    """
-    if isinstance(values, Tensor):
-        return values
-    check_type(name, values, (Tensor, np.ndarray, list, tuple))
-    try:
-        return torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} must hold numbers, in rows of one length, but torch says: {error}") from None
-
-
-def score_batch(preds: Tensor, target: Tensor, task: Task, sample_weight: Tensor | None = None) -> ScoreBatch:
+def score_batch(preds: Values, target: Values, task: Task, sample_weight: Values | None = None) -> ScoreBatch:
     """Reads one batch of a classification metric. Nothing is copied unless there are further dimensions.
 
     Args:
@@ -291,9 +271,9 @@ def _holding(ignore_index: int | None, target: Tensor) -> Tensor:
     return target if limits.min <= ignore_index <= limits.max else target.long()
 
 
-def _weights(weight: Tensor, rows: tuple[int, ...], preds: Tensor) -> Tensor:
+def _weights(given: Values, rows: tuple[int, ...], preds: Tensor) -> Tensor:
     """float64, one for each row after flattening."""
-    check_type("sample_weight", weight, Tensor)
+    weight = as_values("sample_weight", given)
     check_dense("sample_weight", weight)
     check_same_device(("preds", "sample_weight"), (preds, weight))
     if weight.dtype not in FLOAT_TYPES and weight.dtype not in INT_TYPES:

@@ -15,6 +15,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch, PixelTask
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.reduce.region_tables import mean_of_values, table_iou
 from valor_gpu.reduce.regions import mean_of_images, region_value
@@ -139,8 +140,9 @@ class MeanIoU(RegionState):
         zeros = torch.zeros(3, dtype=torch.int64)
         return SizedRegions(torch.zeros(0, dtype=torch.int32), torch.full((2,), _UNKNOWN), zeros)
 
-    def _batch(self, preds: Tensor, target: Tensor) -> PixelBatch:
-        if self.input_format == "index" and isinstance(preds, Tensor) and isinstance(target, Tensor):
+    def _batch(self, preds: Values, target: Values) -> PixelBatch:
+        preds, target = as_values("preds", preds), as_values("target", target)
+        if self.input_format == "index":
             flat = preds.ndim in (1, 2) and preds.ndim == target.ndim
             preds, target = (preds[None], target[None]) if flat else (preds, target)
         return super()._batch(preds, target)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._panoptic_cpu import (
     FALSE_NEGATIVES,
@@ -112,7 +113,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
         }
         super().__init__(empty, config, **kwargs)
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Values, target: Values) -> None:
         """Counts a batch. Segments match within one image only.
 
         Args:
@@ -124,8 +125,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
             InputError: naming the argument. An unknown category in ``preds``, unless it is allowed, by its place; on
                 CUDA it is raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
-        check_type("preds", preds, Tensor)
-        check_type("target", target, Tensor)
+        preds, target = as_values("preds", preds), as_values("target", target)
         tables, code = count_panoptic(
             preds, target, self.categories, len(self.things), modified=self.modified,
             allow_unknown=self.allow_unknown_preds_category,

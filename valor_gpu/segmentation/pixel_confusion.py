@@ -12,6 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelTask
+from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.ratios import Ratio, normalized
@@ -117,7 +118,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         zeros = torch.zeros((num_classes, num_classes), dtype=torch.int64)
         super().__init__(task, PixelPairs(zeros, torch.zeros(3, dtype=torch.int64)), **kwargs)
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Values, target: Values) -> None:
         """Counts a batch.
 
         Args:

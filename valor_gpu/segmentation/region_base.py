@@ -15,6 +15,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_int, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import INPUT_FORMATS, PixelBatch, PixelTask, describe_later, pixel_batch
+from valor_gpu.inputs.values import Values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
 from valor_gpu.ops.dtypes import to_device
@@ -137,7 +138,7 @@ class PixelMetric(Metric[R]):
         choices = {"num_classes": task.classes, "ignore_index": task.ignore_index, "input_format": task.input_format}
         super().__init__(empty, {**choices, **(config or {})}, **kwargs)
 
-    def _batch(self, preds: Tensor, target: Tensor) -> PixelBatch:
+    def _batch(self, preds: Values, target: Values) -> PixelBatch:
         return pixel_batch(preds, target, self.task)
 
     def _seen(self, batch: PixelBatch, ignored: Tensor | None) -> Tensor:
@@ -183,7 +184,7 @@ class RegionState(PixelMetric[Any]):
             return ImageRegions(torch.zeros((0, 3, task.classes), dtype=torch.int32), seen)
         return RegionCounts(torch.zeros((3, task.classes), dtype=torch.int64), seen)
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Values, target: Values) -> None:
         """Counts a batch.
 
         Args:

@@ -15,6 +15,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch
+from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
 from valor_gpu.plans import switched_on
@@ -92,7 +93,7 @@ class SurfaceMetric(PixelMetric[ImageScores]):
         config = {"include_background": self.include_background, **config}
         super().__init__(task, empty, config, **kwargs)
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Values, target: Values) -> None:
         """Measures the images of a batch.
 
         Args:

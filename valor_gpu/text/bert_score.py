@@ -16,7 +16,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_number, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import as_values
+from valor_gpu.inputs.values import as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.greedy_cosines import describe_vector, greedy_cosines

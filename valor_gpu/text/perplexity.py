@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.default_device import device_free
-from valor_gpu.inputs.scores import as_values
+from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._token_losses_reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
 from valor_gpu.ops.error_codes import raise_error, raise_or_defer
@@ -83,7 +83,7 @@ class Perplexity(Metric[TokenSums]):
         empty = TokenSums(torch.zeros(4, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
         super().__init__(empty, {"ignore_index": ignore_index}, **kwargs)
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Values, target: Values) -> None:
         """Adds the tokens of a batch.
 
         Args:

@@ -5,13 +5,29 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.valor.geometry import Raster
+
+
+class _ArrowStream(Protocol):
+    """pyarrow tables, frames of pandas and polars, relations of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+class _Interchange(Protocol):
+    """Frames of the dataframe interchange protocol."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any: ...
+
+
+Frame: TypeAlias = "Mapping[str, Any] | _ArrowStream | _Interchange"
+"""Columns by name: what :func:`open_frame` takes."""
 
 
 def is_frame(data: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,8 @@ class ValorClassificationManager:
     """
 
     datum_uids: set[str] = field(default_factory=set)
-    label_map: dict[Label, Label] = field(default_factory=dict)
-    metrics_to_return: list[MetricType] = field(default_factory=lambda: list(DEFAULT_METRICS))
+    label_map: Mapping[Label, Label] = field(default_factory=dict)
+    metrics_to_return: Sequence[MetricType | str] = field(default_factory=lambda: list(DEFAULT_METRICS))
     pr_curve_max_examples: int = 1
     unique_groundtruth_labels: dict[str, set[str]] = field(default_factory=dict)
     unique_prediction_labels: set[tuple[str, str]] = field(default_factory=set)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,9 @@ from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 from valor_gpu.valor.segmentation_metrics import METRICS, LiteKey, SegmentationKey
 
 if TYPE_CHECKING:
-    from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
+    from collections.abc import Iterable
+
+    from valor_gpu.valor.frames import Frame
 
 _SERVER_METRICS = [MetricType.IOU, MetricType.mIOU, MetricType.Precision, MetricType.Recall, MetricType.F1]
 _OTHER_PRESETS = {
@@ -35,10 +37,10 @@ _SIDES = ("groundtruths", "predictions")
 
 
 def evaluate_segmentation(
-    groundtruths: DataFrame | list[GroundTruth],
-    predictions: DataFrame | list[Prediction],
-    label_map: dict[Label, Label] | None = None,
-    metrics_to_return: list[MetricType] | None = None,
+    groundtruths: Iterable[GroundTruth] | Frame,
+    predictions: Iterable[Prediction] | Frame,
+    label_map: Mapping[Label, Label] | None = None,
+    metrics_to_return: Sequence[MetricType | str] | None = None,
     filters: Filter | Mapping[str, Any] | None = None,
     compat: str | None = None,
 ) -> Evaluation:

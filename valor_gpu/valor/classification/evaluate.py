@@ -23,14 +23,16 @@ from valor_gpu.valor.request import Request, make_request, read_filter
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 
 if TYPE_CHECKING:
-    from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
+    from collections.abc import Iterable
+
+    from valor_gpu.valor.frames import Frame
 
 
 def evaluate_classification(
-    groundtruths: DataFrame | list[GroundTruth],
-    predictions: DataFrame | list[Prediction],
-    label_map: dict[Label, Label] | None = None,
-    metrics_to_return: list[MetricType] | None = None,
+    groundtruths: Iterable[GroundTruth] | Frame,
+    predictions: Iterable[Prediction] | Frame,
+    label_map: Mapping[Label, Label] | None = None,
+    metrics_to_return: Sequence[MetricType | str] | None = None,
     pr_curve_max_examples: int = 1,
     *,
     compat: str | None = None,
@@ -80,8 +82,8 @@ def evaluate_classification(
 
 
 def evaluate_classification_slices(
-    groundtruths: DataFrame | list[GroundTruth],
-    predictions: DataFrame | list[Prediction],
+    groundtruths: Iterable[GroundTruth] | Frame,
+    predictions: Iterable[Prediction] | Frame,
     slices: Mapping[str, Filter | Mapping[str, Any] | None],
     **choices: Any,
 ) -> dict[str, Evaluation]:

@@ -21,20 +21,22 @@ from valor_gpu.valor.request import read_filter
 from valor_gpu.valor.schemas import GroundTruth, Prediction
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import torch
-    from pandas import DataFrame  # type: ignore[import-untyped,unused-ignore]
 
     from valor_gpu.valor.detection.scene import DetectionScene
+    from valor_gpu.valor.frames import Frame
 
 
 def evaluate_detection(
-    groundtruths: DataFrame | list[GroundTruth] | None = None,
-    predictions: DataFrame | list[Prediction] | None = None,
-    label_map: dict[Label, Label] | None = None,
-    metrics_to_return: list[MetricType] | None = None,
-    convert_annotations_to_type: AnnotationType | None = None,
-    iou_thresholds_to_compute: list[float] | None = None,
-    iou_thresholds_to_return: list[float] | None = None,
+    groundtruths: Iterable[GroundTruth] | Frame | None = None,
+    predictions: Iterable[Prediction] | Frame | None = None,
+    label_map: Mapping[Label, Label] | None = None,
+    metrics_to_return: Sequence[MetricType | str] | None = None,
+    convert_annotations_to_type: AnnotationType | str | None = None,
+    iou_thresholds_to_compute: Sequence[float] | None = None,
+    iou_thresholds_to_return: Sequence[float] | None = None,
     recall_score_threshold: float = 0.0,
     pr_curve_iou_threshold: float = 0.5,
     pr_curve_max_examples: int = 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +71,11 @@ class ValorDetectionManager:
     """
 
     datum_uids: set[str] = field(default_factory=set)
-    label_map: dict[Label, Label] = field(default_factory=dict)
-    convert_annotations_to_type: AnnotationType | None = None
-    metrics_to_return: list[MetricType] = field(default_factory=lambda: list(DEFAULT_METRICS))
+    label_map: Mapping[Label, Label] = field(default_factory=dict)
+    convert_annotations_to_type: AnnotationType | str | None = None
+    metrics_to_return: Sequence[MetricType | str] = field(default_factory=lambda: list(DEFAULT_METRICS))
     iou_thresholds_to_compute: list[float] = field(default_factory=lambda: list(IOU_THRESHOLDS))
-    iou_thresholds_to_return: list[float] | None = None
+    iou_thresholds_to_return: Sequence[float] | None = None
     recall_score_threshold: float = 0.0
     pr_curve_iou_threshold: float = 0.5
     pr_curve_max_examples: int = 1
@@ -83,7 +83,7 @@ class ValorDetectionManager:
     unique_prediction_labels: set[tuple[str, str]] = field(default_factory=set)
     unique_annotation_ids: set[int] = field(default_factory=set)
     compat: str | None = None
-    score_thresholds: list[float] | None = None
+    score_thresholds: Sequence[float] | None = None
     matching: str = "valor"
     duplicates: bool = False
     limit: int | None = None
