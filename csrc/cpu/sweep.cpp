@@ -353,17 +353,16 @@ void sweep(const SweepTask& task, const double* thresholds, int64_t count_thresh
   }
 }
 
-int32_t sweep_guarded(const SweepTask& task, const double* thresholds, int64_t count, const Output& to,
-                      int64_t* error, int64_t threads) {
-  return guarded([&] {
-    FirstError first;
-    const Output out = {to.histogram, &first, to.block, to.outside};
-    if (task.type == kFloat64)
-      sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
-    else
-      sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
-    *error = first.code();
-  });
+// Of scores of any type; the error is written to `code`.
+void sweep_any(const SweepTask& task, const double* thresholds, int64_t count, const Output& to,
+               int64_t* code, int64_t threads) {
+  FirstError first;
+  const Output out = {to.histogram, &first, to.block, to.outside};
+  if (task.type == kFloat64)
+    sweep<double>(task, thresholds, count, out, static_cast<int>(threads));
+  else
+    sweep<float>(task, thresholds, count, out, static_cast<int>(threads));
+  *code = first.code();
 }
 
 }  // namespace
@@ -374,9 +373,11 @@ int32_t sweep_guarded(const SweepTask& task, const double* thresholds, int64_t c
 VALOR_API int32_t valor_sweep_cpu(const void* scores, int64_t type, int64_t rows, const void* target,
                                   const double* thresholds, int64_t count, const double* weight,
                                   int64_t block, void* histogram, int64_t* error, int64_t threads) {
-  using namespace valor;
-  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-  return sweep_guarded(task, thresholds, count, {histogram, nullptr, block, nullptr}, error, threads);
+  return valor::guarded([&] {
+    using namespace valor;
+    const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
+    sweep_any(task, thresholds, count, {histogram, nullptr, block, nullptr}, error, threads);
+  });
 }
 
 // Likewise; `outside` becomes whether a score that counts lies outside [0, 1]. If one does, reading ends
@@ -385,11 +386,11 @@ VALOR_API int32_t valor_sweep_probabilities_cpu(const void* scores, int64_t type
                                                 const void* target, const double* thresholds, int64_t count,
                                                 const double* weight, int64_t block, void* histogram,
                                                 int64_t* error, int64_t* outside, int64_t threads) {
-  using namespace valor;
-  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
-  std::atomic<bool> seen{false};
-  const int32_t status =
-      sweep_guarded(task, thresholds, count, {histogram, nullptr, block, &seen}, error, threads);
-  *outside = seen;
-  return status;
+  return valor::guarded([&] {
+    using namespace valor;
+    const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), weight};
+    std::atomic<bool> seen{false};
+    sweep_any(task, thresholds, count, {histogram, nullptr, block, &seen}, error, threads);
+    *outside = seen;
+  });
 }
