@@ -126,15 +126,28 @@ class ValorDetectionManager:
         detail = detail_of(part)
         if self.convert_annotations_to_type is None:
             check_details([*self._details, detail])
-        self._details.add(detail)
-        self._parts.append(part)
-        self.datum_uids.update(columns.uids)
         first = len(self.unique_annotation_ids)
         truths = columns.groundtruths
         for label, annotation in zip(truths.label.tolist(), truths.annotation.tolist()):
             self.unique_groundtruth_labels.setdefault(columns.labels[label], set()).add(first + annotation)
         self.unique_prediction_labels.update(columns.labels_of(columns.predictions))
-        self.unique_annotation_ids.update(range(first, first + columns.annotations))
+        self._keep(part, detail, range(first, first + columns.annotations))
+
+    def _keep(self, part: DetectionScene, detail: tuple[int, int], annotations: range) -> None:
+        """Adds a part and its uids, or neither: a repeated call after an interrupt must not count datums twice."""
+        kept, new_detail = len(self._parts), detail not in self._details
+        try:
+            self._details.add(detail)
+            self.unique_annotation_ids.update(annotations)
+            self.datum_uids.update(part.columns.uids)
+            self._parts.append(part)
+        except BaseException:
+            del self._parts[kept:]
+            self.datum_uids.difference_update(part.columns.uids)
+            self.unique_annotation_ids.difference_update(annotations)
+            if new_detail:
+                self._details.discard(detail)
+            raise
 
     def evaluate(self, filters: Filter | Mapping[str, Any] | None = None) -> DetectionEvaluation:
         """The metrics of everything that was added.
