@@ -1,22 +1,47 @@
-"""ValorDetectionManager: an interrupt at any line of add_data adds all of a part or nothing."""
+"""Managers: an interrupt at any line of add_data adds all of a part or nothing."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, Prediction, ValorDetectionManager
+from valor_gpu.valor import (
+    Annotation,
+    Box,
+    Datum,
+    GroundTruth,
+    Label,
+    Prediction,
+    ValorClassificationManager,
+    ValorDetectionManager,
+)
 
 BOX = Box.from_extrema(xmin=0, xmax=10, ymin=0, ymax=10)
-TRUTHS = [GroundTruth(Datum("a"), [Annotation(labels=[Label("k", "x")], bounding_box=BOX, is_instance=True)])]
-FOUND = [Prediction(Datum("a"), [Annotation(labels=[Label("k", "x", 0.9)], bounding_box=BOX, is_instance=True)])]
+Manager = ValorClassificationManager | ValorDetectionManager
+Sides = tuple[list[GroundTruth], list[Prediction]]
 
 
-def add_interrupted(manager: ValorDetectionManager, step: int) -> bool:
+def classified() -> Manager:
+    return ValorClassificationManager(metrics_to_return=["Recall"])
+
+
+def detected() -> Manager:
+    return ValorDetectionManager(metrics_to_return=["Counts"], iou_thresholds_to_return=[0.5])
+
+
+def sides(found: bool) -> Sides:
+    place: dict[str, Any] = {"bounding_box": BOX, "is_instance": True} if found else {}
+    datum = Datum("a")
+    truth, prediction = (Annotation(labels=[Label("k", "x", score)], **place) for score in (None, 1.0))
+    return [GroundTruth(datum, [truth])], [Prediction(datum, [prediction])]
+
+
+def add_interrupted(manager: Manager, data: Sides, step: int) -> bool:
     """Adds the data; whether an interrupt came, before the line number ``step`` that add_data and _keep run."""
     seen = 0
 
@@ -32,7 +57,7 @@ def add_interrupted(manager: ValorDetectionManager, step: int) -> bool:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        manager.add_data(TRUTHS, FOUND)
+        manager.add_data(*data)
     except KeyboardInterrupt:
         return True
     finally:
@@ -40,17 +65,20 @@ def add_interrupted(manager: ValorDetectionManager, step: int) -> bool:
     return False
 
 
-def test_an_interrupted_part_is_added_once_by_the_next_call() -> None:
-    step = 1
+@pytest.mark.parametrize("make", [classified, detected])
+def test_an_interrupted_part_is_added_once_by_the_next_call(make: Callable[[], Manager]) -> None:
+    step, data = 1, sides(make is detected)
     while True:
-        manager = ValorDetectionManager(metrics_to_return=["Counts"], iou_thresholds_to_return=[0.5])  # type: ignore[list-item]
-        if not add_interrupted(manager, step):
+        manager = make()
+        if not add_interrupted(manager, data, step):
             break
         assert not manager.datum_uids and not manager.unique_annotation_ids, step
-        manager.add_data(TRUTHS, FOUND)
-        counts = manager.evaluate().metrics[0]["value"]
-        assert counts == {"tp": 1, "fp": 0, "fn": 0}, step
+        manager.add_data(*data)
+        assert manager.evaluate().metrics[0]["value"] == ({"tp": 1, "fp": 0, "fn": 0} if make is detected else 1.0), (
+            step
+        )
+        assert len(manager._parts) == 1, step
         step += 1
-    assert step > 15
+    assert step > 12
     with pytest.raises(InputError, match="once with each datum but got 'a' again"):
-        manager.add_data(TRUTHS, FOUND)
+        manager.add_data(*data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from valor_gpu.valor.detection.manager import ValorDetectionManager
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Filter
+from valor_gpu.valor.frames import Frame
 from valor_gpu.valor.request import DEFAULT_METRICS, Request, make_request
 from valor_gpu.valor.schemas import GroundTruth, Label, Prediction
 from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
@@ -71,7 +72,7 @@ class ValorClassificationManager:
             raise AttributeError(f"{name} is fixed when the manager is made; make another manager")
         super().__setattr__(name, value)
 
-    def add_data(self, groundtruths: list[GroundTruth], predictions: list[Prediction]) -> None:
+    def add_data(self, groundtruths: Iterable[GroundTruth] | Frame, predictions: Iterable[Prediction] | Frame) -> None:
         """Adds some datums with all their ground truths and predictions.
 
         Args:
@@ -90,14 +91,25 @@ class ValorClassificationManager:
         if known:
             raise InputError(f"add_data must be called once with each datum but got {min(known)!r} again")
         prepared = prepare(part, self._request)
-        self._parts.append(prepared)
-        self.datum_uids.update(part.uids)
         for label in {prepared.labels[place] for place in set(prepared.groundtruths.label.tolist())}:
             self.unique_groundtruth_labels.setdefault(label[0], set()).add(label[1])
         places = set(prepared.predictions.label.tolist())
         self.unique_prediction_labels.update(prepared.labels[place] for place in places)
         first = len(self.unique_annotation_ids)
-        self.unique_annotation_ids.update(range(first, first + part.annotations))
+        self._keep(prepared, range(first, first + part.annotations))
+
+    def _keep(self, part: Columns, annotations: range) -> None:
+        """Adds a part and its uids, or neither: a repeated call after an interrupt must not count datums twice."""
+        kept = len(self._parts)
+        try:
+            self.unique_annotation_ids.update(annotations)
+            self.datum_uids.update(part.uids)
+            self._parts.append(part)
+        except BaseException:
+            del self._parts[kept:]
+            self.datum_uids.difference_update(part.uids)
+            self.unique_annotation_ids.difference_update(annotations)
+            raise
 
     def evaluate(self, filters: Filter | Mapping[str, Any] | None = None) -> Evaluation:
         """The metrics of everything that was added.

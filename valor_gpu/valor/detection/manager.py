@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from valor_gpu.valor.detection.scene import DetectionScene
+    from valor_gpu.valor.frames import Frame
 
 _SHARED = (
     "label_map", "metrics_to_return", "convert_annotations_to_type", "iou_thresholds_to_compute",
@@ -105,7 +106,7 @@ class ValorDetectionManager:
             raise AttributeError(f"{name} is fixed when the manager is made; make another manager")
         super().__setattr__(name, value)
 
-    def add_data(self, groundtruths: list[GroundTruth], predictions: list[Prediction]) -> None:
+    def add_data(self, groundtruths: Iterable[GroundTruth] | Frame, predictions: Iterable[Prediction] | Frame) -> None:
         """Adds some datums with all their ground truths and predictions.
 
         Args:
