@@ -106,13 +106,16 @@ def test_a_loaded_state_has_a_possible_score_for_every_row() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: text.BLEUScore(n_gram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: text.BLEUScore(n_gram=0), "max_ngram must be a whole number from 1 to 1000 but got 0"),
         (lambda: text.BLEUScore(smooth="no"), "smooth must be bool but got str"),  # type: ignore[arg-type]
-        (lambda: text.BLEU(max_ngram=-3), "max_ngram must be a whole number of at least 1 but got -3"),
-        (lambda: text.GLEU(max_ngram=0), "max_ngram must be a whole number of at least 1 but got 0"),
+        (lambda: text.BLEU(max_ngram=-3), "max_ngram must be a whole number from 1 to 1000 but got -3"),
+        (lambda: text.GLEU(max_ngram=0), "max_ngram must be a whole number from 1 to 1000 but got 0"),
         (lambda: text.CHRFScore(0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
         (lambda: text.CHRFScore(1.5), "char_order must be int but got float"),  # type: ignore[arg-type]
         (lambda: text.CHRFScore(-1), "char_order must be at least 0 but got -1"),
+        (lambda: text.CHRFScore(2**40), r"char_order must be in \[0, 1000\] but got 1099511627776"),
+        (lambda: text.CHRFScore(6, 1001), r"word_order must be in \[0, 1000\] but got 1001"),
+        (lambda: text.GLEU(max_ngram=1001), "max_ngram must be a whole number from 1 to 1000 but got 1001"),
         (lambda: text.CHRFScore(beta=float("nan")), "beta must be in .* but got nan"),
         (lambda: text.CHRFScore(beta=float("inf")), "beta must be in .* but got inf"),
         (lambda: text.CHRFScore(lowercase="no"), "lowercase must be bool but got str"),  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.tokens import (
+    MOST_WORDS,
     Ints,
     TokenizedRows,
     Tokenizer,
@@ -219,7 +220,7 @@ def corpus_bleu(
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:valor_gpu 0.2.0'
     """
     check_choice("smoothing", smoothing, SMOOTHING)
-    check_size("max_ngram", max_ngram)
+    check_size("max_ngram", max_ngram, MOST_WORDS)
     check_weights(weights, max_ngram)
     if not predictions:
         raise InputError("predictions must have at least one row")
@@ -317,7 +318,7 @@ def gleu_scores(
         >>> gleu_scores(["the cat sat"], [["the cat sat down", "a cat"]])
         array([0.6])
     """
-    check_size("max_ngram", max_ngram)
+    check_size("max_ngram", max_ngram, MOST_WORDS)
     return gleu_of(tokenize_rows(*texts_of(predictions, references), tokenizer), max_ngram)
 
 

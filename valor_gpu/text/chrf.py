@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
-from valor_gpu.text.tokens import Ints, first_best, texts_of, tokenize_rows
+from valor_gpu.text.tokens import MOST_WORDS, Ints, first_best, texts_of, tokenize_rows
 
 Floats = NDArray[np.float64]
 _MOST_BETA = 1e6  # there the score is the recall to 12 digits
@@ -29,8 +29,9 @@ class ChrfCounts(NamedTuple):
 
 def check_chrf_choices(char_order: int, word_order: int, beta: float) -> None:
     """Raises :class:`InputError` unless there is an order of n-grams, and ``beta`` is a finite number of at least 0."""
-    check_int("char_order", char_order)
-    check_int("word_order", word_order)
+    for name, order in (("char_order", char_order), ("word_order", word_order)):
+        check_int(name, order)
+        check_number(name, order, 0, MOST_WORDS)
     if not char_order + word_order:
         raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
     check_number("beta", beta, 0, _MOST_BETA)

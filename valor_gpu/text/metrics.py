@@ -29,7 +29,7 @@ from valor_gpu.text.metric_base import (
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size
-from valor_gpu.text.tokens import TOKENIZERS, Tokenizer, check_size, plain_answer
+from valor_gpu.text.tokens import MOST_WORDS, TOKENIZERS, Tokenizer, check_size, plain_answer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -110,7 +110,7 @@ class GLEU(OneMean):
     names = ("gleu",)
 
     def __init__(self, tokenizer: str = "whitespace", max_ngram: int = 4, **kwargs: Unpack[MetricOptions]) -> None:
-        check_size("max_ngram", max_ngram)
+        check_size("max_ngram", max_ngram, MOST_WORDS)
         self.tokenizer, self.max_ngram = tokenizer, max_ngram
         check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
         super().__init__({"tokenizer": tokenizer, "max_ngram": max_ngram}, **kwargs)
@@ -188,7 +188,7 @@ class BleuOfCorpus(CorpusMetric):
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
         check_type("lowercase", lowercase, bool)
-        check_size("max_ngram", max_ngram)
+        check_size("max_ngram", max_ngram, MOST_WORDS)
         check_weights(weights, max_ngram)
         self._split: Any = corpus_tokenizer(tokenizer)
         self.tokenizer, self.lowercase, self.max_ngram = tokenizer, lowercase, max_ngram

@@ -6,6 +6,7 @@ are, counted from 0 in the order of their first use within the row.
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from array import array
@@ -166,10 +167,15 @@ def _reference_lists(predictions: Sequence[str], references: Sequence[str | Sequ
     return lists
 
 
-def check_size(name: str, value: int) -> None:
-    """Raises unless ``value`` is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1 but got {value!r}")
+MOST_WORDS = 1000
+"""Longest n-gram: each length is counted by itself, in every row."""
+
+
+def check_size(name: str, value: int, most: float = math.inf) -> None:
+    """Raises unless ``value`` is a whole number from 1 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        need = "of at least 1" if most == math.inf else f"from 1 to {most}"
+        raise InputError(f"{name} must be a whole number {need} but got {value!r}")
 
 
 def tokenize_rows(texts: Sequence[str], rows: Ints, tokenizer: str | Tokenizer) -> TokenizedRows:
