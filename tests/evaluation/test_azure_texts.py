@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -102,3 +103,20 @@ def test_meteor(tmp_path: Path) -> None:
     pytest.importorskip("nltk")
     folder = os.environ.get("VALOR_GPU_WORDNET") or small_wordnet(tmp_path / "wordnet")
     close(values(evaluator("meteor", wordnet=folder).score_rows(ROWS)), expected("meteor"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed on Linux")
+def test_meteor_closes_the_files_of_its_wordnet(tmp_path: Path) -> None:
+    pytest.importorskip("nltk")
+    folder = small_wordnet(tmp_path / "wordnet")
+
+    def opened() -> int:
+        links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+        return sum(os.path.realpath(link).startswith(os.path.realpath(folder)) for link in links)
+
+    scorer = evaluator("meteor", wordnet=folder)
+    scorer.score_rows(ROWS)
+    assert opened()
+    del scorer
+    gc.collect()
+    assert not opened()

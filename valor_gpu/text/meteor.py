@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -88,12 +89,26 @@ def wordnet_reader(folder: Path) -> Any:
     if str(folder.resolve()) not in nltk.data.path:  # NLTK reads files below the folders of this list alone
         nltk.data.path.append(str(folder.resolve()))
 
+    opened: list[Any] = []
+
     class Reader(WordNetCorpusReader):  # type: ignore[misc]
         """WordNet without NLTK's map to another version, which it would look for among its own downloads."""
 
         def map_wn(self, version: str = "wordnet") -> None:
             """No map."""
 
+        def open(self, file: str) -> Any:
+            """A file of the database, which is closed with the reader at the latest: NLTK leaves some open."""
+            opened.append(super().open(file))
+            return opened[-1]
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The multilingual functions", UserWarning)  # METEOR uses none of them
-        return Reader(str(folder), None)
+        reader = Reader(str(folder), None)
+    weakref.finalize(reader, _close, opened)
+    return reader
+
+
+def _close(files: list[Any]) -> None:
+    for file in files:
+        file.close()
