@@ -81,6 +81,7 @@ def works(classes: int) -> dict[str, tuple[str, tuple[Any, ...], float | None]]:
         "count_top, k 1": ("count_top", (1, None, None), SHARE),
         "count_top, k 5": ("count_top", (min(5, classes), None, None), SHARE),
         f"score_histogram, {THRESHOLDS} thresholds": ("score_histogram", (grid, None, None), SHARE),
+        f"score_histogram, {THRESHOLDS} thresholds, auto": ("score_histogram", (grid, None, None, "auto"), SHARE),
         "auroc_and_ap": ("auroc_and_ap", (None, None), None),
     }
 

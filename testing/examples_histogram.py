@@ -80,6 +80,10 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         "blocks of rows",
         (probabilities(rng, 5000, 3), labels_of(rng, 5000, 3), grid["hit"], 3, weights_of(rng, 5000)),
     )
+    for classes in (1, 7, 40):
+        name, scores = f"probabilities of {classes}, auto", probabilities(rng, 300, classes)
+        yield f"{name}, labels", (scores, multi_hot(rng, 300, classes), grid["even"], IGNORED, None, "auto")
+        yield name, (scores, labels_of(rng, 300, classes), grid["even"], classes, None, "auto")
     yield from wrong_examples()
     if not quick:
         yield from _large_examples(rng, grid)
@@ -118,6 +122,7 @@ def _large_examples(rng: np.random.Generator, grid: dict[str, Tensor]) -> Iterat
     scores, target = probabilities(rng, 20_000, 1000), labels_of(rng, 20_000, 1000)
     for name in ("even", "float order, many"):
         yield f"20,000 x 1,000, {name}", (scores, target, grid[name], 1000, None)
+    yield "20,000 x 1,000, auto", (scores, target, grid["even"], 1000, None, "auto")
     yield "20,000 x 1,000, weights", (scores, target, grid["even"], 1000, weights_of(rng, 20_000))
     hot = multi_hot(rng, 1_000_000, 1, torch.int8)
     yield "1,000,000 x 1", (probabilities(rng, 1_000_000, 1), hot, grid["float order, many"], IGNORED, None)

@@ -1,6 +1,7 @@
 // Which of the thresholds a float32 reaches, by one look and one comparison: cells that hold one threshold at
 // most.
 #pragma once
+#include "multiply_add.h"
 #include "sweep.h"
 
 namespace valor {
@@ -18,15 +19,6 @@ struct CellShape {
   int64_t last;   // the last cell of even ones
   float scale, offset;
 };
-
-// `value * scale + offset` rounded once, in hardware and here.
-VALOR_HD float multiply_add(float value, float scale, float offset) {
-#if defined(__CUDA_ARCH__)
-  return __fmaf_rn(value, scale, offset);
-#else
-  return __builtin_fmaf(value, scale, offset);
-#endif
-}
 
 // Toward zero; negative numbers and NaN become 0, large ones the largest.
 VALOR_HD uint32_t to_unsigned(float value) {

@@ -269,19 +269,18 @@ void write_lookup(const double* thresholds, int64_t count, void* tables, Travel&
                             reinterpret_cast<SweepCell*>(static_cast<uint8_t*>(tables) + begin));
 }
 
-// False where the tiles of csrc/cuda/sweep_tiles.cu do not serve the task.
-bool launch_fast(const SweepTask& task, const void* tables, const Travel& words, uint8_t* flags,
-                 const Counted& out, void* stream, int32_t* status) {
-  if (task.weight || task.type == kFloat64) return false;
+// What the tiles of csrc/cuda/sweep_tiles.h count.
+TileTask tile_task(const SweepTask& task, const void* tables, const Travel& words, uint8_t* flags,
+                   const Counted& out) {
   const int64_t thresholds = words.shape.thresholds;
   const float* bounds = static_cast<const float*>(tables);
   const int32_t* first = reinterpret_cast<const int32_t*>(bounds + lookup_bounds(thresholds));
   const uint8_t* cells = static_cast<const uint8_t*>(tables) + cells_begin<float>(thresholds);
-  const TileTask tiles = {task,        {words.shape, bounds, first},
-                          words.cells, reinterpret_cast<const SweepCell*>(cells),
-                          flags,       out.histogram,
-                          out.error};
-  return launch_tiles(tiles, stream, status);
+  return {task,        {words.shape, bounds, first},
+          words.cells, reinterpret_cast<const SweepCell*>(cells),
+          flags,       out.histogram,
+          out.error,   kAsTheyAre,
+          nullptr,     nullptr};
 }
 
 template <class Real>
@@ -323,10 +322,33 @@ VALOR_API int32_t valor_sweep_cuda(const void* scores, int64_t type, int64_t row
   const Travel& travel = *reinterpret_cast<const Travel*>(words);
   const Counted counted = {static_cast<int64_t*>(histogram), error};
   int32_t status = 0;
-  if (launch_fast(task, tables, travel, static_cast<uint8_t*>(workspace), counted, stream, &status))
-    return status;
+  if (!weight && type != kFloat64) {
+    uint8_t* flags = static_cast<uint8_t*>(workspace);
+    if (launch_tiles(tile_task(task, tables, travel, flags, counted), stream, &status)) return status;
+  }
   const Weighed out = {static_cast<double*>(workspace), static_cast<double*>(histogram), error, block,
                        (rows + block - 1) / block};
   return type == kFloat64 ? launch<double>(task, tables, travel.shape, out, stream)
                           : launch<float>(task, tables, travel.shape, out, stream);
+}
+
+// As valor_sweep_cuda without weights for scores of up to 32 bits, of probabilities that are made of logits
+// by `reading`: kSigmoid for labels, kSoftmax for class indices. With `outside`, 0 before, scores that all
+// lie in [0, 1] are counted as they are. `flags` are [rows], `shares` for the softmax [rows + 1] pairs of
+// floats, of anything. On the host: `served` becomes 0, and nothing is counted, where there is no kernel for
+// the task.
+VALOR_API int32_t valor_sweep_activated_cuda(const void* scores, int64_t type, int64_t rows,
+                                             const void* target, const void* tables, const int64_t* words,
+                                             int64_t reading, void* flags, void* shares, void* outside,
+                                             void* histogram, int64_t* error, int64_t* served, void* stream) {
+  using namespace valor;
+  const SweepTask task = {scores, type, rows, *static_cast<const Target*>(target), nullptr};
+  const Counted counted = {static_cast<int64_t*>(histogram), error};
+  const Travel& travel = *reinterpret_cast<const Travel*>(words);
+  TileTask tiles = tile_task(task, tables, travel, static_cast<uint8_t*>(flags), counted);
+  tiles.reading = reading, tiles.shares = static_cast<const RowShare*>(shares);
+  tiles.outside = static_cast<uint32_t*>(outside);
+  int32_t status = 0;
+  *served = launch_activated_tiles(tiles, stream, &status);
+  return status;
 }

@@ -1,6 +1,8 @@
-// A thread's part of the histograms of csrc/cuda/sweep_tiles.cu: what it loads, which elements count, and
-// where.
+// A thread's part of the histograms of csrc/cuda/sweep_tile_kernels.h: what it loads, which elements count,
+// what they become, and where they are counted.
 #pragma once
+#include <type_traits>
+
 #include "formats.h"
 #include "launch.h"
 #include "sweep_tiles.h"
@@ -27,7 +29,7 @@ struct TilePlan {
 };
 
 __device__ __forceinline__ void note(const TileTask& task, int64_t row, int64_t column) {
-  atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(task.sweep.error(row, column)));
+  atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(task.error_of(row, column)));
 }
 
 template <bool kEvenCells>
@@ -113,10 +115,77 @@ class ElementTarget {
 };
 
 // ----------------------------------------------------------------------------------------------------
+// what scores become
+
+template <class Format>
+__device__ __forceinline__ float rounded(float x) {
+  if (std::is_same<Format, F16>::value) return round_to_half(x);
+  return std::is_same<Format, BF16>::value ? round_to_bfloat16(x) : x;
+}
+
+// kOfRows, kOfElements: the targets that it serves. kBlocks: of a multiprocessor; ptxas would spill for more.
+template <class Format>
+struct AsTheyAre {
+  static constexpr int kBlocks = 3;
+  static constexpr bool kGuessed = false, kOfRows = true, kOfElements = true;
+  struct Data {};
+  __device__ __forceinline__ AsTheyAre(const TileTask&, const TilePlan&, int64_t, uint32_t) {}
+  __device__ __forceinline__ void load(uint32_t, Data&) const {}
+  __device__ __forceinline__ float value(const Data&, int, float x) const { return x; }
+};
+
+template <class Format>
+struct Guessed : AsTheyAre<Format> {
+  static constexpr int kBlocks = 2;
+  static constexpr bool kGuessed = true;
+  using AsTheyAre<Format>::AsTheyAre;
+};
+
+template <class Format>
+struct Sigmoids : AsTheyAre<Format> {
+  static constexpr int kBlocks = 2;
+  static constexpr bool kOfRows = false;
+  using AsTheyAre<Format>::AsTheyAre;
+  __device__ __forceinline__ float value(const typename AsTheyAre<Format>::Data&, int, float x) const {
+    return rounded<Format>(short_sigmoid(x));
+  }
+};
+
+// As in RowTarget, a load has elements of two rows at most.
+template <class Format>
+class Softmaxes {
+ public:
+  static constexpr int kBlocks = 2;
+  static constexpr bool kGuessed = false, kOfRows = true, kOfElements = false;
+  struct Data {
+    RowShare own, next;
+  };
+  __device__ __forceinline__ Softmaxes(const TileTask& task, const TilePlan& plan, int64_t row,
+                                       uint32_t column)
+      : stride_(plan.fold) {
+    const uint32_t classes = static_cast<uint32_t>(task.sweep.target.classes), own = column / classes;
+    left_ = static_cast<int>((own + 1) * classes - column);
+    shares_ = task.shares + row * plan.fold + own;
+  }
+  __device__ __forceinline__ void load(uint32_t row, Data& data) const {
+    const RowShare* from = shares_ + static_cast<uint64_t>(row) * stride_;
+    data.own = from[0], data.next = from[1];
+  }
+  __device__ __forceinline__ float value(const Data& data, int i, float x) const {
+    return rounded<Format>(short_softmax(x, i < left_ ? data.own : data.next));
+  }
+
+ private:
+  const RowShare* shares_;
+  uint32_t stride_;
+  int left_;  // elements in the first row
+};
+
+// ----------------------------------------------------------------------------------------------------
 // counting
 
 // One thread's part of a tile: neighbouring columns, and every so many rows.
-template <class Format, bool kEvenCells, class Target, int N>
+template <class Format, bool kEvenCells, class Target, class Read, int N>
 class TileThread {
  public:
   using Raw = typename Format::Raw;
@@ -128,6 +197,7 @@ class TileThread {
       : task_(task),
         cells_(cells),
         target_(task, plan, row, column),
+        read_(task, plan, row, column),
         first_row_(row),
         stride_(plan.columns * static_cast<uint32_t>(sizeof(Raw))),
         fold_(plan.fold),
@@ -138,46 +208,87 @@ class TileThread {
     for (uint32_t i = 0; i < N; ++i) counts_[i] = counts + i * next;
   }
 
-  // Counts rows from `first` to `end` of those that the thread was made for.
+  // Counts rows from `first` to `end` of those that the thread was made for; stops at a score that is no
+  // probability where scores are guessed to be some.
   __device__ __forceinline__ void read(uint32_t first, uint32_t end, uint32_t step) const {
-    constexpr uint32_t kBatch = kUnderWay / N;
-    bool left = false;
+    Found found;
     uint32_t row = first;
+    read_loads<kUnderWay / N>(row, end, step, found);
+    if (!found.outside) read_loads<1>(row, end, step, found);
     VALOR_ROLLED
-    for (; row + (kBatch - 1) * step < end; row += kBatch * step) left |= take<kBatch>(row, step);
-    VALOR_ROLLED
-    for (; row < end; row += step) left |= take<1>(row, step);
-    VALOR_ROLLED
-    for (row = first; left && row < end; row += step) take_left(row);
+    for (row = first; found.left && row < end && !found.outside; row += step) take_left(row, found);
+    if (found.outside) *task_.outside = 1;
   }
 
  private:
-  // Counts the loads whose elements all count, and says whether others are left.
+  static constexpr bool kGuessed = Read::kGuessed;
+
+  // What was seen: loads of which not all elements count; the largest bits of scores that are guessed to be
+  // probabilities, which are at most those of 1 unless one lies outside, is -0 or NaN; and whether one lies
+  // outside.
+  struct Found {
+    bool left = false, outside = false;
+    uint32_t most = 0;
+
+    __device__ __forceinline__ bool is_odd() const { return kGuessed && most > bits_of(1.0f); }
+  };
+
   template <int kBatch>
-  __device__ __forceinline__ bool take(uint32_t row, uint32_t step) const {
+  __device__ __forceinline__ void read_loads(uint32_t& row, uint32_t end, uint32_t step, Found& found) const {
+    const auto more = [&] { return row + (kBatch - 1) * step < end; };
+    for (;;) {
+      VALOR_ROLLED
+      for (; more() && !found.is_odd(); row += kBatch * step) take<kBatch>(row, step, found);
+      if (!found.is_odd()) return;
+      found.outside = any_outside(row - kBatch * step, step, kBatch);
+      if (found.outside) return;
+      found.most = 0;
+    }
+  }
+
+  // Counts the loads whose elements all count.
+  template <int kBatch>
+  __device__ __forceinline__ void take(uint32_t row, uint32_t step, Found& found) const {
     const uint64_t stride = stride_;
     Vector<Raw, N> scores[kBatch];
     typename Target::Data data[kBatch];
+    typename Read::Data shared[kBatch];
     VALOR_UNROLLED
     for (int j = 0; j < kBatch; ++j) {
       scores[j].load(reinterpret_cast<const Raw*>(scores_ + (row + j * step) * stride));
       target_.load(row + j * step, data[j]);
+      read_.load(row + j * step, shared[j]);
     }
-    bool left = false;
     VALOR_UNROLLED
     for (int j = 0; j < kBatch; ++j) {
       if (!target_.plain(data[j])) {
-        left = true;
+        found.left = true;
         continue;
       }
       VALOR_UNROLLED
-      for (int i = 0; i < N; ++i)
-        atomicAdd(place_of<kEvenCells>(task_, cells_, Format::value(scores[j].values[i]), counts_[i]),
+      for (int i = 0; i < N; ++i) {
+        const float x = Format::value(scores[j].values[i]);
+        if (kGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
+        atomicAdd(place_of<kEvenCells>(task_, cells_, read_.value(shared[j], i, x), counts_[i]),
                   target_.one(data[j], i));
+      }
     }
-    return left;
   }
-  __device__ __forceinline__ void take_left(uint32_t row) const {
+  // Whether among so many loads one whose elements all count has a score outside [0, 1].
+  __device__ __forceinline__ bool any_outside(uint32_t row, uint32_t step, int loads) const {
+    VALOR_ROLLED
+    for (; loads; --loads, row += step) {
+      typename Target::Data data;
+      target_.load(row, data);
+      if (!target_.plain(data)) continue;
+      const Raw* scores = reinterpret_cast<const Raw*>(scores_ + static_cast<uint64_t>(row) * stride_);
+      VALOR_ROLLED
+      for (int i = 0; i < N; ++i)
+        if (lies_outside(Format::value(scores[i]))) return true;
+    }
+    return false;
+  }
+  __device__ __forceinline__ void take_left(uint32_t row, Found& found) const {
     typename Target::Data data;
     target_.load(row, data);
     if (target_.plain(data)) return;
@@ -189,7 +300,8 @@ class TileThread {
       const Truth truth = task_.sweep.target.at(own, column);
       if (truth == kBadTruth) note(task_, own, column);
       if (truth == kBadTruth || truth == kIgnored) continue;
-      const float x = task_.score(own * classes + column);
+      const float x = task_.value(own, column);
+      found.outside |= kGuessed && lies_outside(x);
       atomicAdd(place_of<kEvenCells>(task_, cells_, x, counts_[0] + i * next_),
                 Target::kPairs && truth == kPositive ? kPositiveOne : 1u);
     }
@@ -198,6 +310,7 @@ class TileThread {
   const TileTask& task_;
   const SweepCell* cells_;
   const Target target_;
+  const Read read_;
   const int64_t first_row_;
   const uint8_t* scores_;
   const uint32_t stride_, fold_, column_, next_;  // the stride in bytes

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.classification import F1Score, ThresholdCounts, class_counts
+from valor_gpu.classification import F1Score, ThresholdCounts
 from valor_gpu.classification.class_counts import probability_histogram
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.ops import score_histogram
 from valor_gpu.ops.dtypes import FLOAT_TYPES
-from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.ops.error_codes import NAN_SCORE, TARGET, value_kind, value_place, value_row
 from valor_gpu.ops.score_histogram import histogram_of
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason="the read is native")
@@ -68,9 +69,18 @@ def test_one_score_decides_for_the_batch_if_it_counts(kind: str, odd: float, cou
     check(batch)
 
 
-@pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
-@pytest.mark.parametrize("bad", ["nan", "infinite", "target"])
-def test_errors_are_those_of_the_decision_before(kind: str, bad: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "bad", "first"),
+    [
+        ("multiclass", "nan", (700, 3, NAN_SCORE)),
+        ("multilabel", "nan", (700, 3, NAN_SCORE)),
+        ("multiclass", "infinite", (700, 0, NAN_SCORE)),  # the softmax has no number for any class
+        ("multilabel", "infinite", (900, 2, NAN_SCORE)),  # the sigmoid is 1
+        ("multiclass", "target", (700, 0, TARGET)),
+        ("multilabel", "target", (700, 0, TARGET)),
+    ],
+)
+def test_the_first_error_is_that_of_the_batch(kind: str, bad: str, first: tuple[int, int, int]) -> None:
     batch = batch_of(kind, torch.float32, 2, ignores=False)
     batch.preds[0, 0] = 7.0
     if bad == "target":
@@ -78,8 +88,8 @@ def test_errors_are_those_of_the_decision_before(kind: str, bad: str) -> None:
     else:
         batch.preds[700, 3] = math.nan if bad == "nan" else math.inf
     batch.preds[900, 2] = math.nan
-    check(batch)
-    assert probability_histogram(batch, THRESHOLDS).error != NO_ERROR
+    error = int(probability_histogram(batch, THRESHOLDS).error)
+    assert (value_row(error), value_place(error), value_kind(error)) == first
 
 
 def test_no_rows() -> None:
@@ -94,8 +104,8 @@ def test_updates_read_probabilities_once(metric: Any, monkeypatch: pytest.Monkey
         raise AssertionError("scores were read before they were counted")
 
     batch = batch_of("multilabel", torch.float32, 3, ignores=False)
-    monkeypatch.setattr(ScoreBatch, "probabilities", refuse)
-    monkeypatch.setattr(class_counts, "activated", refuse)
+    monkeypatch.setattr(score_histogram, "probabilities", refuse)
+    monkeypatch.setattr(score_histogram, "activated", refuse)
     metric.update(batch.preds, batch.target)
     with pytest.raises(AssertionError, match="before they were counted"):
         metric.update(batch.preds + 1, batch.target)

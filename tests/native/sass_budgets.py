@@ -33,9 +33,10 @@ class Budget:
 _VALOR = "valor::(anonymous namespace)::"
 
 
-def _histogram(name: str, scores: str, target: str, most: float) -> Budget:
-    kernel = f"{_VALOR}tile_kernel<valor::{scores}, true, {_VALOR}{target}>"
-    return Budget(f"score histogram, {name}", "sweep_tiles", kernel, 16, most, 128)
+def _histogram(name: str, scores: str, target: str, most: float, reading: str = "AsTheyAre") -> Budget:
+    kernel = f"{_VALOR}tile_kernel<valor::{scores}, true, {_VALOR}{target}, valor::{reading}>"
+    source = "sweep_tiles" if reading == "AsTheyAre" else "sweep_activated"
+    return Budget(f"score histogram, {name}", source, kernel, 16, most, 128)
 
 
 def _largest(name: str, scores: str, ranked: str, elements: int, most: float) -> Budget:
@@ -70,4 +71,11 @@ BUDGETS = (
     _histogram("float32, uint8 labels", "F32", "ByteTarget", 19),
     _histogram("float32, int64 labels", "F32", "WordTarget", 19),
     _histogram("bfloat16, uint8 labels", "BF16", "ByteTarget", 19),
+    _histogram("float32, class indices, guessed probabilities", "F32", "RowFlags", 16.5, "Guessed"),
+    _histogram("float16, class indices, guessed probabilities", "F16", "RowFlags", 15.5, "Guessed"),
+    _histogram("float32, uint8 labels, guessed probabilities", "F32", "ByteTarget", 21, "Guessed"),
+    _histogram("float32, class indices, softmax", "F32", "RowFlags", 40, "Softmaxes"),
+    _histogram("float16, class indices, softmax", "F16", "RowFlags", 44, "Softmaxes"),
+    _histogram("float32, uint8 labels, sigmoid", "F32", "ByteTarget", 56, "Sigmoids"),
+    _histogram("bfloat16, uint8 labels, sigmoid", "BF16", "ByteTarget", 60, "Sigmoids"),
 )

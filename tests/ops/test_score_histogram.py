@@ -39,9 +39,11 @@ SMOKE = {
 
 
 def brute(
-    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
-) -> NDArray[Any]:
-    """Each score against each threshold."""
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    activation: str = "none",
+) -> NDArray[Any]:  # fmt: skip
+    """Each score against each threshold; they are probabilities, so that ``auto`` leaves them alone."""
+    assert activation == "none" or bool(((scores >= 0) & (scores <= 1)).all())
     values, (_, classes) = scores.double().numpy(), scores.shape
     hot = target.numpy() if target.ndim == 2 else (target.numpy()[:, None] == np.arange(classes)).astype(int)
     ignored = target.numpy() == ignore_index if ignore_index is not None else np.zeros(target.shape, bool)
@@ -61,7 +63,7 @@ def test_buckets_are_those_of_all_comparisons(name: str) -> None:
     histogram, error = _library.reference("score_histogram")(*arguments)
     expected = brute(*arguments)
     assert int(error) == NO_ERROR and histogram.shape == expected.shape
-    assert histogram.dtype == (torch.int64 if arguments[-1] is None else torch.float64)
+    assert histogram.dtype == (torch.int64 if arguments[4] is None else torch.float64)
     assert np.allclose(histogram.numpy(), expected, rtol=1e-12, atol=0)
 
 

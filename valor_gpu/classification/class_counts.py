@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.scores import ScoreBatch, Task, activated, has_memory
-from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, PREDICTION, value_kind
+from valor_gpu.inputs.scores import ScoreBatch, Task
+from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
 from valor_gpu.ops.predictions import predict_maps
-from valor_gpu.ops.score_histogram import ScoreHistogram, histogram_of, histogram_of_probabilities
+from valor_gpu.ops.score_histogram import ScoreHistogram, histogram_of
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
 
@@ -123,18 +122,12 @@ def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:
 
 
 def probability_histogram(batch: ScoreBatch, thresholds: Tensor) -> ScoreHistogram:
-    """The histogram of ``batch.probabilities()``, in one read of probabilities where ``auto`` decides on the CPU."""
-    scores = batch.scores
-    choices: Any = {"ignore_index": batch.task.ignore_index, "weight": batch.weight}
-    if batch.task.activation == "auto" and scores.is_cpu and has_memory(scores):
-        found = histogram_of_probabilities(scores, batch.target, thresholds, **choices)
-        if found is not None:
-            return found
-        how = "softmax" if batch.task.kind == "multiclass" else "sigmoid"
-        found = histogram_of(activated(scores, how), batch.target, thresholds, **choices)
-        if found.error == NO_ERROR:  # beside a NaN, scores outside [0, 1] make no logits of the others
-            return found
-    return histogram_of(batch.probabilities(), batch.target, thresholds, **choices)
+    """The histogram of ``batch.probabilities()``, which are made where scores are counted."""
+    task = batch.task
+    return histogram_of(
+        batch.scores, batch.target, thresholds, ignore_index=task.ignore_index, weight=batch.weight,
+        activation=task.activation,
+    )  # fmt: skip
 
 
 def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, Tensor]:

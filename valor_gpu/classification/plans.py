@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.inputs.scores import Task, activated
+from valor_gpu.inputs.scores import Task
+from valor_gpu.ops.activation import activated
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges

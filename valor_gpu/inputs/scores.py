@@ -9,14 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu import native
 from valor_gpu.checks import check_choice, check_dense, check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
-from valor_gpu.ops._activation_cpu import activated as activated_array
+from valor_gpu.ops.activation import ACTIVATIONS, probabilities
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
-ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
 _NO_CLASS = torch.iinfo(torch.int64).min  # what a target becomes that is no whole number: out of range everywhere
 
 
@@ -127,53 +125,7 @@ class ScoreBatch:
         Raises:
             InputError: ``preds`` are hard labels.
         """
-        how = self.task.activation
-        if how == "none" or scores.numel() == 0:
-            return scores
-        if how != "auto":
-            return activated(scores, how)
-        how, outside = "softmax" if self.task.kind == "multiclass" else "sigmoid", self._outside()
-        if isinstance(outside, Tensor):
-            return torch.where(outside, activated(scores, how), scores)
-        return activated(scores, how) if outside else scores
-
-    def _outside(self) -> Tensor | bool:
-        """Whether a score that counts lies outside [0, 1], on CUDA bool ``[]``. Not if one is NaN: ops reject it."""
-        scores, ignored = self.preds, self.task.ignore_index  # maps need not be turned around
-        if ignored is None:
-            lowest, highest = torch.aminmax(scores)
-        elif self.task.kind == "multiclass":
-            rows = self.target != ignored
-            lows, highs = (torch.where(rows, ends.reshape(-1), 0) for ends in torch.aminmax(scores, dim=1))
-            lowest, highest = lows.amin(), highs.amax()
-        else:
-            lowest, highest = torch.aminmax(torch.where(self.target != ignored, scores, 0))
-        if scores.is_cpu and not torch.compiler.is_compiling():
-            return float(lowest) < 0 or float(highest) > 1
-        return (lowest < 0) | (highest > 1)
-
-
-def activated(scores: Tensor, how: str) -> Tensor:
-    """Softmax over dimension 1, or the sigmoid of each score.
-
-    Those of float64 scores on the CPU have the same bits on every processor, and where there is no torch, see
-    :mod:`valor_gpu.ops._activation_cpu`.
-    """
-    if scores.dtype == torch.float64 and scores.is_cpu and has_memory(scores):
-        array = scores.detach().numpy()
-        found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
-        return torch.from_numpy(found).reshape(scores.shape)
-    return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
-
-
-def has_memory(scores: Tensor) -> bool:
-    """Whether the C++ library can read the scores: not in a compiled program, nor those of torch.func."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
-        return False
-    try:
-        return scores.data_ptr() != 0
-    except RuntimeError:
-        return False
+        return probabilities(self.preds, self.target, self.task.ignore_index, self.task.activation, part=scores)
 
 
 def score_batch(preds: Values, target: Values, task: Task, sample_weight: Values | None = None) -> ScoreBatch:

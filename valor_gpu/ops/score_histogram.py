@@ -5,8 +5,9 @@ Design: docs/design/003-classification.md.
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,14 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.checks import check_dtype, check_shape
+from valor_gpu.checks import check_choice, check_dtype, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 from valor_gpu.ops._scores_cpu import histogram_block
+from valor_gpu.ops.activation import ACTIVATIONS, activated, meant, probabilities
 from valor_gpu.ops.dtypes import FLOAT_TYPES
-from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error
+from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error, value_row
 from valor_gpu.ops.targets import (
     bad_weights,
     check_scores,
@@ -38,6 +40,7 @@ MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
 _TRAVEL = 13  # words of Travel in csrc/cuda/sweep.cu
+_READINGS = {"sigmoid": 2, "softmax": 3}  # Reading in csrc/cuda/sweep_tiles.h
 
 
 class ScoreHistogram(NamedTuple):
@@ -56,6 +59,7 @@ def score_histogram(
     *,
     ignore_index: int | None = None,
     weight: Tensor | None = None,
+    activation: str = "none",
 ) -> ScoreHistogram:
     """Counts the scores of each class, and of its positives, that reach exactly b of the thresholds, for every b.
 
@@ -68,6 +72,10 @@ def score_histogram(
         thresholds: float64 ``[T]``, ascending, on the CPU; equal and infinite ones are allowed, T may be 0.
         ignore_index: rows, or with ``[N, C]`` elements, with this target are left out.
         weight: float64 ``[N]``, from 0 to 1e60.
+        activation: what scores become first, in their own dtype: ``none``, ``sigmoid``, or ``softmax`` over the
+            classes; with ``auto``, if one that counts lies outside [0, 1], the softmax for class indices and else the
+            sigmoid. CUDA kernels make these of scores of up to 32 bits while they count, to 2 units in the last place
+            of float32; elsewhere torch does.
 
     Returns:
         ScoreHistogram. Sums of weights run, for positives and for negatives, in row order within blocks of
@@ -86,7 +94,8 @@ def score_histogram(
         (tensor([[0, 1, 0, 1]]), tensor([[1, 1, 1, 1]]))
     """
     check_thresholds(thresholds)
-    return histogram_of(scores, target, thresholds, ignore_index=ignore_index, weight=weight)
+    check_choice("activation", activation, ACTIVATIONS)
+    return histogram_of(scores, target, thresholds, ignore_index=ignore_index, weight=weight, activation=activation)
 
 
 def histogram_of(
@@ -96,40 +105,13 @@ def histogram_of(
     *,
     ignore_index: int | None = None,
     weight: Tensor | None = None,
+    activation: str = "none",
 ) -> ScoreHistogram:
     """:func:`score_histogram` of thresholds that :func:`check_thresholds` saw before: reading them takes time."""
     check_scores(scores)
     check_target(target, scores)
     check_weight(weight, ("scores", scores))
-    return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight))
-
-
-def histogram_of_probabilities(
-    scores: Tensor,
-    target: Tensor,
-    thresholds: Tensor,
-    *,
-    ignore_index: int | None = None,
-    weight: Tensor | None = None,
-) -> ScoreHistogram | None:
-    """:func:`histogram_of` of CPU tensors by the C++ library; None if a score that counts lies outside [0, 1].
-
-    That is found in the read that counts, which ends there: logits cost the read of a few hundred elements.
-
-    Example:
-        >>> scores, target = torch.tensor([[0.5], [7.0]]), torch.tensor([[1], [-1]])
-        >>> thresholds = torch.tensor([0.25]).double()
-        >>> histogram_of_probabilities(scores, target, thresholds, ignore_index=-1).histogram.tolist()
-        [[[0, 1]], [[0, 1]]]
-        >>> histogram_of_probabilities(scores, target, thresholds) is None
-        True
-    """
-    check_scores(scores)
-    check_target(target, scores)
-    check_weight(weight, ("scores", scores))
-    outside = torch.zeros((), dtype=torch.int64)
-    found = ScoreHistogram(*_score_histogram_cpu(scores, target, thresholds, ignore_index, weight, outside))
-    return None if outside.item() else found
+    return ScoreHistogram(*_OP(scores, target, thresholds, ignore_index, weight, activation))
 
 
 def check_thresholds(thresholds: Tensor) -> None:
@@ -145,9 +127,10 @@ def check_thresholds(thresholds: Tensor) -> None:
 
 
 def _score_histogram_reference(
-    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    values, (rows, classes) = scores.double(), scores.shape
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    activation: str = "none",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    values, (rows, classes) = probabilities(scores, target, ignore_index, activation).double(), scores.shape
     labels = read_target(target, classes, ignore_index)
     counted = labels.kept if target.ndim == 2 else labels.kept[:, None].expand(rows, classes)
     hot = (
@@ -182,8 +165,28 @@ def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, 
 
 def _score_histogram_cpu(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    activation: str = "none",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    if activation == "none" or scores.numel() == 0:
+        return _count_cpu(scores, target, thresholds, ignore_index, weight)
+    if activation == "auto":  # decided in the read that counts, which ends where it finds logits
+        outside = torch.zeros((), dtype=torch.int64)
+        found = _count_cpu(scores, target, thresholds, ignore_index, weight, outside)
+        if not outside.item():
+            return found
+    made = activated(scores, meant(activation, target))
+    histogram, error = _count_cpu(made, target, thresholds, ignore_index, weight)
+    if error != NO_ERROR:  # one NaN makes a whole row of the softmax NaN: it is named, and not the first of the row
+        raw = _count_cpu(scores, target, thresholds, ignore_index, weight)[1]
+        error = raw if raw != NO_ERROR and value_row(int(raw)) == value_row(int(error)) else error
+    return histogram, error
+
+
+def _count_cpu(
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     outside: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """With ``outside``, int64 ``[]`` of 0: counts up to the first score that counts and lies outside [0, 1]."""
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
@@ -215,42 +218,79 @@ def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _score_histogram_cuda(
-    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
-) -> tuple[Tensor, Tensor]:
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    activation: str = "none",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
-    weight = None if weight is None else weight.contiguous()
-    (rows, classes), count = scores.shape, len(thresholds)
-    block = histogram_block(rows, count)
     words, tables = _lookup(thresholds.numpy().tobytes(), scores.dtype == torch.float64)
     with launching(scores.device) as stream:
         on_device = constant(tables, scores.device)
-        histogram, error = (
-            made.zero_() for made in _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
-        )
-        error.fill_(NO_ERROR)
-        if weight is None:
-            workspace = scores.new_empty(0 if target.ndim == 2 else rows, dtype=torch.uint8)
-        else:
-            workspace = scores.new_zeros((-(-rows // block), classes, 2, count + 2), dtype=torch.float64)
-        native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
-            scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index),
-            on_device.data_ptr(), words.ctypes.data, 0 if weight is None else weight.data_ptr(), block,
-            workspace.data_ptr(), histogram.data_ptr(), error.data_ptr(), stream,
+        task = (
+            FLOAT_TYPES[scores.dtype], len(scores), target_words(target, scores.shape[1], ignore_index),
+            on_device.data_ptr(), words.ctypes.data,
         )  # fmt: skip
-    return histogram, error
+        histogram, error = _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
+        found = histogram.zero_(), error.fill_(NO_ERROR)
+        if activation != "none" and scores.numel():
+            if weight is None and _count_activated_cuda(scores, target, activation, task, found, stream):
+                return found
+            scores = probabilities(scores, target, ignore_index, activation)
+        _count_cuda(scores, target, weight, task, found, stream)
+    return found
+
+
+def _count_cuda(
+    scores: Tensor, target: Tensor, weight: Tensor | None, task: tuple[Any, ...], found: tuple[Tensor, Tensor],
+    stream: int,
+) -> None:  # fmt: skip
+    (rows, classes), count = scores.shape, found[0].shape[2] - 1
+    block = histogram_block(rows, count)
+    if weight is None:
+        workspace = _flags(scores, target)
+    else:
+        weight = weight.contiguous()
+        workspace = scores.new_zeros((-(-rows // block), classes, 2, count + 2), dtype=torch.float64)
+    native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
+        scores.data_ptr(), *task, 0 if weight is None else weight.data_ptr(), block, workspace.data_ptr(),
+        *(part.data_ptr() for part in found), stream,
+    )  # fmt: skip
+
+
+def _count_activated_cuda(
+    scores: Tensor, target: Tensor, activation: str, task: tuple[Any, ...], found: tuple[Tensor, Tensor], stream: int
+) -> bool:
+    """Counts the probabilities that a kernel makes of the scores; False, and nothing is counted, if none does."""
+    how = meant(activation, target)
+    if scores.dtype == torch.float64 or how != meant("auto", target):
+        return False
+    shares = scores.new_empty((len(scores) + 1, 2) if how == "softmax" else 0, dtype=torch.float32)
+    outside = scores.new_zeros(1, dtype=torch.int32) if activation == "auto" else None
+    flags, served = _flags(scores, target), ctypes.c_int64()
+    native.function("valor_cuda", "valor_sweep_activated_cuda", "pqqpppqppppppp")(
+        scores.data_ptr(), *task, _READINGS[how], flags.data_ptr(), shares.data_ptr(),
+        0 if outside is None else outside.data_ptr(), *(part.data_ptr() for part in found),
+        ctypes.addressof(served), stream,
+    )  # fmt: skip
+    return bool(served.value)
+
+
+def _flags(scores: Tensor, target: Tensor) -> Tensor:
+    """A byte of scratch for each row of class indices."""
+    return scores.new_empty(0 if target.ndim == 2 else len(scores), dtype=torch.uint8)
 
 
 def _score_histogram_fake(
-    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None
-) -> tuple[Tensor, Tensor]:
+    scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
+    activation: str = "none",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     dtype = torch.int64 if weight is None else torch.float64
     shape = (2, scores.shape[1], thresholds.shape[0] + 1)
     return scores.new_empty(shape, dtype=dtype), scores.new_empty((), dtype=torch.int64)
 
 
 _OP = register(
-    "score_histogram(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight)"
-    " -> (Tensor, Tensor)",
+    "score_histogram(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight,"
+    " str activation='none') -> (Tensor, Tensor)",
     reference=_score_histogram_reference,
     fake=_score_histogram_fake,
     cpu=cpp(_score_histogram_cpu),

@@ -1,0 +1,90 @@
+"""Probabilities of logits, and whether scores are logits, for tensors of any device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.ops._activation_cpu import activated as activated_array
+
+ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
+
+
+def activated(scores: Tensor, how: str) -> Tensor:
+    """Softmax over dimension 1, or the sigmoid of each score.
+
+    Those of float64 scores on the CPU have the same bits on every processor, and where there is no torch, see
+    :mod:`valor_gpu.ops._activation_cpu`.
+    """
+    if scores.dtype == torch.float64 and scores.is_cpu and has_memory(scores):
+        array = scores.detach().numpy()
+        found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
+        return torch.from_numpy(found).reshape(scores.shape)
+    return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
+
+
+def has_memory(scores: Tensor) -> bool:
+    """Whether the C++ library can read the scores: not in a compiled program, nor those of torch.func."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
+        return False
+    try:
+        return scores.data_ptr() != 0
+    except RuntimeError:
+        return False
+
+
+def meant(activation: str, target: Tensor) -> str:
+    """What ``auto`` makes of logits: the softmax if the target has class indices ``[N]``, else the sigmoid."""
+    return activation if activation != "auto" else "softmax" if target.ndim == 1 else "sigmoid"
+
+
+def probabilities(
+    scores: Tensor, target: Tensor, ignore_index: int | None, activation: str, *, part: Tensor | None = None
+) -> Tensor:
+    """The scores ``[N, C]`` after an activation, in their own dtype; nothing waits on CUDA.
+
+    Args:
+        scores: floating ``[N, C]``; as in :func:`has_outside`.
+        target: class indices ``[N]``, or ``[N, C]`` of 0 and 1.
+        ignore_index: scores with this target do not count where ``auto`` looks.
+        activation: one of ``ACTIVATIONS``; with ``auto``, scores are logits if one that counts lies outside [0, 1].
+        part: ``[M, C]``, what becomes probabilities instead of ``scores``, of which it is a part.
+
+    Example:
+        >>> probabilities(torch.tensor([[0.5], [0.0]]), torch.tensor([[1], [0]]), None, "auto").tolist()
+        [[0.5], [0.0]]
+        >>> probabilities(torch.tensor([[2.0], [0.0]]), torch.tensor([[1], [0]]), None, "auto")[1].tolist()
+        [0.5]
+    """
+    wanted = scores if part is None else part
+    if activation == "none" or wanted.numel() == 0:
+        return wanted
+    how = meant(activation, target)
+    if activation != "auto":
+        return activated(wanted, how)
+    outside = has_outside(scores, target, ignore_index)
+    if isinstance(outside, Tensor):
+        return torch.where(outside, activated(wanted, how), wanted)
+    return activated(wanted, how) if outside else wanted
+
+
+def has_outside(scores: Tensor, target: Tensor, ignore_index: int | None) -> Tensor | bool:
+    """Whether a score that counts lies outside [0, 1], on CUDA bool ``[]``. Not if one is NaN: ops reject it.
+
+    Args:
+        scores: ``[N, C]``, or with class indices maps ``[B, C, S]`` of N = B * S pixels, which stay as they lie.
+        target: class indices ``[N]``, or ``[N, C]``.
+        ignore_index: target value of scores that do not count.
+    """
+    if ignore_index is None:
+        lowest, highest = torch.aminmax(scores)
+    elif target.ndim == 1:
+        rows = target != ignore_index
+        lows, highs = (torch.where(rows, ends.reshape(-1), 0) for ends in torch.aminmax(scores, dim=1))
+        lowest, highest = lows.amin(), highs.amax()
+    else:
+        lowest, highest = torch.aminmax(torch.where(target != ignore_index, scores, 0))
+    if scores.is_cpu and not torch.compiler.is_compiling():
+        return float(lowest) < 0 or float(highest) > 1
+    return (lowest < 0) | (highest > 1)
