@@ -22,7 +22,26 @@ struct CarefulSum {
   }
 };
 
-// Some lanes take a row, which the second loop finds in a cache.
+// One lane's part of a row: single scores up to the first that is aligned, then 16 bytes a load, then the
+// rest.
+template <class Format, class See>
+__device__ __forceinline__ void see_row(const typename Format::Raw* row, int32_t classes, int32_t lane,
+                                        int32_t lanes, See see) {
+  using Raw = typename Format::Raw;
+  constexpr int32_t kBytes = static_cast<int32_t>(sizeof(Raw)), N = 16 / kBytes;
+  const int32_t ahead = static_cast<int32_t>(-reinterpret_cast<intptr_t>(row) & 15) / kBytes;
+  const int32_t head = ahead < classes ? ahead : classes, vectors = (classes - head) / N;
+  for (int32_t c = lane; c < head; c += lanes) see(Format::value(row[c]));
+  for (int32_t v = lane; v < vectors; v += lanes) {
+    Vector<Raw, N> raw;
+    raw.load(row + head + v * N);
+    VALOR_UNROLLED
+    for (int i = 0; i < N; ++i) see(Format::value(raw.values[i]));
+  }
+  for (int32_t c = head + vectors * N + lane; c < classes; c += lanes) see(Format::value(row[c]));
+}
+
+// Some lanes take a row, which the second look finds in a cache.
 template <class Format>
 __global__ void __launch_bounds__(kThreads) share_kernel(const __grid_constant__ Shares of) {
   const TileTask& task = of.task;
@@ -34,17 +53,14 @@ __global__ void __launch_bounds__(kThreads) share_kernel(const __grid_constant__
   const auto* scores = static_cast<const typename Format::Raw*>(task.sweep.scores) +
                        (there ? row : 0) * task.sweep.target.classes;
   float largest = -static_cast<float>(__builtin_inf());
-  for (int32_t c = lane; c < classes; c += of.lanes) {
-    const float x = Format::value(scores[c]);
-    largest = x > largest ? x : largest;
-  }
+  see_row<Format>(scores, classes, lane, of.lanes, [&](float x) { largest = x > largest ? x : largest; });
   for (int offset = of.lanes / 2; offset; offset >>= 1) {
     const float other = __shfl_xor_sync(Warp::kAll, largest, offset);
     largest = other > largest ? other : largest;
   }
   CarefulSum own;
-  for (int32_t c = lane; c < classes; c += of.lanes)
-    own.add(short_exp_of_negative(Format::value(scores[c]) - largest));
+  see_row<Format>(scores, classes, lane, of.lanes,
+                  [&](float x) { own.add(short_exp_of_negative(x - largest)); });
   double total = static_cast<double>(own.sum) - static_cast<double>(own.lost);
   for (int offset = of.lanes / 2; offset; offset >>= 1) total += __shfl_xor_sync(Warp::kAll, total, offset);
   if (there && lane == 0) of.shares[row] = {largest, static_cast<float>(1.0 / total)};
@@ -66,7 +82,8 @@ int32_t launch_reset(const TileTask& task, void* stream) {
 
 int32_t launch_shares(const TileTask& task, void* stream) {
   Shares of = {task, const_cast<RowShare*>(task.shares), 1};
-  while (of.lanes < 32 && 4 * of.lanes < task.sweep.target.classes) of.lanes *= 2;
+  const int64_t loads = task.sweep.target.classes * float_bytes(static_cast<FloatType>(task.sweep.type)) / 16;
+  while (of.lanes < 32 && of.lanes < loads) of.lanes *= 2;
   const int64_t blocks = (task.sweep.rows * of.lanes + kThreads - 1) / kThreads;
   if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
   const auto kernel = task.sweep.type == kFloat16    ? share_kernel<F16>

@@ -76,6 +76,8 @@ BUDGETS = (
     _histogram("float32, uint8 labels, guessed probabilities", "F32", "ByteTarget", 21, "Guessed"),
     _histogram("float32, class indices, softmax", "F32", "RowFlags", 40, "Softmaxes"),
     _histogram("float16, class indices, softmax", "F16", "RowFlags", 44, "Softmaxes"),
+    Budget("largest logit, float32", "sweep_activated", f"{_VALOR}share_kernel<valor::F32>", 4, 5, 128),
+    Budget("largest logit, float16", "sweep_activated", f"{_VALOR}share_kernel<valor::F16>", 8, 5, 128),
     _histogram("float32, uint8 labels, sigmoid", "F32", "ByteTarget", 56, "Sigmoids"),
     _histogram("bfloat16, uint8 labels, sigmoid", "BF16", "ByteTarget", 60, "Sigmoids"),
 )
