@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from types import FunctionType, MethodType, NoneType
 from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
 
 _PLAIN = frozenset({NoneType, bool, int, float, str, dict, list, tuple, MethodType, FunctionType})
 _CONSTANTS = frozenset({
@@ -20,7 +24,14 @@ class Settable:
         own = self.__dict__
         # A value of the name of a parameter, module or buffer replaces that.
         holds_parts = own.get("_parameters") or own.get("_modules") or own.get("_buffers")
-        if type(value) not in _PLAIN or name in _CONSTANTS or holds_parts:
+        part = type(value) not in _PLAIN and isinstance(value, (Tensor, Module))
+        if part or holds_parts or name in _CONSTANTS:
             super().__setattr__(name, value)
         else:
             object.__setattr__(self, name, value)
+
+
+@functools.cache
+def class_has(kind: type, name: str) -> bool:
+    """Whether a class has an attribute; to find none takes as long as ten looks at what is known."""
+    return hasattr(kind, name)

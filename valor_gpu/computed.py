@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import data
 
-from valor_gpu.default_device import device_free, function_modes
+from valor_gpu.default_device import function_modes, on_cpu
 
 _compiling = torch.compiler.is_compiling
 
@@ -55,10 +55,10 @@ def local_compute(metric: Any, compute: Callable[..., Any], whole: Callable[...,
         compute: gives the value of its state.
         whole: the ``compute`` of torchmetrics, which looks at the error of the state before it takes ``compute``.
     """
-    whole = device_free(whole)
+    whole = on_cpu(whole)
     state, own = metric.__dict__, getattr(compute, "own_memory", False)
 
-    @functools.wraps(whole)
+    @functools.wraps(compute)
     def local(*args: Any, **kwargs: Any) -> Any:
         if (
             _compiling() or function_modes() or state["_is_synced"] or state["_computed"] is not None

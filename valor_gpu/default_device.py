@@ -26,8 +26,12 @@ def cpu_by_default() -> AbstractContextManager[object]:
 
 def device_free(function: F) -> F:
     """``function``, run with the CPU as the default device. Where no function mode is active it costs one look."""
+    return functools.wraps(function)(on_cpu(function))  # type: ignore[return-value]
 
-    @functools.wraps(function)
+
+def on_cpu(function: F) -> F:
+    """As :func:`device_free` without the name of ``function``: part of a wrapper that has it."""
+
     def run(*args: Any, **kwargs: Any) -> Any:
         if not function_modes():
             return function(*args, **kwargs)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from valor_gpu.default_device import device_free
+from valor_gpu.default_device import on_cpu
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.state import merge_tensors
 
@@ -20,16 +20,20 @@ def _apart(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def outside_graphs(
-    function: Callable[..., Any], traced: Callable[..., Any] | None = None, named: Callable[..., Any] | None = None
-) -> Callable[..., Any]:
+def outside_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function``, run as it stands where a compiled program calls it; torch.compile makes a graph before and after.
 
-    With ``traced``, that is run in its place and becomes part of the graph. Elsewhere it costs one look, and torch's
-    compiler is not imported. It has the name and signature of ``named``, by default ``function``.
+    Elsewhere it costs one look, and torch's compiler is not imported.
+    """
+    return functools.wraps(function)(untraced(function))
+
+
+def untraced(function: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """As :func:`outside_graphs` without the name of ``function``: part of a wrapper that has it.
+
+    With ``traced``, a compiled program runs that in its place, as part of its graph.
     """
 
-    @functools.wraps(named or function)
     def either(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return _apart(function, *args, **kwargs) if traced is None else traced(*args, **kwargs)
@@ -111,7 +115,7 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
         metric.__dict__.pop("_undo", None)
         metric.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
-    return device_free(guarded)
+    return on_cpu(guarded)
 
 
 def _check_devices_served(*values: Any) -> None:

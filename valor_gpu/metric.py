@@ -13,13 +13,13 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from valor_gpu.attributes import Settable
+from valor_gpu.attributes import Settable, class_has
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
-from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update
+from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update, untraced
 from valor_gpu.memory import Measured
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
@@ -97,9 +97,9 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
         # As self.name = value would, which looks through parameters, buffers and modules first.
         self.__dict__.update(_kind=type(empty), _fields=fields, _schema=schema, _identity=identity, _merged=None)
         self.__dict__["_merge"] = {spec.name: spec.merge for spec in schema}
-        start = dict(empty.tensors(), error=torch.tensor(NO_ERROR), signature=torch.tensor(list(identity.digest)))
+        start = {**empty.tensors(), **identity.marks()}
         for index, spec in enumerate(schema):
-            taken, own = spec.name in self.__dict__ or hasattr(type(self), spec.name), index < len(fields)
+            taken, own = spec.name in self.__dict__ or class_has(type(self), spec.name), index < len(fields)
             if taken or (own and spec.name in ("signature", "error")):
                 raise InputError(f"state field {spec.name} must have another name: every metric has that attribute")
             if own and not spec.holds_nothing(start[spec.name]):
@@ -280,7 +280,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
     def _wrap_update(self, update: Callable[..., Any]) -> Callable[..., None]:
         """An update that raises leaves the metric as it was."""
         traced = traced_update(self, update) if self.traceable else None
-        return self._with_plans(outside_graphs(guarded_update(self, super()._wrap_update(update)), traced, update))
+        return self._with_plans(untraced(guarded_update(self, super()._wrap_update(update)), traced), update)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """The sticky error raises inside the synchronised context, so on every rank."""
@@ -289,7 +289,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
             self._check_error()
             return compute(*args, **kwargs)
 
-        return local_compute(self, compute, outside_graphs(super()._wrap_compute(checked), named=compute))
+        return local_compute(self, compute, untraced(super()._wrap_compute(checked)))
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] | None = gather_all_tensors, process_group: Any = None

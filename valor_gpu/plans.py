@@ -130,14 +130,14 @@ class Planned:
         """The planner of this metric, or None; asked once for every copy of the metric, at its first update."""
         return None
 
-    def _with_plans(self, checked: Callable[..., None]) -> Callable[..., None]:
-        """An update that takes the step of a plan where there is one, and else the checked path.
+    def _with_plans(self, checked: Callable[..., None], named: Callable[..., Any]) -> Callable[..., None]:
+        """An update that takes the step of a plan where there is one, and else the checked path; ``named`` names it.
 
         Plans live in the function, so that they are in no copy, pickle or checkpoint.
         """
         kind, state = type(self), self.__dict__
         if kind._planner is Planned._planner or not _as_written(kind):  # type: ignore[arg-type]
-            return checked
+            return functools.wraps(named)(checked)
         planner: Planner | None = None
 
         def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
@@ -148,7 +148,7 @@ class Planned:
                 planner = self._planner() or _never
             return planner(base, args, kwargs)
 
-        @functools.wraps(checked)
+        @functools.wraps(named)
         def update(*args: Any, **kwargs: Any) -> None:
             taken = step(state, args, kwargs)
             if taken is None:

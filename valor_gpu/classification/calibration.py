@@ -116,8 +116,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         task = Task.of(num_classes, None, ignore_index, activation)
         self.n_bins, self.norm = n_bins, norm
-        zeros = torch.zeros((3, n_bins + 1), dtype=torch.float64)
-        empty = ReliabilityBins(zeros[0], zeros[1], zeros[2], torch.tensor([0, 0]))
+        count, confidence, correct = torch.zeros((3, n_bins + 1), dtype=torch.float64).unbind()
+        empty = ReliabilityBins(count, confidence, correct, torch.zeros(2, dtype=torch.int64))
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
 
     def _planner(self) -> Planner:
