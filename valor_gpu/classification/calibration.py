@@ -14,6 +14,7 @@ from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values
@@ -153,6 +154,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         ]
         self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), deferred)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
         state = self.state()

@@ -170,6 +170,7 @@ class MatthewsCorrCoef(PairMetric):
     def _ratio(self, matrix: Tensor) -> Ratio:
         return matthews(matrix.sum(0) if matrix.ndim == 3 else matrix)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``."""
         return self._ratio(self._counted()).value(0.0).float()
@@ -227,6 +228,7 @@ class CohenKappa(PairMetric):
     def _ratio(self, matrix: Tensor) -> Ratio:
         return cohen_kappa(matrix, KAPPA_WEIGHTS[self.weights])
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``."""
         return self._ratio(self._counted()).value(math.nan).float()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from valor_gpu.classification.plans import label_rankings_plan
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.inputs.values import Values
@@ -111,6 +112,7 @@ class LabelRanking(TaskMetric[RankingSums]):
         total = sums.cumsum(1)[:, -1] if len(ranked) else sums.sum(1)
         self._add(RankingSums(total, seen), deferred)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns float32 ``[]``, NaN without samples."""
         sums = self.state().sums

@@ -15,6 +15,7 @@ from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, cou
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
@@ -134,6 +135,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
             counts, error = count_samples(batch, len(target), self.top_k, self.threshold)
         self._add(counts, self._raise_or_defer(error))
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the value as torchmetrics gives it: float32 ``[]``, or ``[C]`` without average.
 

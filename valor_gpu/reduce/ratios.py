@@ -138,7 +138,8 @@ def specificity(o: Outcomes) -> Ratio:
 
 def negative_predictive_value(o: Outcomes) -> Ratio:
     """``tn / (tn + fn)``: the fraction of negative predictions that are correct."""
-    return Ratio(o.tn, o.tn + o.fn)
+    tn = o.tn
+    return Ratio(tn, tn + o.fn)
 
 
 def f_beta(o: Outcomes, beta: float = 1.0) -> Ratio:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.ops.surface import LARGEST, SurfaceDistances
 from valor_gpu.segmentation.surface_base import (
     DistanceMetric,
@@ -86,6 +87,7 @@ class HausdorffDistance(DistanceMetric):
         largest = found.statistics[..., LARGEST]
         return with_missing(largest[..., 0] if self.directed else largest.amax(-1), found)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the mean as torchmetrics gives it: float32 ``[]``, infinite where one distance is."""
         state = self.state()

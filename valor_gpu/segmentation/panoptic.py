@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
@@ -257,6 +258,7 @@ class ModifiedPanopticQuality(_PanopticMetric):
     ) -> None:
         super().__init__(things, stuffs, allow_unknown_preds_category, True, **kwargs)
 
+    @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the mean over categories, float64 ``[]``; NaN where no category has a segment that counts."""
         return self._tensor(mean_pq(self._scores()))[0]
