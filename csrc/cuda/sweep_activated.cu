@@ -100,7 +100,7 @@ bool launch_activated_tiles(const TileTask& task, void* stream, int32_t* status)
   if (task.outside) {
     TileTask guess = task;
     guess.reading = kProbabilities;
-    if (!launch_reading<Guessed>(guess, stream, status)) return false;
+    if (!launch_tiles(guess, stream, status)) return false;
     if (*status == 0) *status = launch_reset(task, stream);
   }
   if (*status) return true;

@@ -58,33 +58,9 @@ __device__ __forceinline__ void flush(const TileTask& task, const TilePlan& plan
   }
 }
 
-// One block counts the rows from `first` on, which make no wide one.
-template <bool kEvenCells>
-__global__ void __launch_bounds__(kThreads)
-    rest_kernel(const __grid_constant__ TileTask task, const int64_t first, const bool positives_too) {
-  if (is_idle(task)) return;
-  const uint32_t classes = static_cast<uint32_t>(task.sweep.target.classes);
-  const int64_t buckets = task.lookup.shape.thresholds + 1;
-  const uint32_t elements = static_cast<uint32_t>(task.sweep.rows - first) * classes;
-  for (uint32_t i = threadIdx.x; i < elements; i += kThreads) {
-    const int64_t row = first + i / classes, column = i % classes;
-    const Truth truth = task.sweep.target.at(row, column);
-    if (truth == kIgnored) continue;
-    const float x = task.value(row, column);
-    if (task.reading == kProbabilities && lies_outside(x)) *task.outside = 1;
-    if (truth == kBadTruth || x != x) {
-      note(task, row, column);
-      continue;
-    }
-    Word* total = place_of<kEvenCells>(task, task.cells, x, task.totals() + column * buckets);
-    if (positives_too && truth == kPositive) atomicAdd(total, Word{1});
-    atomicAdd(total + classes * buckets, Word{1});
-  }
-}
-
 // One block a tile of columns and chunk of wide rows.
-template <class Format, bool kEvenCells, template <int> class TargetOf, template <class> class ReadOf>
-__global__ void __launch_bounds__(kThreads, kEvenCells ? ReadOf<Format>::kBlocks : 2)
+template <class Format, Cells kCells, template <int> class TargetOf, template <class> class ReadOf>
+__global__ void __launch_bounds__(kThreads, 2)
     tile_kernel(const __grid_constant__ TileTask task, const __grid_constant__ TilePlan plan) {
   VALOR_DYNAMIC_SHARED(uint8_t, shared);
   constexpr int N = 16 / static_cast<int>(sizeof(typename Format::Raw));
@@ -103,32 +79,12 @@ __global__ void __launch_bounds__(kThreads, kEvenCells ? ReadOf<Format>::kBlocks
   const uint32_t row = threadIdx.x / vectors, vector = threadIdx.x % vectors;
   uint32_t* own = counts + (row % plan.copies * columns + vector) * plan.stride;
   if (row < step && !is_idle(task))
-    TileThread<Format, kEvenCells, Target, ReadOf<Format>, N>(task, plan, begin, first + vector * N, cells,
-                                                              own, vectors * plan.stride)
+    TileThread<Format, kCells, Target, ReadOf<Format>, N>(task, plan, begin, first + vector * N, cells, own,
+                                                          vectors * plan.stride)
         .read(row, rows, step);
   __syncthreads();
   if (is_idle(task)) return;
   flush(task, plan, Target::kPairs, begin, rows, first, columns, counts);
-}
-
-template <bool kSides>
-__device__ __forceinline__ uint32_t row_flag(int64_t c) {
-  return c < 0 ? kLeftOutRow : kSides ? static_cast<uint32_t>(c) : 0;
-}
-
-// One thread a row of class indices: whether it counts, and without kSides its positive.
-template <bool kEvenCells, bool kSides>
-__global__ void __launch_bounds__(kThreads) flag_kernel(const __grid_constant__ TileTask task) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (row >= task.sweep.rows || is_idle(task)) return;
-  const int64_t c = task.sweep.target.row_class(row);
-  if (c == kBadRow) note(task, row, 0);
-  const int64_t next = row + 1 < task.sweep.rows ? task.sweep.target.row_class(row + 1) : 0;
-  task.flags[row] = static_cast<uint8_t>(row_flag<kSides>(c) | row_flag<kSides>(next) << 4);
-  if (c < 0 || kSides) return;
-  const float x = task.value(row, c);
-  Word* counts = task.totals() + c * (task.lookup.shape.thresholds + 1);
-  if (x == x) atomicAdd(place_of<kEvenCells>(task, task.cells, x, counts), Word{1});
 }
 
 // ----------------------------------------------------------------------------------------------------
@@ -176,20 +132,12 @@ int32_t launch_tiles_of(const TileTask& task, const TilePlan& plan, void* stream
   const unsigned blocks =
       static_cast<unsigned>(plan.tiles * ((plan.wide_rows + plan.chunk - 1) / plan.chunk));
   const int64_t shared = plan.staged + 4 * plan.copies * plan.vectors * plan.width * plan.stride;
-  const auto kernel = task.shape.even ? tile_kernel<Format, true, TargetOf, ReadOf>
-                                      : tile_kernel<Format, false, TargetOf, ReadOf>;
+  const auto kernel = task.shape.even ? tile_kernel<Format, kEvenCells, TargetOf, ReadOf>
+                                      : tile_kernel<Format, kLookupCells, TargetOf, ReadOf>;
   const int32_t status = VALOR_LAUNCH(kernel, blocks, kThreads, shared, stream, task, plan);
   const int64_t counted = plan.wide_rows * plan.fold;
   if (status || counted == task.sweep.rows) return status;
-  const auto rest = task.shape.even ? rest_kernel<true> : rest_kernel<false>;
-  return VALOR_LAUNCH(rest, 1, kThreads, 0, stream, task, counted, TargetOf<4>::kPairs);
-}
-
-inline int32_t launch_flags(const TileTask& task, bool sides, void* stream) {
-  const auto kernel = task.shape.even ? (sides ? flag_kernel<true, true> : flag_kernel<true, false>)
-                                      : (sides ? flag_kernel<false, true> : flag_kernel<false, false>);
-  const unsigned blocks = static_cast<unsigned>((task.sweep.rows + kThreads - 1) / kThreads);
-  return VALOR_LAUNCH(kernel, blocks, kThreads, 0, stream, task);
+  return launch_rest(task, counted, TargetOf<4>::kPairs, stream);
 }
 
 template <class Format, template <class> class ReadOf>

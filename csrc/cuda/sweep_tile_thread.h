@@ -32,16 +32,21 @@ __device__ __forceinline__ void note(const TileTask& task, int64_t row, int64_t 
   atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(task.error_of(row, column)));
 }
 
-template <bool kEvenCells>
+// How a kernel finds cells: those of the lookup, even ones, or either as the task says.
+enum Cells { kLookupCells, kEvenCells, kAnyCells };
+
+template <Cells kCells>
 __device__ __forceinline__ const SweepCell& cell_of(const TileTask& task, const SweepCell* cells, float x) {
-  return cells[sweep_cell<kEvenCells>(task.shape, task.lookup, x)];
+  const bool even = kCells == kAnyCells ? task.shape.even != 0 : kCells == kEvenCells;
+  return cells[even ? sweep_cell<true>(task.shape, task.lookup, x)
+                    : sweep_cell<false>(task.shape, task.lookup, x)];
 }
 
 // Where x is counted; `counts` begin with those of NaN.
-template <bool kEvenCells, class Count>
+template <Cells kCells, class Count>
 __device__ __forceinline__ Count* place_of(const TileTask& task, const SweepCell* cells, float x,
                                            Count* counts) {
-  const SweepCell cell = cell_of<kEvenCells>(task, cells, x);
+  const SweepCell cell = cell_of<kCells>(task, cells, x);
   Count* place = counts + cell.slot;
   return x >= cell.bound ? place + 1 : place;
 }
@@ -123,11 +128,11 @@ __device__ __forceinline__ float rounded(float x) {
   return std::is_same<Format, BF16>::value ? round_to_bfloat16(x) : x;
 }
 
-// kOfRows, kOfElements: the targets that it serves. kBlocks: of a multiprocessor; ptxas would spill for more.
+// kOfRows, kOfElements: the targets that it serves. kMayBeGuessed: whether scores may lie outside [0, 1]
+// against expectation.
 template <class Format>
 struct AsTheyAre {
-  static constexpr int kBlocks = 3;
-  static constexpr bool kGuessed = false, kOfRows = true, kOfElements = true;
+  static constexpr bool kMayBeGuessed = true, kOfRows = true, kOfElements = true;
   struct Data {};
   __device__ __forceinline__ AsTheyAre(const TileTask&, const TilePlan&, int64_t, uint32_t) {}
   __device__ __forceinline__ void load(uint32_t, Data&) const {}
@@ -135,16 +140,8 @@ struct AsTheyAre {
 };
 
 template <class Format>
-struct Guessed : AsTheyAre<Format> {
-  static constexpr int kBlocks = 2;
-  static constexpr bool kGuessed = true;
-  using AsTheyAre<Format>::AsTheyAre;
-};
-
-template <class Format>
 struct Sigmoids : AsTheyAre<Format> {
-  static constexpr int kBlocks = 2;
-  static constexpr bool kOfRows = false;
+  static constexpr bool kMayBeGuessed = false, kOfRows = false;
   using AsTheyAre<Format>::AsTheyAre;
   __device__ __forceinline__ float value(const typename AsTheyAre<Format>::Data&, int, float x) const {
     return rounded<Format>(short_sigmoid(x));
@@ -155,8 +152,7 @@ struct Sigmoids : AsTheyAre<Format> {
 template <class Format>
 class Softmaxes {
  public:
-  static constexpr int kBlocks = 2;
-  static constexpr bool kGuessed = false, kOfRows = true, kOfElements = false;
+  static constexpr bool kMayBeGuessed = false, kOfRows = true, kOfElements = false;
   struct Data {
     RowShare own, next;
   };
@@ -185,7 +181,7 @@ class Softmaxes {
 // counting
 
 // One thread's part of a tile: neighbouring columns, and every so many rows.
-template <class Format, bool kEvenCells, class Target, class Read, int N>
+template <class Format, Cells kCells, class Target, class Read, int N>
 class TileThread {
  public:
   using Raw = typename Format::Raw;
@@ -211,7 +207,9 @@ class TileThread {
   // Counts rows from `first` to `end` of those that the thread was made for; stops at a score that is no
   // probability where scores are guessed to be some.
   __device__ __forceinline__ void read(uint32_t first, uint32_t end, uint32_t step) const {
+    const bool guessed = Read::kMayBeGuessed && task_.reading == kProbabilities;
     Found found;
+    found.bound = guessed ? bits_of(1.0f) : UINT32_MAX;
     uint32_t row = first;
     read_loads<kUnderWay / N>(row, end, step, found);
     if (!found.outside) read_loads<1>(row, end, step, found);
@@ -221,16 +219,14 @@ class TileThread {
   }
 
  private:
-  static constexpr bool kGuessed = Read::kGuessed;
-
-  // What was seen: loads of which not all elements count; the largest bits of scores that are guessed to be
-  // probabilities, which are at most those of 1 unless one lies outside, is -0 or NaN; and whether one lies
-  // outside.
+  // What was seen: loads of which not all elements count; whether a score lies outside [0, 1]; and the
+  // largest bits of scores, which for probabilities are at most those of 1 unless one lies outside, is -0 or
+  // NaN.
   struct Found {
     bool left = false, outside = false;
-    uint32_t most = 0;
+    uint32_t most = 0, bound;
 
-    __device__ __forceinline__ bool is_odd() const { return kGuessed && most > bits_of(1.0f); }
+    __device__ __forceinline__ bool is_odd() const { return Read::kMayBeGuessed && most > bound; }
   };
 
   template <int kBatch>
@@ -268,8 +264,8 @@ class TileThread {
       VALOR_UNROLLED
       for (int i = 0; i < N; ++i) {
         const float x = Format::value(scores[j].values[i]);
-        if (kGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
-        atomicAdd(place_of<kEvenCells>(task_, cells_, read_.value(shared[j], i, x), counts_[i]),
+        if (Read::kMayBeGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
+        atomicAdd(place_of<kCells>(task_, cells_, read_.value(shared[j], i, x), counts_[i]),
                   target_.one(data[j], i));
       }
     }
@@ -301,8 +297,8 @@ class TileThread {
       if (truth == kBadTruth) note(task_, own, column);
       if (truth == kBadTruth || truth == kIgnored) continue;
       const float x = task_.value(own, column);
-      found.outside |= kGuessed && lies_outside(x);
-      atomicAdd(place_of<kEvenCells>(task_, cells_, x, counts_[0] + i * next_),
+      found.outside |= Read::kMayBeGuessed && task_.reading == kProbabilities && lies_outside(x);
+      atomicAdd(place_of<kCells>(task_, cells_, x, counts_[0] + i * next_),
                 Target::kPairs && truth == kPositive ? kPositiveOne : 1u);
     }
   }

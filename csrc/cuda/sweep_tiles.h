@@ -59,9 +59,14 @@ struct TileTask {
 VALOR_HD bool lies_outside(float x) { return x < 0.0f || x > 1.0f; }
 
 // Whether the tiles of a task fit; if so, `status` is what the launch gave. The first counts scores as they
-// are, the second as `task.reading` says: if `task.outside` is given, only those of which one lies outside
-// [0, 1].
+// are; the second what `task.reading` makes of logits, and if `task.outside` is given only where a score lies
+// outside [0, 1], else scores as they are.
 bool launch_tiles(const TileTask& task, void* stream, int32_t* status);
 bool launch_activated_tiles(const TileTask& task, void* stream, int32_t* status);
+
+// Parts of both: the flags of rows of class indices, with `sides` their classes; and counts of the rows from
+// `first` on, which make no wide one.
+int32_t launch_flags(const TileTask& task, bool sides, void* stream);
+int32_t launch_rest(const TileTask& task, int64_t first, bool positives_too, void* stream);
 
 }  // namespace valor

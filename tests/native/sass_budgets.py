@@ -34,8 +34,8 @@ _VALOR = "valor::(anonymous namespace)::"
 
 
 def _histogram(name: str, scores: str, target: str, most: float, reading: str = "AsTheyAre") -> Budget:
-    kernel = f"{_VALOR}tile_kernel<valor::{scores}, true, {_VALOR}{target}, valor::{reading}>"
     source = "sweep_tiles" if reading == "AsTheyAre" else "sweep_activated"
+    kernel = f"{_VALOR}tile_kernel<valor::{scores}, (valor::Cells)1, {_VALOR}{target}, valor::{reading}>"
     return Budget(f"score histogram, {name}", source, kernel, 16, most, 128)
 
 
@@ -64,16 +64,13 @@ BUDGETS = (
     _largest("rank in float32", "F32", "true", 16, 10.5),
     _largest("rank in float16", "F16", "true", 32, 10.5),
     _largest("rank in bfloat16", "BF16", "true", 32, 10.5),
-    _histogram("float32, class indices", "F32", "RowFlags", 15),
+    _histogram("float32, class indices", "F32", "RowFlags", 15.5),
     _histogram("float16, class indices", "F16", "RowFlags", 14),
     _histogram("bfloat16, class indices", "BF16", "RowFlags", 14.5),
-    _histogram("float32, class indices of few classes", "F32", "RowClasses", 19),
-    _histogram("float32, uint8 labels", "F32", "ByteTarget", 19),
-    _histogram("float32, int64 labels", "F32", "WordTarget", 19),
-    _histogram("bfloat16, uint8 labels", "BF16", "ByteTarget", 19),
-    _histogram("float32, class indices, guessed probabilities", "F32", "RowFlags", 16.5, "Guessed"),
-    _histogram("float16, class indices, guessed probabilities", "F16", "RowFlags", 15.5, "Guessed"),
-    _histogram("float32, uint8 labels, guessed probabilities", "F32", "ByteTarget", 21, "Guessed"),
+    _histogram("float32, class indices of few classes", "F32", "RowClasses", 20),
+    _histogram("float32, uint8 labels", "F32", "ByteTarget", 20),
+    _histogram("float32, int64 labels", "F32", "WordTarget", 20),
+    _histogram("bfloat16, uint8 labels", "BF16", "ByteTarget", 20),
     _histogram("float32, class indices, softmax", "F32", "RowFlags", 40, "Softmaxes"),
     _histogram("float16, class indices, softmax", "F16", "RowFlags", 44, "Softmaxes"),
     Budget("largest logit, float32", "sweep_activated", f"{_VALOR}share_kernel<valor::F32>", 4, 5, 128),
