@@ -65,7 +65,7 @@ BUDGETS = (
     _largest("rank in float16", "F16", "true", 32, 10.5),
     _largest("rank in bfloat16", "BF16", "true", 32, 10.5),
     _histogram("float32, class indices", "F32", "RowFlags", 15.5),
-    _histogram("float16, class indices", "F16", "RowFlags", 14),
+    _histogram("float16, class indices", "F16", "RowFlags", 14.5),
     _histogram("bfloat16, class indices", "BF16", "RowFlags", 14.5),
     _histogram("float32, class indices of few classes", "F32", "RowClasses", 20),
     _histogram("float32, uint8 labels", "F32", "ByteTarget", 20),
