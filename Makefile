@@ -47,22 +47,28 @@ DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digit
 .PHONY: setup demo pictures browser ray test fuzz check bench parity wheel release-check minimum docs clean
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/.native
+# The compilers run beside pip.
+setup:
+	@$(MAKE) -s --no-print-directory -j2 $(VENV)/.native $(VENV)/.installed
 
 # torch comes first and alone; from then on a constraint keeps it, whatever the other packages ask for.
-$(VENV)/.installed: pyproject.toml setup.py Makefile
+$(VENV)/.torch: pyproject.toml setup.py Makefile
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10))" || \
 	  { echo "Python 3.10 or newer is needed: make PYTHON=python3.x"; exit 1; }
 	@echo "installing into $(VENV) ..."
 	@test -x $(PY) || $(PYTHON) -m venv $(if $(SYSTEM_SITE),--system-site-packages) $(VENV)
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) --no-compile "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
-	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) --no-compile -c $(VENV)/constraints.txt -e ".[dev]"  # native: by .native, once
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) --no-compile --no-deps -e .  # native: by .native, once
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.torch
+	@$(PIP) --no-compile -c $(VENV)/constraints.txt "valor_gpu[dev]"  # which is here: what it needs
 	@$(PY) tools/install_oracle.py $(VENV)/oracle
 	@$(PY) -m compileall -qq -j 0 -x '$(UNREAD)' $(VENV)/lib || true  # by all cores; pip has one, and passes over templates as well
 	@touch $@
 
-$(VENV)/.native: $(VENV)/.installed $(NATIVE)
+$(VENV)/.native: $(VENV)/.torch $(NATIVE)
 	@$(BUILD) $(PY) setup.py -q build_ext --inplace
 	@touch $@
 
