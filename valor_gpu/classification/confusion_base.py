@@ -96,9 +96,10 @@ class PairMetric(TaskMetric[PairCounts]):
         _check_memory(task)
         zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
         self._cells = zeros.numel()
-        empty = PairCounts(zeros, torch.tensor([0, 0]), torch.zeros((0, 2), dtype=torch.float64))
+        seen = torch.zeros(2, dtype=torch.int64)
+        empty = PairCounts(zeros, seen, torch.zeros((0, 2), dtype=torch.float64))
         if max_examples:
-            empty = PairExamples(zeros, empty.seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
+            empty = PairExamples(zeros, seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
         kind = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         super().__init__(task, empty, {**kind, "max_examples": max_examples}, **kwargs)
 

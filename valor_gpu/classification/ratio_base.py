@@ -93,7 +93,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _empty(self, task: Task) -> ClassCounts:
         """The state without data."""
-        shape, seen = (4, task.classes), torch.tensor([0, 0])
+        shape, seen = (4, task.classes), torch.zeros(2, dtype=torch.int64)
         if self.multidim_average == "global":
             return ClassCounts(torch.zeros(shape, dtype=torch.float64), seen)
         return SampleCounts(torch.zeros((0, *shape), dtype=torch.float64), seen)

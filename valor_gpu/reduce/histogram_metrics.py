@@ -152,7 +152,9 @@ def quick(values: Any) -> Any:
     """``values`` as small ones are computed with: on the CPU as a NumPy array, where it has their dtype."""
     if isinstance(values, np.ndarray):
         return values
-    return values.detach().numpy() if values.is_cpu and str(values.dtype) != "torch.bfloat16" else values
+    if not values.is_cpu or (values.dtype.itemsize == 2 and str(values.dtype) == "torch.bfloat16"):
+        return values
+    return (values.detach() if values.requires_grad else values).numpy()
 
 
 def as_given(values: Any) -> Callable[[Any], Any]:

@@ -106,7 +106,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
         self.modified = modified
         classes = len(self.categories)
         self._state_rule = len(self.things) if modified else classes
-        empty = SegmentCounts(torch.zeros((ROWS, classes), dtype=torch.int64), torch.tensor(0))
+        empty = SegmentCounts(torch.zeros((ROWS, classes), dtype=torch.int64), torch.zeros((), dtype=torch.int64))
         config = {
             "things": sorted(self.things),
             "stuffs": sorted(self.stuffs),
