@@ -120,6 +120,25 @@ def test_another_protocol_raises() -> None:
             ranks.outcome(rank)
 
 
+def test_identity_tells_equal_numbers_of_another_form_apart() -> None:
+    limits = [1, 1.0, True, 0.0, -0.0, 0, False]
+    for _ in range(2):  # the second time, texts are known
+        texts = [Identity("Metric", {"limit": limit}, ()).text for limit in limits]
+        assert [json.dumps(limit) in text for limit, text in zip(limits, texts)] == [True] * len(limits)
+        assert len(set(texts)) == len(limits)
+
+
+def test_texts_of_configurations_stay_few_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[bytes, str] = {}
+    monkeypatch.setattr(distributed, "_CONFIG_TEXTS", kept)
+    for limit in range(1000):
+        _ = Identity("Metric", {"limit": limit}, ()).text
+    assert 0 < len(kept) <= 256
+    before = len(kept)
+    _ = Identity("Metric", {"limits": list(range(10_000))}, ()).text
+    assert len(kept) == before
+
+
 def test_identity_ignores_the_order_of_choices_and_the_kind_of_sequence() -> None:
     same = Identity("Metric", {"names": ["a", "b"], "limit": 3}, SCHEMA)
     assert same.digest == IDENTITY.digest
