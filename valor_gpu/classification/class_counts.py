@@ -16,6 +16,7 @@ from valor_gpu.ops.score_histogram import ScoreHistogram, histogram_of
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
 
+_FEW = 16  # numbers that Python compares faster than a tensor of float64 is made for torch.equal
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -82,7 +83,9 @@ def whole_numbers(values: Tensor) -> Tensor:
         torch.float64
     """
     whole = values.long()
-    return whole if torch.equal(whole.double(), values) else values
+    few = values.numel() <= _FEW
+    same = whole.tolist() == values.tolist() if few else torch.equal(whole.double(), values)
+    return whole if same else values
 
 
 def samples_seen(batch: ScoreBatch) -> Tensor:
