@@ -19,12 +19,13 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import capturing, launching
 
 ROOM = 64
-"""So many constant tables are kept; the one that was not used for longest goes first."""
+"""So many constant tables are kept; the one that was not used for longest goes first, unless a graph reads it."""
 
 MOST_IN_GRAPH = 1 << 20
 """Bytes of a table that a CUDA graph may hold: some 260 kernels."""
 
 _tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
+_in_graphs: dict[tuple[Any, ...], Tensor] = {}  # whose addresses CUDA graphs hold: kept as long as the process
 _lock = threading.Lock()
 
 
@@ -44,6 +45,8 @@ def constant(values: NDArray[Any], device: torch.device) -> Tensor:
     with _lock:
         if (found := _tables.get(key)) is not None:
             _tables.move_to_end(key)
+            if capturing():
+                _in_graphs[key] = found
             return found
     if capturing():
         return in_graph(torch.from_numpy(values), device)
