@@ -194,6 +194,19 @@ def test_errors_are_of_the_first_bad_value(op: Op, activation: str, labels: bool
         assert describe_value(int(op(scores, target, GRID, ignored, None, how)[1]), names).startswith("preds[0, 0]")
 
 
+@pytest.mark.parametrize("case", ["weights", "float64", "begins anywhere", "labels"])
+def test_a_nan_is_named_where_no_kernel_serves(op: Op, case: str) -> None:
+    scores, target = batch_of(9, case == "labels", torch.float64 if case == "float64" else torch.float32, rows=100)
+    target[70], scores[70, 5] = 1, math.nan
+    if case == "begins anywhere":
+        scores = torch.cat((torch.zeros(1), scores.flatten()))[1:].view(100, 9)
+    weight = torch.ones(100, dtype=torch.float64) if case == "weights" else None
+    ignored = made.IGNORED if case == "labels" else 9
+    for find in (op, module._score_histogram_reference):
+        error = int(find(scores, target, GRID, ignored, weight, "softmax")[1])
+        assert describe_value(error, Names(9, case == "labels")).startswith("preds[70, 5]")
+
+
 @pytest.mark.parametrize(
     "case", ["weights", "float64", "begins anywhere", "other activation", "two classes", "ignored zeros", "crowded"]
 )

@@ -89,12 +89,17 @@ class Names(NamedTuple):
     weight: str = "sample_weight"
 
 
+def pack_value(row: _Places, column: _Places, kind: int) -> _Places:
+    """Returns the code of a value of a table; rows must be at most ``LAST_ROW``."""
+    return (row << _COLUMN_BITS | column) << _KIND_BITS | kind
+
+
 def value_kind(code: _Code) -> _Code:
     """Returns the kind of a code of a table of values: ``TARGET``, ``NAN_SCORE``, ``WEIGHT`` or ``PREDICTION``."""
     return code & ((1 << _KIND_BITS) - 1)
 
 
-def value_row(code: int) -> int:
+def value_row(code: _Code) -> _Code:
     """Returns the row of a code of a table of values; ``LAST_ROW`` stands for all later rows as well."""
     return code >> (_KIND_BITS + _COLUMN_BITS)
 
@@ -221,6 +226,6 @@ def first_error(masks: Sequence[tuple[Tensor, int]]) -> Tensor:
     for mask, kind in masks:
         columns = mask if mask.ndim == 2 else mask[:, None]
         rows = torch.arange(columns.shape[0], device=mask.device).clamp(max=LAST_ROW)[:, None]
-        places = rows << _COLUMN_BITS | torch.arange(columns.shape[1], device=mask.device)
-        codes.append(torch.where(columns, places << _KIND_BITS | kind, NO_ERROR).reshape(-1))
+        places = pack_value(rows, torch.arange(columns.shape[1], device=mask.device), kind)
+        codes.append(torch.where(columns, places, NO_ERROR).reshape(-1))
     return torch.cat(codes).min()

@@ -23,7 +23,16 @@ from valor_gpu.ops._library import register
 from valor_gpu.ops._scores_cpu import histogram_block
 from valor_gpu.ops.activation import ACTIVATIONS, activated, meant, probabilities
 from valor_gpu.ops.dtypes import FLOAT_TYPES
-from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, TARGET, WEIGHT, first_error, value_row
+from valor_gpu.ops.error_codes import (
+    NAN_SCORE,
+    NO_ERROR,
+    TARGET,
+    WEIGHT,
+    first_error,
+    pack_value,
+    value_kind,
+    value_row,
+)
 from valor_gpu.ops.targets import (
     bad_weights,
     check_scores,
@@ -148,7 +157,8 @@ def _score_histogram_reference(
     cells = (hot * classes + torch.arange(classes, device=scores.device)) * size + buckets
     block = histogram_block(rows, len(thresholds))
     counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
-    return torch.stack((counts[1], counts[0] + counts[1])), first_error(errors)
+    error = _naming_nan(first_error(errors), scores, meant(activation, target))
+    return torch.stack((counts[1], counts[0] + counts[1])), error
 
 
 def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:
@@ -174,12 +184,19 @@ def _score_histogram_cpu(
         found = _count_cpu(scores, target, thresholds, ignore_index, weight, outside)
         if not outside.item():
             return found
-    made = activated(scores, meant(activation, target))
-    histogram, error = _count_cpu(made, target, thresholds, ignore_index, weight)
-    if error != NO_ERROR:  # one NaN makes a whole row of the softmax NaN: it is named, and not the first of the row
-        raw = _count_cpu(scores, target, thresholds, ignore_index, weight)[1]
-        error = raw if raw != NO_ERROR and value_row(int(raw)) == value_row(int(error)) else error
-    return histogram, error
+    how = meant(activation, target)
+    histogram, error = _count_cpu(activated(scores, how), target, thresholds, ignore_index, weight)
+    return histogram, _naming_nan(error, scores, how) if error != NO_ERROR else error
+
+
+def _naming_nan(error: Tensor, scores: Tensor, how: str) -> Tensor:
+    """``error``; if a NaN made a whole row of the softmax NaN, its place, and not the first of the row."""
+    if how != "softmax" or scores.numel() == 0:
+        return error
+    row = value_row(error).clamp(max=len(scores) - 1)
+    nan = scores.index_select(0, row.reshape(1))[0].isnan()
+    named = pack_value(row, nan.to(torch.uint8).argmax(), NAN_SCORE)
+    return torch.where((value_kind(error) == NAN_SCORE) & nan.any(), named, error)
 
 
 def _count_cpu(
@@ -234,7 +251,9 @@ def _score_histogram_cuda(
         if activation != "none" and scores.numel():
             if weight is None and _count_activated_cuda(scores, target, activation, task, found, stream):
                 return found
-            scores = probabilities(scores, target, ignore_index, activation)
+            made = probabilities(scores, target, ignore_index, activation)
+            _count_cuda(made, target, weight, task, found, stream)
+            return found[0], _naming_nan(found[1], scores, meant(activation, target))
         _count_cuda(scores, target, weight, task, found, stream)
     return found
 
