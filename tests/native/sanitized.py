@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +69,8 @@ def _noted(bind: Callable[[str, str, str], Any]) -> Any:
 def pytest_configure() -> None:
     """Serve sanitizer builds before any op looks for its library."""
     sim.sanitizing = True
+    # torchmetrics imports the torchvision that it finds, which takes seconds here, and no test marked smoke uses it.
+    sys.path[:] = [folder for folder in sys.path if Path(folder).name != "oracle"]
     bind, bind_update, load = native.function, native.update_function, native._load
     native._load = lambda name: (sim.sanitized_cpu(), "sanitized") if name == "valor_cpu" else load(name)  # type: ignore[assignment]
 
