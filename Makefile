@@ -131,7 +131,7 @@ BROWSER ?=
 test: setup
 	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
-	@$(if $(ARGS),,$(PY) -m tools.browser test)
+	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile)
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
 
 browser: setup
