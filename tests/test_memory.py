@@ -64,12 +64,13 @@ def test_an_update_takes_what_is_planned() -> None:
 
 
 @linux
-@pytest.mark.parametrize("ranks", [2, 5])
-def test_a_synchronisation_takes_what_is_planned(ranks: int) -> None:
+@pytest.mark.parametrize(("updates", "ranks"), [(2, 2), (1, 5)])
+def test_a_synchronisation_takes_what_is_planned(updates: int, ranks: int) -> None:
+    """Scores of more than 32 MB: the C library gives back such blocks, where it keeps and cuts smaller ones."""
     metric = ROCAUC(num_classes=20)
-    batch = torch.rand(100_000, 20), torch.randint(20, (100_000,))
-    plan = metric.memory_plan(*batch, updates=2, ranks=ranks)
-    for _ in range(2):
+    batch = torch.rand(430_000, 20), torch.randint(20, (430_000,))
+    plan = metric.memory_plan(*batch, updates=updates, ranks=ranks)
+    for _ in range(updates):
         metric.update(*batch)
 
     def gather(tensor: Tensor) -> list[Tensor]:
@@ -78,8 +79,8 @@ def test_a_synchronisation_takes_what_is_planned(ranks: int) -> None:
     make = functools.partial(metric._tensors, metric._schema)
     work = functools.partial(exchange, make, metric._identity, gather, torch.device("cpu"))
     found = peak_of(work)
-    assert found <= plan.sync + 2 * MB + held(metric)
-    assert plan.sync <= 1.5 * (found + 2 * MB)
+    assert found <= plan.sync + 4 * MB
+    assert plan.sync <= 1.2 * found
 
 
 @linux
