@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from tests.devices import CUDA
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
 
+gc.disable()  # nothing of what is collected is garbage, and to look for some takes seconds
+
 collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
 
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
@@ -24,6 +27,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Bring the longest files to the front; every other file keeps its place."""
     places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.add_cleanup(gc.unfreeze)
+
+
+def pytest_collection_finish() -> None:
+    """From here on collect garbage, but not among the thousands of modules and tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,10 +1,12 @@
 // Fibres: many stacks on one thread, switched by hand. Test-only.
 #pragma once
-#include <setjmp.h>
 #include <stddef.h>
-#include <ucontext.h>
 
 #include <memory>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -15,8 +17,35 @@
 
 namespace valor_sim {
 
-// A fibre starts on its own stack by setcontext and is then switched by _setjmp and _longjmp: swapcontext
-// makes two system calls a switch (450 ns against 20 ns), and a kernel switches at every collective.
+#if defined(__x86_64__)
+using Context = void*;  // stack pointer; what a call must preserve lies on that stack
+
+// In machine.cpp: stores the registers that a call must preserve, and goes on where `to` was stored.
+extern "C" __attribute__((visibility("hidden"))) void valor_sim_switch(Context* from, Context to);
+
+inline void prepare(Context* context, char* stack, size_t bytes, void (*entry)()) {
+  void** top = reinterpret_cast<void**>(stack + bytes / 16 * 16) - 8;  // stack is aligned to 16 bytes by new
+  for (int i = 0; i < 6; ++i) top[i] = nullptr;                        // the registers
+  top[6] = reinterpret_cast<void*>(entry);                             // where the switch returns to
+  top[7] = nullptr;                                                    // and entry, which never does
+  *context = top;
+}
+inline void switch_to(Context* from, Context* to) { valor_sim_switch(from, *to); }
+#else
+using Context = ucontext_t;
+
+inline void prepare(Context* context, char* stack, size_t bytes, void (*entry)()) {
+  getcontext(context);
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = bytes;
+  context->uc_link = nullptr;
+  makecontext(context, entry, 0);
+}
+inline void switch_to(Context* from, Context* to) { swapcontext(from, to); }
+#endif
+
+// A kernel switches at every collective. swapcontext makes two system calls each time, and after a longjmp
+// AddressSanitizer makes one and clears what it knows of a whole stack, hence the switch of our own.
 class Fibre {
  public:
   using Entry = void (*)();
@@ -24,30 +53,21 @@ class Fibre {
   // Prepares to run entry, which must never return.
   void begin(Entry entry) {
     stack_.reset(new char[kStackBytes]);  // left unwritten: pages that are never used cost nothing
-    getcontext(&start_);
-    start_.uc_stack.ss_sp = stack_.get();
-    start_.uc_stack.ss_size = kStackBytes;
-    start_.uc_link = nullptr;
-    makecontext(&start_, entry, 0);
-    started_ = false;
+    prepare(&here_, stack_.get(), kStackBytes, entry);
   }
 
   // Called on the scheduler's stack: runs the fibre until it suspends.
-  __attribute__((noinline)) void resume() {
+  void resume() {
     leave(&scheduler_fake_, stack_.get(), kStackBytes);
-    if (_setjmp(scheduler_) == 0) {
-      if (started_) _longjmp(here_, 1);
-      started_ = true;
-      setcontext(&start_);
-    }
+    switch_to(&scheduler_, &here_);
     arrive(scheduler_fake_, nullptr, nullptr);
   }
 
   // Called by the fibre: first thing in its entry, and at each wait.
   void enter() { arrive(nullptr, &scheduler_stack_, &scheduler_bytes_); }
-  __attribute__((noinline)) void suspend() {
+  void suspend() {
     leave(&fake_, scheduler_stack_, scheduler_bytes_);
-    if (_setjmp(here_) == 0) _longjmp(scheduler_, 1);
+    switch_to(&here_, &scheduler_);
     arrive(fake_, &scheduler_stack_, &scheduler_bytes_);
   }
 
@@ -68,9 +88,7 @@ class Fibre {
 #endif
 
   std::unique_ptr<char[]> stack_;
-  ucontext_t start_;
-  jmp_buf here_, scheduler_;
-  bool started_ = false;
+  Context here_, scheduler_;
   void *fake_ = nullptr, *scheduler_fake_ = nullptr;
   const void* scheduler_stack_ = nullptr;
   size_t scheduler_bytes_ = 0;

@@ -14,6 +14,33 @@ extern char __start_valor_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_valor_shared[] __attribute__((weak, visibility("hidden")));
 }
 
+#if defined(__x86_64__)
+asm(R"(
+.pushsection .text
+.hidden valor_sim_switch
+.globl valor_sim_switch
+.type valor_sim_switch, @function
+valor_sim_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size valor_sim_switch, . - valor_sim_switch
+.popsection
+)");
+#endif
+
 namespace valor_sim {
 namespace {
 

@@ -38,8 +38,9 @@ struct Place {
   const char* file;
   int line;
   bool operator==(const Place& other) const {
-    return line == other.line && strcmp(what, other.what) == 0 && strcmp(file, other.file) == 0;
+    return line == other.line && same(what, other.what) && same(file, other.file);
   }
+  static bool same(const char* a, const char* b) { return a == b || strcmp(a, b) == 0; }
   std::string text() const { return std::string(what) + " (" + file + ":" + std::to_string(line) + ")"; }
 };
 
