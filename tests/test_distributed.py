@@ -171,6 +171,13 @@ def test_pack_takes_any_strides() -> None:
     assert content(unpack(pack(state.tensors(), SCHEMA, CPU), SCHEMA)) == content(state.tensors())
 
 
+def test_one_row_of_a_wider_table_packs() -> None:
+    """Of one element, any stride is contiguous to torch."""
+    column = torch.arange(4, dtype=torch.int16).reshape(1, 4)[:, 1]
+    schema = (Spec("rows", "cat", torch.int16, ()),)
+    assert column.stride() == (4,) and unpack(pack({"rows": column}, schema, CPU), schema)["rows"].tolist() == [1]
+
+
 def test_no_rows_of_numpy_pack() -> None:
     """``numpy.concatenate`` of nothing has strides of 0."""
     none = torch.from_numpy(np.concatenate([np.zeros(0), np.zeros(0)]))

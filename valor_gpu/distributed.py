@@ -189,8 +189,9 @@ def pack(tensors: Mapping[str, Tensor], schema: Sequence[Spec], device: torch.de
     parts, total = _layout(schema, rows)
     out = torch.zeros(total, dtype=torch.uint8, device=device)
     for (at, size), tensor in zip(parts, [torch.tensor(rows, dtype=torch.int64), *(tensors[s.name] for s in schema)]):
-        if size:  # of no rows, numpy leaves strides of 0, which no view takes
-            out[at : at + size] = tensor.contiguous().reshape(-1).view(torch.uint8)
+        # no view takes the strides that tensors of one element, or none, may have and still be contiguous
+        dense = tensor.contiguous().as_strided((tensor.numel(),), (1,))
+        out[at : at + size] = dense.view(torch.uint8)
     return out
 
 

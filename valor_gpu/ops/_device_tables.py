@@ -83,7 +83,7 @@ def in_graph(table: Tensor, device: torch.device) -> Tensor:
     """
     if table.numel() == 0:
         return torch.empty(table.shape, dtype=table.dtype, device=device)
-    bytes_ = table.contiguous().reshape(-1).view(torch.uint8).numpy()
+    bytes_ = table.reshape(-1).clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy()
     if len(bytes_) > MOST_IN_GRAPH:
         raise InputError(
             f"tables of the host must take at most {MOST_IN_GRAPH} bytes inside the capture of a CUDA graph but one"
