@@ -149,6 +149,19 @@ def test_classes_of_one_update_family_share_it_in_a_collection() -> None:
     assert collection["mean"].compute() == 4
 
 
+def test_a_class_that_replaces_update_leaves_its_family() -> None:
+    class Positive(Sum):
+        def update(self, values: Tensor) -> None:
+            super().update(values[values > 0])
+
+    collection = MetricCollection({"positive": Positive(), "sum": Sum()})
+    for values in ([2, 4], [0, 6]):  # the states are alike after the first
+        collection.update(torch.tensor(values))
+    assert [len(metric.state().rows) for metric in collection.values()] == [3, 4]
+    with pytest.raises(SyncError, match="Positive"):
+        Positive().merge_state(Sum())
+
+
 def test_result_by_default_is_the_value_with_the_configuration() -> None:
     result = updated(Sum({"base": 10}), [(torch.tensor([4]),)]).result()
     assert result.scalars() == {"Sum": 4.0}

@@ -1,4 +1,4 @@
-"""Attributes of a metric, set without the search of ``torch.nn.Module``, which is a third of a constructor."""
+"""Attributes of a metric, set without the search of ``torch.nn.Module``, a third of a constructor; who defines them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,16 @@ class Settable:
 def class_has(kind: type, name: str) -> bool:
     """Whether a class has an attribute; to find none takes as long as ten looks at what is known."""
     return hasattr(kind, name)
+
+
+@functools.cache
+def owner(kind: type, name: str) -> type:
+    """The class from which ``kind`` has an attribute."""
+    return next(cls for cls in kind.__mro__ if name in vars(cls))
+
+
+@functools.cache
+def update_family(kind: Any) -> str:
+    """``update_family`` of a class, or its name where it replaces the ``update`` of the family."""
+    shared = issubclass(owner(kind, "update_family"), owner(kind, "update"))
+    return (shared and kind.update_family) or kind.__name__

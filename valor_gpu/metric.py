@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from valor_gpu.attributes import Settable, class_has
+from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
@@ -82,7 +82,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
     higher_is_better: bool | None = None
     full_state_update = False  # batches are independent, so forward() updates once
     update_family: ClassVar[str | None] = None
-    """Classes with one ``update`` may name it here: MetricCollection then runs it once for all of them."""
+    """Classes with one ``update`` may name it here: MetricCollection runs it once for all that do not replace it."""
 
     _state_rule: Any = None  # what State.check has to know of the configuration
     _kind: type[S]
@@ -93,7 +93,7 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
         super().__init__(**kwargs)
         check_type("empty", empty, State)
         schema = (*(fields := empty.schema()), *_EXTRA)
-        identity = Identity(self.update_family or type(self).__name__, config, schema)
+        identity = Identity(update_family(type(self)), config, schema)
         # As self.name = value would, which looks through parameters, buffers and modules first.
         self.__dict__.update(_kind=type(empty), _fields=fields, _schema=schema, _identity=identity, _merged=None)
         self.__dict__["_merge"] = {spec.name: spec.merge for spec in schema}

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.attributes import owner
 from valor_gpu.computed import finished_compute
 from valor_gpu.state import Spec, merge_tensors
 
@@ -193,11 +194,7 @@ def _never(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any
 @functools.cache
 def _as_written(kind: type[Planned]) -> bool:
     """Whether no subclass has replaced a method that the plans of ``kind`` stand for."""
-
-    def owner(name: str) -> type:
-        return next(cls for cls in kind.__mro__ if name in vars(cls))
-
-    return all(issubclass(owner("_planner"), owner(name)) for name in kind._plan_methods)
+    return all(issubclass(owner(kind, "_planner"), owner(kind, name)) for name in kind._plan_methods)
 
 
 # ------------------------------------------------------------------------------------------------- plans of two tensors
