@@ -98,9 +98,9 @@ def unbuilt(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def objects_of_the_checkout() -> Path | None:
     """Where ``setup.py build_ext --inplace`` left object files, unless one is missing or older than a source."""
-    sources = list((ROOT / "csrc").rglob("*.[ch]*"))
+    sources = [path for name in ("core", "cpu") for path in (ROOT / "csrc" / name).iterdir()]
     newest = max(path.stat().st_mtime for path in sources)
-    names = {f"{path.stem}.o" for path in sources if path.parent.name == "cpu" and path.suffix == ".cpp"}
+    names = {f"{path.stem}.o" for path in sources if path.suffix == ".cpp"}
     for folder in (ROOT / "build").glob("temp*"):
         if names <= {path.name for path in folder.glob("*.o") if path.stat().st_mtime > newest}:
             return folder
