@@ -37,14 +37,14 @@ def class_has(kind: type, name: str) -> bool:
     return hasattr(kind, name)
 
 
-@functools.cache
-def owner(kind: type, name: str) -> type:
+def owner(kind: Any, name: str) -> type:
     """The class from which ``kind`` has an attribute."""
-    return next(cls for cls in kind.__mro__ if name in vars(cls))
+    found: type = next(cls for cls in kind.__mro__ if name in vars(cls))
+    return found
 
 
 @functools.cache
 def update_family(kind: Any) -> str:
     """``update_family`` of a class, or its name where it replaces the ``update`` of the family."""
     shared = issubclass(owner(kind, "update_family"), owner(kind, "update"))
-    return (shared and kind.update_family) or kind.__name__
+    return str((shared and kind.update_family) or kind.__name__)
