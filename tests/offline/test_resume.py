@@ -140,6 +140,18 @@ def test_damaged_state_is_made_again(tmp_path: Path, worked: list[str], damage: 
     assert len(worked) == 1
 
 
+@pytest.mark.parametrize("text, damage", [('"rows": 60', '"rows": 70'), ("/part-0.jsonl", "/part-4.jsonl")])
+def test_damaged_record_is_written_again(tmp_path: Path, text: str, damage: str) -> None:
+    config = classification(tmp_path)
+    first = run(config)
+    folder = StateFolder.of(OfflineConfig.from_dict(config)).path / "shards"
+    path = next(path for path in folder.iterdir() if "/part-0.jsonl" in path.read_text())
+    path.write_text(path.read_text().replace(text, damage, 1))
+    assert damage in path.read_text()
+    assert run(config).to_dict() == first.to_dict()
+    assert damage not in path.read_text()
+
+
 def test_damage_between_work_and_merge_is_an_error(tmp_path: Path) -> None:
     config = classification(tmp_path)
 

@@ -182,9 +182,14 @@ class StateFolder:
         return found if same else None
 
     def finished(self, shard: Shard) -> Record | None:
-        """The record of a shard whose states are there and sound, else None."""
+        """The record of a shard whose states are there and sound, and say the same, else None."""
         record = self.record(shard)
-        return record if record and record.status == DONE and self.known(record.content) is not None else None
+        there = self.known(record.content) if record and record.status == DONE else None
+        if record is None or there is None:
+            return None
+        counted = there.at(shard)  # a record has no checksum, the states have one
+        said, known = (record.name, record.rows, record.bad_rows), (shard.name, counted.rows, counted.bad_rows)
+        return record if said == known else None
 
     def known(self, content: str) -> Counted | None:
         """What counted of a content whose states are there and sound; a damaged file is as none."""
