@@ -56,6 +56,7 @@ def check_alone(config: dict[str, Any], broken: Path, match: str, files: str = "
         ('{"scores": [0.5, 0.5, 0, 0], "truth": 1', "line 18"),
         ('{"scores": [0.5, 0.5, 0, "x"], "truth": 1, "weight": 1}', "line 18, column 'scores' must hold a number"),
         ('{"scores": [0.5, 0.5, 0, 0], "weight": 1}', "line 18 must have 'truth'"),
+        ('{"scores": [0.5, 0.5, 0, "0_0"], "truth": 1, "weight": 1}', "line 18, column 'scores' must hold a number"),
         ('{"scores": [0.5, 0.5, 0], "truth": 1, "weight": 1}', "line 18: preds must be scores"),
         ("\x00\xff", "line 18"),
     ],

@@ -197,7 +197,7 @@ def _number(place: str, value: Any, index: Mapping[str, int], in_list: bool = Fa
         return [_number(place, item, index, in_list=True) for item in value]
     if str(value) in index and not (in_list and isinstance(value, (bool, int, float))):
         return index[str(value)]
-    if isinstance(value, str) and not index:
+    if isinstance(value, str) and not index and "_" not in value:  # Python's own, as in 1_000
         try:
             return int(value) if value.lstrip("+-").isdecimal() else float(value)
         except ValueError:
