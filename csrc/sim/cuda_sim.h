@@ -13,7 +13,7 @@
 #define __device__
 #define __host__
 #define __grid_constant__
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline
 #define __shared__ declare_it_by_VALOR_SHARED
 #define __restrict__
 #define __launch_bounds__(...)
