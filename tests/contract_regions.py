@@ -33,6 +33,8 @@ ONE_HOT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 class Flipped(segmentation.MeanIoU):
     """Reads the channels of predictions in reverse: MeanIoU without ``num_classes`` has no choice but the format."""
 
+    update_family = segmentation.MeanIoU.update_family
+
     def _choices_of_update(self) -> dict[str, Any]:
         return {"flipped": True}
 
