@@ -31,7 +31,7 @@ struct BoxSimilarity {
 };
 
 // The rows of one side of a batch, [N, 4].
-struct BoxRows : PairRows {
+struct BoxRows : SideRows {
   // Loads row `row`, which is in `image`; its error code.
   VALOR_HD int64_t load(int64_t image, int64_t row) const {
     Box box{};

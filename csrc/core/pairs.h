@@ -64,7 +64,7 @@ struct PairSides {
 };
 
 // The rows of one side as the user gives them, and what loading them leaves.
-struct PairRows {
+struct SideRows {
   int64_t rows;                          // [N, width]
   int64_t firsts, counts;                // int64 [I + 1]; 0 or int64 [I]
   int64_t images, type, format, target;  // target: whether these are ground truths

@@ -145,7 +145,7 @@ struct QuadSimilarity {
 };
 
 // The rows of one side of a batch, [N, 5] or [N, 8].
-struct QuadRows : PairRows {
+struct QuadRows : SideRows {
   // Loads row `row`, which is in `image`; its error code.
   VALOR_HD int64_t load(int64_t image, int64_t row) const {
     LoadedQuad quad{};

@@ -7,7 +7,7 @@ namespace {
 
 // T is Code, or uint8_t for ByteLabels.
 template <class T>
-struct Tile {
+struct CodeTile {
   static constexpr int64_t kBefore = 16;  // room for what lies before the first pixel
   T all_rows[kBefore + kTile] = {}, all_columns[kBefore + kTile] = {};
   T *const rows = all_rows + kBefore, *const columns = all_columns + kBefore;  // of target and prediction
@@ -68,7 +68,7 @@ void largest_strided(const typename Bits::Word* logits, int64_t pixel_stride, in
   }
 }
 
-void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<Code>& tile) {
+void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, CodeTile<Code>& tile) {
   const PixelMap& map = task.preds;
   with_bits(map.type, [&](auto bits) {
     using Bits = decltype(bits);
@@ -82,7 +82,7 @@ void code_logits(const PixelTask& task, const PixelPlace& place, int64_t count, 
 
 // --------------------------------------------------------------------------------------------------- tiles
 
-void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<Code>& tile) {
+void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, CodeTile<Code>& tile) {
   code_map(task, true, place, count, tile.rows);
   if (task.channel_stride)
     code_logits(task, place, count, tile);
@@ -158,7 +158,7 @@ void load_bytes(const PixelTask& task, bool of_target, const PixelPlace& place, 
     }
   });
 }
-void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Tile<uint8_t>& tile) {
+void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, CodeTile<uint8_t>& tile) {
   load_bytes(task, true, place, count, tile.rows);
   load_bytes(task, false, place, count, tile.columns);
 }
@@ -166,7 +166,7 @@ void load_tile(const PixelTask& task, const PixelPlace& place, int64_t count, Ti
 // Calls visit(tile, pixel, count) for tiles of pixels [begin, end), each inside one line.
 template <class T, class Visit>
 void over_tiles(const PixelTask& task, int64_t begin, int64_t end, Visit visit) {
-  Tile<T> tile;
+  CodeTile<T> tile;
   PixelPlace place(task, begin);
   for (int64_t pixel = begin, count; pixel < end; pixel += count, place.advance(task, count)) {
     count = std::min({kTile, end - pixel, task.columns - place.column});

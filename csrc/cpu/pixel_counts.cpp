@@ -173,7 +173,7 @@ VALOR_INLINE void list_runs(const uint64_t* changes, int64_t blocks, uint16_t* e
 }
 
 template <class Sink, class T>
-VALOR_INLINE void count_codes(Sink& sink, const Tile<T>& tile, int64_t count) {
+VALOR_INLINE void count_codes(Sink& sink, const CodeTile<T>& tile, int64_t count) {
   uint64_t changes[kTile / kBlock] = {};
   uint16_t ends[kTile + 2 * kListed];
   const int64_t blocks = (count + kBlock - 1) / kBlock;
@@ -194,19 +194,19 @@ VALOR_INLINE void count_codes(Sink& sink, const Tile<T>& tile, int64_t count) {
   for (int64_t i = 0, begin = 0; i < runs; begin = ends[i++])
     sink.add(tile.rows[ends[i] - 1], tile.columns[ends[i] - 1], ends[i] - begin);
 }
-VALOR_CLONES void count_tile(ByteSink& sink, const Tile<uint8_t>& tile, int64_t count) {
+VALOR_CLONES void count_tile(ByteSink& sink, const CodeTile<uint8_t>& tile, int64_t count) {
   count_codes(sink, tile, count);
 }
-VALOR_CLONES void count_tile(CellSink& sink, const Tile<Code>& tile, int64_t count) {
+VALOR_CLONES void count_tile(CellSink& sink, const CodeTile<Code>& tile, int64_t count) {
   count_codes(sink, tile, count);
 }
-VALOR_CLONES void count_tile(TableSink& sink, const Tile<Code>& tile, int64_t count) {
+VALOR_CLONES void count_tile(TableSink& sink, const CodeTile<Code>& tile, int64_t count) {
   count_codes(sink, tile, count);
 }
 
 int64_t first_error(const PixelTask& task, int64_t begin, int64_t end) {
   int64_t error = kNoError;
-  over_tiles<Code>(task, begin, end, [&](const Tile<Code>& tile, int64_t pixel, int64_t count) {
+  over_tiles<Code>(task, begin, end, [&](const CodeTile<Code>& tile, int64_t pixel, int64_t count) {
     for (int64_t i = 0; i < count && error == kNoError; ++i)
       if (tile.rows[i] == task.classes)
         error = task.error_at(pixel + i, kTarget);
@@ -219,7 +219,7 @@ int64_t first_error(const PixelTask& task, int64_t begin, int64_t end) {
 template <class T, class Sink>
 void count_pixels(const PixelTask& task, int64_t begin, int64_t end, Sink& sink) {
   over_tiles<T>(task, begin, end,
-                [&](const Tile<T>& tile, int64_t, int64_t count) { count_tile(sink, tile, count); });
+                [&](const CodeTile<T>& tile, int64_t, int64_t count) { count_tile(sink, tile, count); });
 }
 
 // Counts in cells of their own, which go to the output.

@@ -28,7 +28,7 @@ class CurvesWorker {
   using Key = typename Order::Key;
 
   explicit CurvesWorker(const CurvesRun& run)
-      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.error)) {}
+      : run_(run), rows_(run.input.rows), tile_(new RankTile<Order>(run.input, run.classes, run.error)) {}
 
   // Columns [begin, end) of the run.
   void run(int64_t begin, int64_t end) {
@@ -39,7 +39,7 @@ class CurvesWorker {
 
  private:
   void some(int64_t begin, int64_t width) {
-    constexpr int64_t kRows = Tile<Order>::kRows;
+    constexpr int64_t kRows = RankTile<Order>::kRows;
     Columns<Key> columns(width, rows_);
     for (int64_t row = 0; row < rows_; row += kRows) {
       const int64_t count = std::min(kRows, rows_ - row);
@@ -65,7 +65,7 @@ class CurvesWorker {
 
   const CurvesRun& run_;
   const int64_t rows_;
-  const std::unique_ptr<Tile<Order>> tile_;
+  const std::unique_ptr<RankTile<Order>> tile_;
 };
 
 }  // namespace

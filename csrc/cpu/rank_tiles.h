@@ -56,13 +56,13 @@ inline void check_weights(const RankInput& input, FirstError& error) {
 
 // A block of rows and columns, turned around.
 template <class Order>
-class Tile {
+class RankTile {
  public:
   using Raw = typename Order::Raw;
   using Key = typename Order::Key;
   static constexpr int64_t kRows = 512, kColumns = 32;
 
-  Tile(const RankInput& input, const RowClasses& classes, FirstError& error)
+  RankTile(const RankInput& input, const RowClasses& classes, FirstError& error)
       : input_(input), classes_(classes), error_(error) {}
 
   // Keys of column c0 + j of `count` rows from `row`; 0 for what is left out.

@@ -46,7 +46,7 @@ class AreasWorker {
   using Key = typename Order::Key;
 
   explicit AreasWorker(const AurocAndApRun& run)
-      : run_(run), rows_(run.input.rows), tile_(new Tile<Order>(run.input, run.classes, run.error)) {}
+      : run_(run), rows_(run.input.rows), tile_(new RankTile<Order>(run.input, run.classes, run.error)) {}
 
   void run(const Task& task) {
     if (run_.input.weight)
@@ -58,7 +58,7 @@ class AreasWorker {
   }
 
  private:
-  static constexpr int64_t kRows = Tile<Order>::kRows;
+  static constexpr int64_t kRows = RankTile<Order>::kRows;
 
   template <class Take>
   void read(const Task& task, bool with_truths, const Take& take) {
@@ -140,7 +140,7 @@ class AreasWorker {
 
   const AurocAndApRun& run_;
   const int64_t rows_;
-  const std::unique_ptr<Tile<Order>> tile_;
+  const std::unique_ptr<RankTile<Order>> tile_;
   std::vector<Key> spare_;
 };
 
@@ -163,7 +163,7 @@ std::vector<Task> plan(const AurocAndApRun& run, int64_t key_bytes, int threads)
     if (many(c)) tasks.push_back({c, end - c, false});
     c = end;
   }
-  constexpr int64_t kWide = Tile<SingleOrder>::kColumns;
+  constexpr int64_t kWide = RankTile<SingleOrder>::kColumns;
   for (int64_t c = 0; by_row && c < C; c += kWide) {
     const Task task{c, std::min(kWide, C - c), true};
     for (int64_t j = 0; j < task.width; ++j)

@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kPairThreads)
   if (row < detections) DetectionPairs<Similarity>(batch, similarity, row).run();
 }
 
-// Loads the rows of one side, see PairRows; `error` keeps the smallest code.
+// Loads the rows of one side, see SideRows; `error` keeps the smallest code.
 template <class Rows>
 __global__ void __launch_bounds__(kPairThreads) load_rows_kernel(Rows task, int64_t rows, int64_t* error) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kPairThreads + threadIdx.x;

@@ -5,19 +5,21 @@ from __future__ import annotations
 import ast
 import ctypes
 import functools
+import re
 from pathlib import Path
 
 import pytest
 
 import valor_gpu.errors
 from tests.native.prototypes import prototypes
-from tests.native.sim import simulated
+from tests.native.sim import CSRC, simulated
 from valor_gpu import native
 
 PACKAGE = Path(valor_gpu.errors.__file__).parent
 FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
 
 
+TYPE = re.compile(r"^(?:struct|class|enum) (\w+) (?::[^<]*)?\{", re.MULTILINE)  # no template and no specialisation
 NAMES = ("native.function", "native.update_function", "native.once_function", "native_objects.function")
 
 
@@ -52,6 +54,15 @@ def test_calls_write_out_symbol_and_signature() -> None:
 @pytest.mark.parametrize(("library", "symbol", "signature"), BOUND, ids=[bound[1] for bound in BOUND])
 def test_signatures_are_those_of_the_source(library: str, symbol: str, signature: str) -> None:
     assert prototypes(FOLDERS[library]).get(symbol) == signature
+
+
+@pytest.mark.parametrize("folder", FOLDERS.values())
+def test_a_library_has_one_type_of_a_name(folder: str) -> None:
+    """Two of one name in two sources are undefined behaviour: a linker keeps the inline functions of one of them."""
+    headers = [path for name in ("core", folder) for path in (CSRC / name).glob("*.h")]
+    found = [name for path in headers for name in TYPE.findall(path.read_text())]
+    assert "SideRows" in found
+    assert sorted({name for name in found if found.count(name) > 1}) == []
 
 
 @pytest.mark.parametrize("library", FOLDERS)

@@ -19,7 +19,7 @@ RowWords = words(
     "RowWords",
     ("rows", "firsts", "counts", "images", "type", "format", "target", "loaded", "areas", "hashes"),
 )
-"""PairRows of csrc/core/pairs.h: the rows of one side."""
+"""SideRows of csrc/core/pairs.h: the rows of one side."""
 
 SideWords = words("SideWords", ("rows", "gt_rows"))
 """PairSides of csrc/core/pairs.h: the geometry of the pairs of a batch."""
