@@ -219,9 +219,9 @@ def check_group_of_two(case: Case, rank: int, world: int) -> None:
 RANK_CHECKS: list[Callable[[Case, int, int], None]] = [
     check_uneven_ranks,
     check_no_data_on_any_rank,
-    check_collection_of_ranks,
 ]
 FAMILY_RANK_CHECKS: list[Callable[[Case, int, int], None]] = [
+    check_collection_of_ranks,
     check_forward_of_ranks,
     check_forward_that_fails_on_one_rank,
     check_other_configuration_on_one_rank,

@@ -34,8 +34,12 @@ SANITIZE += ["-fsanitize=float-cast-overflow", "-fno-sanitize=null,vptr,object-s
 # A GPU reads aligned words alone; a CPU, any, and its code says where it does.
 SANITIZE_CPU = [*SANITIZE, "-fno-sanitize=alignment"]
 SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
-# Headers that most of csrc/cpu includes. That each file names its own is seen where the library itself is built.
-STANDARD = "".join(f"#include <{name}>\n" for name in ("algorithm", "atomic", "memory", "mutex", "string", "vector"))
+# Headers that csrc/cpu includes. That each file names its own is seen where the library itself is built.
+STANDARD = "".join(
+    f"#include <{name}>\n"
+    for name in ("algorithm", "atomic", "cmath", "condition_variable", "limits", "memory", "mutex", "numeric")
+    + ("stdexcept", "string", "thread", "vector")
+)
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
