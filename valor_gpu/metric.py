@@ -44,8 +44,8 @@ class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generi
     :class:`~valor_gpu.result.Result`. It works in ``MetricCollection``, Lightning, the wrappers of torchmetrics.
 
     ``compute`` and ``result`` are collective: in a distributed run every rank calls them. They reuse what the last
-    synchronisation gathered until the state of this rank changes, so that one rank may print or plot afterwards. Where
-    only some ranks update between two calls, pass ``compute_with_cache=False``: every call synchronises then.
+    synchronisation gathered until the state of this rank changes, so that one rank may print or plot. Where only some
+    ranks update between two calls, pass ``compute_with_cache=False``. :meth:`memory_plan` says what a batch will take.
 
     Args:
         empty: the state without data; its fields become the torchmetrics states of the same names.

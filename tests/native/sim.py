@@ -37,8 +37,10 @@ SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
 # Headers that csrc/cpu includes. That each file names its own is seen where the library itself is built.
 STANDARD = "".join(
     f"#include <{name}>\n"
-    for name in ("algorithm", "atomic", "cmath", "condition_variable", "limits", "memory", "mutex", "numeric")
-    + ("stdexcept", "string", "thread", "vector")
+    for name in (
+        *("algorithm", "atomic", "cmath", "condition_variable", "limits", "memory", "mutex", "numeric"),
+        *("stdexcept", "string", "thread", "vector"),
+    )
 )
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
