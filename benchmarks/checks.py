@@ -5,10 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 import traceback
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 import torch
+
+T = TypeVar("T")
+CHECK_SECONDS = 60.0
+"""A check that takes longer hangs, unless it says otherwise."""
 
 
 class Unavailable(Exception):
@@ -32,29 +37,39 @@ class Checks:
     """Outcomes by name, in order.
 
     Attributes:
-        records: dicts of ``name``, ``outcome`` (``pass``, ``fail``, ``unavailable`` or ``skipped``), ``detail`` and
-            ``seconds``.
+        records: dicts of ``name``, ``outcome`` (``pass``, ``fail``, ``unavailable`` or ``skipped``), ``detail``,
+            ``seconds`` and, where the check returned a dict or a list of dicts, these as ``rows``.
 
     Args:
         show: called with one line for each check.
-        before: called with the name of a check ahead of it, and may raise in its place.
+        before: called ahead of a check with its name and the seconds that it may take; it may raise in its place.
         after: called when a check has been recorded.
+        known: record by name of checks that are not made again; it is kept as it is.
+        chosen: names of the checks to make, None for all. The others leave no record.
     """
 
     def __init__(
         self,
         show: Callable[[str], object] = print_now,
-        before: Callable[[str], object] = lambda _: None,
+        before: Callable[[str, float], object] = lambda *_: None,
         after: Callable[[], object] = lambda: None,
+        known: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+        chosen: Collection[str] | None = None,
     ) -> None:
         self.records: list[dict[str, Any]] = []
         self._show, self._before, self._after = show, before, after
+        self._known, self._chosen = known, chosen
 
-    def run(self, name: str, check: Callable[[], object]) -> Any:
-        """Run one check; returns what it returns, or None when it fails or is not made."""
+    def run(self, name: str, check: Callable[[], object], seconds: float = CHECK_SECONDS) -> Any:
+        """Runs one check, which hangs after ``seconds``; returns its result, None when it fails or is not made."""
+        if name in self._known:
+            self.records.append(self._known[name])
+            return None
+        if self._chosen is not None and name not in self._chosen:
+            return None
         start, outcome, detail, result = time.perf_counter(), "pass", "", None
         try:
-            self._before(name)
+            self._before(name, seconds)
             result = check()
         except OutOfTime as error:
             outcome, detail = "skipped", str(error)
@@ -63,10 +78,11 @@ class Checks:
         except Disagreement as error:
             outcome, detail = "fail", str(error)
         except Exception as error:  # a CUDA error, anything: it is recorded, the other checks still run
-            outcome, detail = "fail", "".join(traceback.format_exception(error)[-3:])
-        seconds = time.perf_counter() - start
-        self.records.append({"name": name, "outcome": outcome, "detail": detail, "seconds": round(seconds, 4)})
-        self._show(f"{outcome:11s} {name} ({seconds:.2f} s)" + (f": {detail.strip()}" if detail else ""))
+            outcome, detail = "fail", "".join(traceback.format_exception(error))
+        took = time.perf_counter() - start
+        record = {"name": name, "outcome": outcome, "detail": detail, "seconds": round(took, 4)}
+        self.records.append(record | ({"rows": rows} if (rows := _rows(result)) else {}))
+        self._show(f"{outcome:11s} {name} ({took:.2f} s)" + (f": {detail.strip()}" if detail else ""))
         self._after()
         return result
 
@@ -74,6 +90,38 @@ class Checks:
     def failed(self) -> list[str]:
         """Names of the checks that failed."""
         return [record["name"] for record in self.records if record["outcome"] == "fail"]
+
+
+def _rows(result: object) -> list[dict[str, Any]]:
+    """The dicts that a check returned."""
+    found = [result] if isinstance(result, dict) else result if isinstance(result, list) else []
+    return [row for row in found if isinstance(row, dict)]
+
+
+class Later(Generic[T]):
+    """A value that several checks need, made when the first of them calls for it.
+
+    Args:
+        name: of the value.
+        make: makes it.
+
+    Raises:
+        Unavailable: by a call, if it could not be made for an earlier check, which has raised the error itself.
+    """
+
+    def __init__(self, name: str, make: Callable[[], T]) -> None:
+        self._name, self._make = name, make
+        self._made: list[T] = []
+        self._failed = False
+
+    def __call__(self) -> T:
+        if self._failed:
+            raise Unavailable(f"{self._name} could not be made")
+        if not self._made:
+            self._failed = True
+            self._made.append(self._make())
+            self._failed = False
+        return self._made[0]
 
 
 def wait(device: torch.device) -> None:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +16,52 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from benchmarks.checks import Disagreement, Unavailable
+from benchmarks import gpu_process
+from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
 from benchmarks.gpu_parity import as_lists, on, run_metric
-from testing.datasets import ROOT
 from testing.parity import differences
 from testing.scenes import random_scene
 from valor_gpu.classification import ConfusionMatrix
 from valor_gpu.detection import MeanAveragePrecision
 
-SECONDS = 100
+SECONDS = 100.0
+"""Processes that take longer hang."""
 _BATCHES, _CLASSES = 5, 4
 
 
-def check_processes(device: torch.device, processes: int) -> None:
+def check_nccl(checks: Checks, device: torch.device, left: Callable[[], float]) -> None:
+    """Metrics of two processes, or of as many as there are devices, synchronise; ``left``: seconds before the deadline."""
+    processes = min(2, torch.cuda.device_count()) if device.type == "cuda" else 2
+    name = f"metrics of {processes} processes, synchronised"
+    checks.run(name, lambda: check_processes(device, processes, min(SECONDS, left())), SECONDS + gpu_process.PATIENCE)
+
+
+def check_processes(device: torch.device, processes: int, seconds: float = SECONDS) -> None:
     """Starts so many processes, each on a device of its own; on the CPU with gloo.
+
+    Args:
+        device: a CUDA device, or the CPU.
+        processes: how many.
+        seconds: after which they are stopped.
 
     Raises:
         Unavailable: torch has no NCCL.
-        Disagreement: a process failed, or its numbers are not those of the CPU.
+        OutOfTime: they were stopped before a hang was proven.
+        Disagreement: a process failed or hangs, or its numbers are not those of the CPU.
     """
     backend = "nccl" if device.type == "cuda" else "gloo"
     if backend == "nccl" and not dist.is_nccl_available():
         raise Unavailable("torch was built without NCCL")
-    with tempfile.TemporaryDirectory() as folder:
-        head = [sys.executable, "-m", "benchmarks.gpu_nccl"]
-        started = [
-            subprocess.Popen(
-                [*head, str(rank), str(processes), backend, str(Path(folder, "meeting"))], cwd=ROOT,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            )
-            for rank in range(processes)
-        ]  # fmt: skip
-        try:
-            said = [process.communicate(timeout=SECONDS)[0] for process in started]
-        except subprocess.TimeoutExpired:
-            raise Disagreement(f"{processes} processes took more than {SECONDS} s") from None
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
-    for rank, (process, text) in enumerate(zip(started, said)):
-        if process.returncode:
-            raise Disagreement(f"process {rank} ended with {process.returncode}: {text[-2000:].strip()}")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
+        head, meeting = [sys.executable, "-m", "benchmarks.gpu_nccl"], str(Path(folder, "meeting"))
+        commands = [[*head, str(rank), str(processes), backend, meeting] for rank in range(processes)]
+        ended = list(pool.map(lambda command: gpu_process.run(command, seconds), commands))
+    for rank, (code, text) in enumerate(ended):
+        if code is None:
+            kind = OutOfTime if seconds < SECONDS else Disagreement
+            raise kind(f"process {rank} took more than {seconds:.0f} s: {text[-2000:].strip()}")
+        if code:
+            raise Disagreement(f"process {rank} ended with {code}: {text[-2000:].strip()}")
 
 
 def _work(rank: int, processes: int, backend: str, meeting: str) -> None:

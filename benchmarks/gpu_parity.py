@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from benchmarks.checks import Checks, Disagreement, Unavailable, wait
-from testing.datasets import ROOT
+from benchmarks.checks import Checks, Disagreement, wait
 from testing.parity import differences
 from testing.registry import ROWS, Row, disagreement
 from testing.scenes import Scene, random_scene
@@ -25,9 +21,6 @@ from valor_gpu.ops import backends
 
 Sides = tuple[Any, Any]
 Form = Callable[[Scene, int], Sides]
-
-TESTS = ("tests/test_contract.py", "tests/ops", "tests/detection")
-TEST_SECONDS = 140
 
 CHOICES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -148,41 +141,6 @@ def run_metric(batches: list[Sides], device: torch.device, **choices: Any) -> di
     result = {name: value for name, value in metric.result().values.items() if isinstance(value, float)}
     numbers = {name: torch.tensor(value, dtype=torch.float64) for name, value in sorted(result.items())}
     return {"state": state, "values": values, "numbers": numbers}
-
-
-def check_tests(checks: Checks, device: torch.device, quick: bool) -> None:
-    """The tests that need a CUDA device pass: the contract of every metric, and unless ``quick`` those of ops."""
-    for path in TESTS[:1] if quick else TESTS:
-        checks.run(f"{path} on the device", partial(run_tests, path, "gpu" if device.type == "cuda" else None))
-
-
-def run_tests(path: str, marker: str | None, options: Sequence[str] = ()) -> None:
-    """Runs tests in a process of their own; warnings of a torch that they were not written for are no errors.
-
-    Args:
-        path: of the tests.
-        marker: of those to run.
-        options: of pytest.
-
-    Raises:
-        Unavailable: no marker, or pytest is not installed.
-        Disagreement: a test failed, or none ran.
-    """
-    if marker is None:
-        raise Unavailable("the tests of the CPU are run by make test")
-    if importlib.util.find_spec("pytest") is None:
-        raise Unavailable("pytest is not installed")
-    command = [sys.executable, "-m", "pytest", "-q", "-m", marker, "-o", "filterwarnings=default", "--tb=short"]
-    command += ["--maxfail=20", *options, path]
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, timeout=TEST_SECONDS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise Disagreement(f"{path} took more than {TEST_SECONDS} s") from None
-    if done.returncode:
-        raise Disagreement(done.stdout[-4000:].strip())
 
 
 # ------------------------------------------------------------------------------------------------------------ waiting

@@ -1,47 +1,81 @@
-"""The record of a GPU check: where it lies, how it is written, what its end says."""
+"""The record of a GPU check: where it lies, how it is written, and which of its checks stand.
+
+A record is a dict of the machine and the sources, of ``runs``, of ``running``, and of ``sections``: name to ``seconds``,
+``ended`` and ``checks``. Each check has the keys of :class:`benchmarks.checks.Checks`, and the ``run`` that made it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+Record = dict[str, Any]
 
-def record_path(head: dict[str, Any], folder: Path) -> Path:
-    """Where the record is written: ``gpu_<device>_<date>.json``; the folder is made if it is not there."""
-    name = re.sub(r"[^a-z0-9]+", "-", head["device"]["name"].lower()).strip("-")
+
+def record_path(head: Record, folder: Path) -> Path:
+    """Returns the path of a record: ``gpu_<device>_<date>_<sources>.json``; the folder is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve() / f"gpu_{name}_{head['date'][:10]}.json"
+    return folder.resolve() / f"gpu_{_device(head)}_{head['date'][:10]}_{head['sources'][:8]}.json"
 
 
-def store(result: dict[str, Any], path: Path) -> None:
+def earlier_record(head: Record, folders: Iterable[Path]) -> Record | None:
+    """Returns the newest record of the same device and sources in ``folders``, None where none can be read."""
+    found = []
+    for folder in folders:
+        for path in sorted(folder.glob(f"gpu_{_device(head)}_*_{head['sources'][:8]}.json")):
+            try:
+                record = json.loads(path.read_text())
+            except (OSError, ValueError):
+                continue
+            if isinstance(record, dict) and record.get("sources") == head["sources"]:
+                found.append(record)
+    return max(found, key=lambda record: (len(record["runs"]), _passed(record)), default=None)
+
+
+def _device(head: Record) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", head["device"]["name"].lower()).strip("-")
+
+
+def _passed(record: Record) -> int:
+    return sum(check["outcome"] == "pass" for _, check in checks_of(record))
+
+
+def store(record: Record, path: Path) -> None:
     """Writes the record whole, or leaves the one before: a kill may come at any time."""
     scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(result, indent=1) + "\n")
+    scratch.write_text(json.dumps(record, indent=1) + "\n")
     scratch.replace(path)
 
 
-def summarise(result: dict[str, Any]) -> int:
-    """Prints what failed, what was not made and what took longer than it may; returns the exit code."""
-    checks = [check for section in result["sections"].values() for check in section["checks"]]
-    by_outcome = {o: [c["name"] for c in checks if c["outcome"] == o] for o in ("fail", "skipped", "unavailable")}
-    missed = [row["work"] for row in gpu_rows(result) if row.get("met") is False]
-    for name, section in result["sections"].items():
-        print(f"{name}: {len(section['checks'])} checks, {section.get('seconds', 0):.0f} s")
-    absent = [name for name in result["asked"] if name not in result["sections"]]
-    print(f"{sum(check['outcome'] == 'pass' for check in checks)} of {len(checks)} checks passed")
-    for word, names in (
-        ("failed", by_outcome["fail"]), ("not made, no time was left", by_outcome["skipped"]),
-        ("not made, not available here", by_outcome["unavailable"]), ("section not begun", absent),
-        ("over its target", missed),
-    ):  # fmt: skip
-        for name in names:
-            print(f"{word}: {name}")
-    return 1 if by_outcome["fail"] or absent else 0
+def standing(record: Record, section: str, quick: bool, chosen: Collection[str] = ()) -> dict[str, Record]:
+    """Returns by name the checks of a section that are not made again.
+
+    These are checks that passed, but for those of a quick run in one that is not, and all of the run under way. A check
+    of ``chosen`` stands only if the run under way has made it.
+    """
+    found, now = {}, len(record.get("runs", ()))
+    for check in record.get("sections", {}).get(section, {"checks": []})["checks"]:
+        passed = check["outcome"] == "pass" and check["quick"] <= quick and check["name"] not in chosen
+        if passed or check["run"] == now:
+            found[check["name"]] = check
+    return found
 
 
-def gpu_rows(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a GPU check has timed as a user sees it: all sections of the record, without phases and single ops."""
-    kinds = ("timings", "budgets", "classification", "masks")
-    return [row for section in result["sections"].values() for kind in kinds for row in section.get(kind, ())]
+def checks_of(record: Record) -> Iterator[tuple[str, Record]]:
+    """Section and check, for all checks."""
+    for name, section in record["sections"].items():
+        for check in section["checks"]:
+            yield name, check
+
+
+def rows_of(record: Record) -> list[Record]:
+    """Returns the timings of all checks: rows with ``work`` as a user sees it, ``op``, ``phase`` or ``kernel``."""
+    return [row for _, check in checks_of(record) for row in check.get("rows", ()) if check["outcome"] == "pass"]
+
+
+def gpu_rows(record: Record) -> list[Record]:
+    """Returns the timings of works as a user sees them, without phases and single ops."""
+    return [row for row in rows_of(record) if "work" in row]

@@ -1,80 +1,148 @@
-"""compute-sanitizer in a GPU check: every op and the metric on small examples, our kernels alone looked at."""
+"""compute-sanitizer in a GPU check: every op and the metric on small examples, and one program that broke.
+
+Only kernels with ``valor`` in their names are looked at: those of C++ lie in that namespace, those of Triton begin so.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks import gpu_parity
-from benchmarks.checks import Checks, Disagreement, Unavailable
-from testing.datasets import ROOT
+from benchmarks import gpu_parity, gpu_process
+from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
 from testing.registry import ROWS
 from testing.scenes import random_scene
 
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+TOOLS = ("memcheck", "racecheck")
+HALVES = ("1/2", "2/2")
+"""Of the ops: a tool looks at either in a program of its own, so that one that takes too long leaves the other."""
 FOUND = 86
 """Exit code that compute-sanitizer gives when it found something."""
-SECONDS = 120
-"""One tool may take so long."""
+DIAGNOSIS_SECONDS = 60.0
 _EXAMPLES = 3  # of each op
+_CLEAN = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # so that every tensor has bounds of its own
+_REFUSED = "not supported|Unable to|Failed to initialize"
+_REPORT = re.compile(r"^=========\s+(Invalid|Error|Race|Warning: Race|Program hit|Misaligned|Barrier|Host)\b")
 
 
-def sanitize(tool: str, seconds: float = SECONDS) -> None:
-    """The small case under one tool of compute-sanitizer.
+def check_sanitizers(checks: Checks, left: Callable[[], float], logs: Path | None) -> None:
+    """Each half of the ops under each tool.
+
+    Args:
+        checks: gets the outcomes.
+        left: seconds before the deadline.
+        logs: start of the paths of the tools' output, None: it is not kept.
+    """
+    for half in HALVES:
+        for tool in TOOLS:
+            name = f"compute-sanitizer {tool}, ops {half}"
+            seconds = left()
+            checks.run(name, partial(sanitize, tool, half, seconds, logs), seconds + 2 * gpu_process.PATIENCE)
+
+
+def sanitize(tool: str, half: str, seconds: float, logs: Path | None = None) -> None:
+    """Runs the small case under a tool of compute-sanitizer.
 
     Args:
         tool: of ``TOOLS``.
-        seconds: after which it is given up.
+        half: of ``HALVES``.
+        seconds: after which it is stopped.
+        logs: see :func:`check_sanitizers`.
 
     Raises:
-        Unavailable: no compute-sanitizer, it does not work on this device, or it took too long.
+        Unavailable: no compute-sanitizer, or it does not work on this device.
+        OutOfTime: it was stopped.
         Disagreement: it found something.
     """
-    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "compute-sanitizer"
-    program = shutil.which("compute-sanitizer") or (str(home) if home.exists() else None)
+    program = find()
     if program is None:
         raise Unavailable("compute-sanitizer is not in PATH nor in CUDA_HOME/bin")
+    command = [*_tool(program, tool), sys.executable, "-m", "benchmarks.gpu_check", "--small-case", half]
+    ended = gpu_process.run(command, seconds, _log(logs, f"{tool}-{half[0]}"), _CLEAN)
+    if ended.code is None:
+        raise OutOfTime(f"compute-sanitizer was stopped after {seconds:.0f} s")
+    judge(ended.code, ended.output)
+
+
+def find() -> str | None:
+    """Returns the path of compute-sanitizer, None where it is not installed."""
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "compute-sanitizer"
+    return shutil.which("compute-sanitizer") or (str(home) if home.exists() else None)
+
+
+def _tool(program: str, tool: str) -> list[str]:
     command = [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all"]
     command += ["--kernel-regex", "kns=valor", "--require-cuda-init", "no"]
     if tool == "memcheck":
         command += ["--report-api-errors", "no"]  # torch probes the driver, and errs on purpose
-    command += [sys.executable, "-m", "benchmarks.gpu_check", "--small-case"]
-    plain_memory = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # so that every tensor has bounds of its own
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, **plain_memory}, timeout=seconds,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"compute-sanitizer took more than {seconds:.0f} s") from None
-    judge(done.returncode, done.stdout)
+    return command
+
+
+def _log(logs: Path | None, name: str) -> Path | None:
+    return None if logs is None else logs.with_name(f"{logs.name}.{name}.log")
 
 
 def judge(code: int, output: str) -> None:
-    """Raise unless a run of compute-sanitizer found nothing; see :func:`sanitize`."""
-    tail = "\n".join(output.strip().splitlines()[-12:])
+    """Raises unless a run of compute-sanitizer found nothing; see :func:`sanitize`."""
     if code == 0:
         return
-    if code != FOUND and re.search("not supported|Unable to|Failed to initialize", output):
+    tail = "\n".join(output.strip().splitlines()[-12:])
+    if code != FOUND and re.search(_REFUSED, output):
         raise Unavailable(f"compute-sanitizer does not work here: {tail}")
-    raise Disagreement(f"exit code {code}: {tail}")
+    raise Disagreement(first_report(output) or f"exit code {code}: {tail}")
 
 
-def small_case(device: torch.device) -> int:
-    """The first examples of every op, and the metric on one scene: what runs under compute-sanitizer."""
-    checks = Checks()
-    for name, row in ROWS.items():
+def first_report(output: str) -> str:
+    """Returns the first report of compute-sanitizer: kernel, address, thread; empty where it has none."""
+    lines = output.splitlines()
+    start = next((i for i, line in enumerate(lines) if _REPORT.match(line)), None)
+    if start is None:
+        return ""
+    end = next((i for i, line in enumerate(lines[start + 1 :], start + 1) if line.strip() == "========="), len(lines))
+    return "\n".join(line.removeprefix("=========").strip() for line in lines[start:end][:12])
+
+
+def diagnose(
+    command: Sequence[str], seconds: float, logs: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Runs a program that broke the device once more under memcheck, each kernel waiting for the one before.
+
+    Args:
+        command: of the program.
+        seconds: after which it is stopped.
+        logs: see :func:`check_sanitizers`.
+        environment: more variables of the program.
+
+    Returns:
+        The first report of memcheck: kernel, address and thread; the end of the output where it has none.
+    """
+    program = find()
+    variables = {**_CLEAN, "CUDA_LAUNCH_BLOCKING": "1", **(environment or {})}
+    tried = [*_tool(program, "memcheck"), *command] if program else list(command)
+    ended = gpu_process.run(tried, seconds, _log(logs, "diagnosis"), variables)
+    how = f"was stopped after {seconds:.0f} s" if ended.code is None else f"ended with exit code {ended.code}"
+    by = "under memcheck" if program else "without compute-sanitizer, which is not installed,"
+    report = first_report(ended.output) or "\n".join(ended.output.strip().splitlines()[-12:])
+    return f"alone, {by} it {how}: {report}"
+
+
+def small_case(device: torch.device, half: str) -> int:
+    """Runs the first examples of half of the ops, and with the second half the metric on one scene."""
+    checks, place = Checks(), HALVES.index(half)
+    for name, row in islice(ROWS.items(), place, None, len(HALVES)):
         checks.run(f"op {name}", lambda row=row: _call(row, device))  # type: ignore[misc]
-    sides = gpu_parity.as_lists(random_scene(np.random.default_rng(1), images=17, most=9), 1)
-    checks.run("metric", lambda: gpu_parity.run_metric([gpu_parity.on(device, sides)], device))
+    if place:
+        sides = gpu_parity.as_lists(random_scene(np.random.default_rng(1), images=17, most=9), 1)
+        checks.run("metric", lambda: gpu_parity.run_metric([gpu_parity.on(device, sides)], device))
     return 1 if checks.failed else 0
 
 

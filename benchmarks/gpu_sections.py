@@ -1,8 +1,8 @@
-"""Sections of a GPU check: what each runs, in which order, and how the record grows with every check.
+"""Sections of a GPU check: their checks, their order, and how the record grows with every check.
 
 A kernel that no GPU has run may stop the process or the device. So sections run in a process of their own, which
-writes the record ahead of each check and after it; ``benchmarks.gpu_check`` starts another one behind a check that
-ended it.
+writes the record ahead of each check and after it; ``benchmarks.gpu_supervisor`` starts another one behind a check that
+ended it, and that one goes on where the record ends.
 """
 
 from __future__ import annotations
@@ -10,37 +10,36 @@ from __future__ import annotations
 import faulthandler
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer
-from benchmarks.checks import Checks, Disagreement, OutOfTime
+from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests
+from benchmarks.checks import Checks, OutOfTime
 from benchmarks.gpu_budgets import time_budgets
 from benchmarks.gpu_classification import Load, time_classification
+from benchmarks.gpu_record import standing
 from benchmarks.gpu_streams import check_streams
-from benchmarks.gpu_timing import COPY_BYTES, Timing, Work, profile, time_metric, time_ops, time_phases
+from benchmarks.gpu_timing import COPY_BYTES, Work, profile, time_metric, time_ops, time_phases
 from benchmarks.gpu_timing import time_torchmetrics as time_detection_peers
 from testing.datasets import CASES, make
 from valor_gpu.ops import backends
 
 DEVICE_LOST = 70
 """Exit code of a process after whose last check the device no longer answered."""
-HANG_SECONDS = 150
-"""A check that takes longer ends the process, with the lines where it stood."""
+LEAST_SECONDS = 2.0
+"""No check begins with less time than this before the deadline."""
 _PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds per image
-
-Rows = dict[str, list[Timing]]
-ROWS = ("budgets", "timings", "phases", "launches", "ops", "classification", "masks")
-"""Kinds of timings in a section of the record."""
+_PEER_SECONDS = 150.0
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What sections need.
+    """Arguments of the sections.
 
     Attributes:
         device: a CUDA device, or the CPU, on which everything but the CUDA calls runs too.
@@ -48,9 +47,11 @@ class Setup:
         works: makes the datasets to time; the first also gives phases, kernels, ops and torchmetrics.
         load: scores to time classification on.
         copy_size: bytes of the copy that measures the bandwidth.
-        deadline: ``time.time()`` after which no check begins.
-        ended: name of each check that has ended a process, and how; it fails without being run.
-        watched: whether a check that hangs ends the process, which then must hold nothing else.
+        deadline: ``time.time()`` at which a check is stopped, and after which none begins.
+        watched: file that gets the stacks of a check that hangs. Such a check ends the process, which must hold
+            nothing else. None: a check may take any time.
+        logs: start of the paths of files with the output of other programs; None: they are not kept.
+        chosen: names of the checks to make, None for all.
     """
 
     device: torch.device
@@ -59,77 +60,80 @@ class Setup:
     load: Load
     copy_size: int = COPY_BYTES
     deadline: float = float("inf")
-    ended: Mapping[str, str] = field(default_factory=dict)
-    watched: bool = False
+    watched: Path | None = None
+    logs: Path | None = None
+    chosen: Collection[str] | None = None
+
+    def left(self) -> float:
+        """Seconds before the deadline."""
+        return self.deadline - time.time()
 
 
-def _parity(checks: Checks, setup: Setup, rows: Rows) -> None:
+def _parity(checks: Checks, setup: Setup) -> None:
     if setup.device.type == "cuda":
         gpu_parity.check_served(checks)
     gpu_parity.check_ops(checks, setup.device, setup.quick)
     gpu_parity.check_metric(checks, setup.device, 2 if setup.quick else 8)
-    gpu_parity.check_tests(checks, setup.device, setup.quick)
 
 
-def _waiting(checks: Checks, setup: Setup, rows: Rows) -> None:
+def _tests(checks: Checks, setup: Setup) -> None:
+    gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs)
+
+
+def _waiting(checks: Checks, setup: Setup) -> None:
     gpu_parity.check_waiting(checks, setup.device)
     gpu_classification.check_waiting(checks, setup.device)
 
 
-def _graphs(checks: Checks, setup: Setup, rows: Rows) -> None:
+def _graphs(checks: Checks, setup: Setup) -> None:
     check_streams(checks, setup.device)
 
 
-def _timing(checks: Checks, setup: Setup, rows: Rows) -> None:
+def _nccl(checks: Checks, setup: Setup) -> None:
+    gpu_nccl.check_nccl(checks, setup.device, setup.left)
+
+
+def _timing(checks: Checks, setup: Setup) -> None:
     device = setup.device
-    works = checks.run("datasets", setup.works) or ()
+    works = setup.works()
     for work in works:
-        rows["budgets"] += time_budgets(checks, work, device)
-        rows["timings"] += time_metric(checks, work, device)
+        time_budgets(checks, work, device)
+        time_metric(checks, work, device)
     for work in works[:1]:
-        rows["phases"] += time_phases(checks, work, device)
-        rows["launches"] += checks.run(f"{work.name}: kernels", partial(profile, work, device)) or []
+        time_phases(checks, work, device)
+        checks.run(f"{work.name}: kernels", partial(profile, work, device))
         peers = partial(time_detection_peers, work, device, _PEER_IMAGES)
-        rows["timings"] += checks.run("torchmetrics on the same device", peers) or []
+        checks.run("torchmetrics on the same device", peers, _PEER_SECONDS)
         names = {op.name for op in backends()} - gpu_masks.MASK_OPS
-        rows["ops"] += time_ops(checks, work.scene, device, work.repeats, setup.copy_size, names)
+        time_ops(checks, work.scene, device, work.repeats, setup.copy_size, names)
 
 
-def _classification(checks: Checks, setup: Setup, rows: Rows) -> None:
-    rows["classification"] += time_classification(checks, setup.load, setup.device, setup.copy_size)
+def _classification(checks: Checks, setup: Setup) -> None:
+    time_classification(checks, setup.load, setup.device, setup.copy_size)
 
 
-def _masks(checks: Checks, setup: Setup, rows: Rows) -> None:
+def _masks(checks: Checks, setup: Setup) -> None:
     gpu_masks.check_masks(checks, setup.device, 3 if setup.quick else 10)
-    rows["masks"] += gpu_masks.time_masks(checks, setup.device, setup.quick, setup.copy_size)
-    scene = checks.run("dataset of the ops of masks", lambda: make(CASES["val2017"], 500))
-    if scene is not None:
-        rows["ops"] += time_ops(checks, scene, setup.device, 5, setup.copy_size, gpu_masks.MASK_OPS)
+    gpu_masks.time_masks(checks, setup.device, setup.quick, setup.copy_size)
+    time_ops(checks, make(CASES["val2017"], 500), setup.device, 5, setup.copy_size, gpu_masks.MASK_OPS)
 
 
-def _nccl(checks: Checks, setup: Setup, rows: Rows) -> None:
-    processes = min(2, torch.cuda.device_count()) if setup.device.type == "cuda" else 2
-    name = f"metrics of {processes} processes, synchronised"
-    checks.run(name, partial(gpu_nccl.check_processes, setup.device, processes))
+def _sanitizer(checks: Checks, setup: Setup) -> None:
+    gpu_sanitizer.check_sanitizers(checks, setup.left, setup.logs)
 
 
-def _sanitizer(checks: Checks, setup: Setup, rows: Rows) -> None:
-    for tool in gpu_sanitizer.TOOLS:
-        seconds = min(gpu_sanitizer.SECONDS, setup.deadline - time.time())
-        checks.run(f"compute-sanitizer {tool}", partial(gpu_sanitizer.sanitize, tool, seconds))
-
-
-SECTIONS: dict[str, Callable[[Checks, Setup, Rows], None]] = {
+SECTIONS: dict[str, Callable[[Checks, Setup], None]] = {
     "parity": _parity,
+    "tests": _tests,
     "waiting": _waiting,
     "graphs": _graphs,
+    "nccl": _nccl,
     "timing": _timing,
     "classification": _classification,
     "masks": _masks,
-    "nccl": _nccl,
     "sanitizer": _sanitizer,
 }
-"""In the order in which they run: a sanitizer takes longest, and says least where the others have passed."""
+"""In the order in which they run, the most valuable first."""
 
 
 def run_sections(
@@ -139,9 +143,10 @@ def run_sections(
 
     Args:
         names: of the sections.
-        setup: what they need.
-        record: gets what each section gives under ``sections``, in place of what is there, and under ``running`` the
-            section and the check under way, None at the end.
+        setup: see :class:`Setup`.
+        record: gets the checks of each section under ``sections``, and under ``running`` the section and the check
+            under way, None at the end. Checks that stand, see :func:`benchmarks.gpu_record.standing`, are not made
+            again.
         save: keeps the record.
     """
     for name in (name for name in SECTIONS if name in names):
@@ -155,38 +160,52 @@ class _Running:
         self, name: str, setup: Setup, record: dict[str, Any], save: Callable[[dict[str, Any]], object]
     ) -> None:
         self._name, self._setup, self._record, self._save = name, setup, record, save
-        self._checks = Checks(before=self._before, after=self._after)
+        before = record.setdefault("sections", {}).get(name, {"checks": []})
+        self._earlier = {check["name"]: check for check in before["checks"]}
+        known = standing(record, name, setup.quick, setup.chosen or ())
+        self._checks = Checks(before=self._before, after=self._after, known=known, chosen=setup.chosen)
         self._start = time.perf_counter()
-        self._section: dict[str, Any] = {"seconds": 0.0, "checks": self._checks.records}
-        self._section |= {kind: [] for kind in ROWS}
+        self._seconds = before.get("seconds", 0.0)
+        self._stacks: Any = None
 
     def run(self) -> None:
-        """All of it."""
-        self._record.setdefault("sections", {})[self._name] = self._section
+        """Makes its checks."""
         self._keep(None)
-        SECTIONS[self._name](self._checks, self._setup, self._section)
+        SECTIONS[self._name](self._checks, self._setup)
         self._record["running"] = None
-        self._section["seconds"] = round(time.perf_counter() - self._start, 2)
+        self._write(ended=self._setup.chosen is None)
+
+    def _keep(self, check: str | None, **more: Any) -> None:
+        self._record["running"] = {"section": self._name, "check": check, **more}
+        self._write()
+
+    def _write(self, ended: bool = False) -> None:
+        """Those of earlier runs that this one has not come to yet stay in the record."""
+        made = {check["name"]: check for check in self._checks.records}
+        kept = [] if ended else [check for name, check in self._earlier.items() if name not in made]
+        self._record["sections"][self._name] = {
+            "seconds": round(self._seconds + time.perf_counter() - self._start, 2),
+            "ended": ended,
+            "checks": [*self._checks.records, *kept],
+        }
         self._save(self._record)
 
-    def _keep(self, check: str | None) -> None:
-        self._record["running"] = {"section": self._name, "check": check}
-        self._section["seconds"] = round(time.perf_counter() - self._start, 2)
-        self._save(self._record)
-
-    def _before(self, check: str) -> None:
-        self._keep(check)
-        if check in self._setup.ended:
-            raise Disagreement(self._setup.ended[check])
-        if time.time() > self._setup.deadline:
+    def _before(self, check: str, seconds: float) -> None:
+        left = self._setup.left()
+        if left < LEAST_SECONDS:
             raise OutOfTime("no time was left")
+        self._keep(check, since=time.time(), seconds=min(seconds, left), hangs_after=seconds)
         if self._setup.watched:  # a kernel that does not end cannot be stopped otherwise
-            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+            self._stacks = self._setup.watched.open("w")
+            faulthandler.dump_traceback_later(min(seconds, left), exit=True, file=self._stacks)
 
     def _after(self) -> None:
-        if self._setup.watched:
+        if self._stacks:
             faulthandler.cancel_dump_traceback_later()
+            self._stacks.close()
+            self._stacks = None
         last = self._checks.records[-1]
+        last |= {"run": len(self._record.get("runs", ())), "quick": self._setup.quick}
         self._keep(last["name"])
         if last["outcome"] == "fail":
             self._stop_if_lost()

@@ -40,7 +40,7 @@ def _largest(
 
 
 @triton.jit
-def count_logits_kernel(
+def valor_count_logits_kernel(
     logits: tl.tensor, target: tl.tensor, tables: tl.tensor, error: tl.tensor,
     classes: tl.tensor, channel_stride: tl.tensor, rows: tl.tensor, columns: tl.tensor,
     image_stride: tl.tensor, row_stride: tl.tensor, pixel_stride: tl.tensor,
@@ -124,7 +124,7 @@ def count_logits(
     programs = triton.cdiv(tiles, rounds)
     table_stride = tables.stride(0) if tables.ndim == 3 else 0
     wide = logits.element_size() == 8
-    count_logits_kernel[(images * programs,)](
+    valor_count_logits_kernel[(images * programs,)](
         logits, target, tables, error, classes, channel_stride, rows, columns, *steps, *target_steps,
         table_stride, ignore_index or 0, code_pixels, _LAST_ROW, programs, rounds,
         IGNORES=ignore_index is not None, PAIRS=pairs, MAGNITUDE=constants[0], INFINITY=constants[1],

@@ -43,7 +43,7 @@ _FLOAT64 = {
 _ALIGNED = ("logits", "target", "tables", "channel_stride", "columns", "image_stride")
 
 LAUNCHES = {
-    "pixel_counts.count_logits_kernel": [
+    "pixel_counts.valor_count_logits_kernel": [
         Launch(_COUNTED, {**_FLOAT32, "IGNORES": True, "PAIRS": False, "BINS": 64}, _ALIGNED),
         Launch(
             {**_COUNTED, "logits": "*i16", "target": "*u8"},

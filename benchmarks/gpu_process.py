@@ -1,0 +1,91 @@
+"""Programs that a GPU check starts: their output is kept as it comes, and nothing of them is left when time is up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from testing.datasets import ROOT
+
+MARK = "VALOR_GPU_CHECK_PROGRAM"
+"""Variable that tells the programs of one :func:`run`, and all that they start, from others."""
+PATIENCE = 10.0
+"""Seconds that a killed program gets to end: the driver has to stop its kernels first."""
+
+
+class Ended(NamedTuple):
+    """How a program ended.
+
+    Attributes:
+        code: its exit code, negative for a signal; None where it was killed because its time was up.
+        output: all that it printed.
+    """
+
+    code: int | None
+    output: str
+
+
+def run(
+    command: Sequence[str],
+    seconds: float,
+    log: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    show: bool = False,
+) -> Ended:
+    """Runs a program in the root of the checkout; afterwards nothing that it has started is alive.
+
+    Args:
+        command: of the program.
+        seconds: after which it is killed.
+        log: file to which its output is appended as it comes, None for none.
+        environment: variables beside those of this process.
+        show: the output goes where that of this process goes, and is not kept.
+    """
+    mark = f"{os.environ.get(MARK, '')}/{uuid.uuid4().hex}"
+    variables = {**os.environ, **(environment or {}), MARK: mark}
+    with open(log, "ab+") if log else tempfile.TemporaryFile() as file:
+        start = file.seek(0, os.SEEK_END)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=None if show else file,
+            stderr=None if show else subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            process.wait(max(seconds, 0.0))
+            code: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            kill_marked(mark)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+        file.seek(start)
+        return Ended(code, file.read().decode(errors="replace"))
+
+
+def kill_marked(mark: str) -> None:
+    """Kills every process whose mark begins with ``mark``, as long as new ones appear."""
+    wanted, killed = f"{MARK}={mark}".encode(), set()
+    while found := {pid for pid in _processes() if pid not in killed and _is_marked(pid, wanted)}:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _is_marked(pid: int, wanted: bytes) -> bool:
+    try:
+        variables = Path("/proc", str(pid), "environ").read_bytes()
+    except OSError:
+        return False
+    return any(variable.startswith(wanted) for variable in variables.split(b"\0"))

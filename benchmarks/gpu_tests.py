@@ -1,0 +1,175 @@
+"""Tests with the mark ``gpu`` in a GPU check: pytest over several processes, and a check for each test that failed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks import gpu_process, gpu_sanitizer
+from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
+from benchmarks.gpu_test_log import LOG
+
+TESTS = (
+    "tests/test_contract.py",
+    "tests/ops",
+    "tests/classification/test_ranking_metrics.py",
+    "tests/classification/test_updates_cuda.py",
+    "tests/coco/test_evaluator.py",
+    "tests/benchmarks/test_gpu_streams.py",
+)
+"""Paths of all tests with the mark ``gpu``."""
+MARK = "gpu"
+PROCESSES = 8
+"""Each holds a context of CUDA, about half a gigabyte of the device."""
+CHECK = "tests with the mark gpu"
+_NOTHING_LEFT = 5
+"""Exit code of pytest where no test was collected, or all had passed before."""
+DIAGNOSED = 3
+"""So many tests that ended their process are run again under memcheck."""
+
+
+@dataclass
+class Outcomes:
+    """Outcomes of tests by the log of :mod:`benchmarks.gpu_test_log`.
+
+    Attributes:
+        left: names of the tests that were to be run.
+        passed: names of the tests that passed.
+        failed: name to message, of those that failed.
+        crashed: likewise, of those that ended their process.
+        skipped: name to reason.
+        begun: names of the tests that began.
+    """
+
+    left: list[str] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    crashed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def read(path: Path, start: int = 0) -> Outcomes:
+        """Returns the outcomes in the lines of a file from byte ``start`` on; the last line may be cut off."""
+        found = Outcomes()
+        lines = path.read_bytes()[start:].split(b"\n")[:-1] if path.exists() else []
+        for entry in map(json.loads, lines):
+            found.left = entry.get("left", found.left)
+            if "begun" in entry:
+                found.begun.add(entry["begun"])
+            if "test" in entry:
+                found._add(entry["test"], entry["outcome"], entry["detail"])
+        found.passed -= {*found.failed, *found.crashed}
+        return found
+
+    def _add(self, name: str, outcome: str, detail: str) -> None:
+        if outcome == "passed":
+            self.passed.add(name)
+        else:
+            getattr(self, outcome).setdefault(name, detail)
+
+    @property
+    def unfinished(self) -> set[str]:
+        """Names of the tests that began and left no outcome."""
+        return self.begun - self.passed - {*self.failed, *self.crashed, *self.skipped}
+
+
+def check_tests(
+    checks: Checks, device: torch.device, left: Callable[[], float], logs: Path | None, reserve: float = 0.0
+) -> None:
+    """Runs the tests that need a CUDA device; each that failed becomes a check of its own.
+
+    Args:
+        checks: gets the outcomes.
+        device: a CUDA device; on another one nothing is run.
+        left: seconds before the deadline.
+        logs: start of the paths of pytest's output and of the log of outcomes, from which a later call goes on.
+        reserve: seconds before the deadline that the tests leave to others.
+    """
+    found = Outcomes()
+    seconds = left() - reserve
+    checks.run(CHECK, partial(_run, found, device, seconds, logs), seconds + 2 * gpu_process.PATIENCE)
+    for number, (name, text) in enumerate({**found.crashed, **found.failed}.items()):
+        diagnosed = name in found.crashed and number < DIAGNOSED
+        checks.run(f"test {name}", partial(_fail, name, text, left() if diagnosed else 0.0, logs), left())
+    if found.skipped:
+        checks.run("tests that skipped themselves", partial(_skipped, found))
+
+
+def _run(found: Outcomes, device: torch.device, seconds: float, logs: Path | None) -> None:
+    if device.type != "cuda":
+        raise Unavailable("the tests of the CPU are run by make test")
+    if importlib.util.find_spec("pytest") is None:
+        raise Unavailable("pytest is not installed")
+    with tempfile.TemporaryDirectory() as scratch:
+        outcomes, problem = run_tests(TESTS, seconds, logs or Path(scratch, "gpu"))
+    vars(found).update(vars(outcomes))
+    counts = f"{len(found.passed):,} tests passed, {len(found.failed):,} failed, {len(found.crashed):,} crashed"
+    if problem:
+        raise type(problem)(f"{counts}; {problem}")
+    if found.failed or found.crashed:
+        raise Disagreement(counts)
+
+
+def run_tests(
+    paths: Sequence[str], seconds: float, logs: Path, options: Sequence[str] = ()
+) -> tuple[Outcomes, Exception | None]:
+    """Runs tests with the mark ``gpu``; warnings of a torch that they were not written for are no errors.
+
+    Args:
+        paths: of the tests.
+        seconds: after which pytest is killed.
+        logs: start of the paths of pytest's output, which is kept as it comes, and of the log of outcomes. Tests that
+            passed by that log are not run again.
+        options: of pytest, beside the usual ones.
+
+    Returns:
+        Outcomes of this run, with the tests of earlier runs among ``passed``; and why it is not complete: OutOfTime, or
+        Disagreement where pytest itself failed or collected no test.
+    """
+    log = logs.with_name(f"{logs.name}.tests.jsonl")
+    earlier = Outcomes.read(log).passed
+    Path(f"{log}.passed").write_text("".join(f"{name}\n" for name in sorted(earlier)))
+    start = log.stat().st_size if log.exists() else 0
+    output = logs.with_name(f"{logs.name}.pytest.log")
+    ended = gpu_process.run(_command(paths, options), seconds, output, {LOG: str(log)})
+    found = Outcomes.read(log, start)
+    found.passed |= earlier
+    if ended.code is None:
+        return found, OutOfTime(f"pytest was stopped after {seconds:.0f} s: {output}")
+    text = f"pytest ended with exit code {ended.code}: {ended.output[-3000:].strip()}"
+    for name in found.unfinished:
+        found.crashed[name] = text
+    complete = ended.code in (0, 1) or (ended.code == _NOTHING_LEFT and earlier) or found.crashed
+    return found, None if complete else Disagreement(text)
+
+
+def _command(paths: Sequence[str], options: Sequence[str]) -> list[str]:
+    several = importlib.util.find_spec("xdist") is not None
+    spread = ["-n", str(min(PROCESSES, os.cpu_count() or 1)), "--dist", "worksteal"] if several else []
+    return [
+        sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default", "--tb=short", "--durations=5",
+        "--continue-on-collection-errors", "-p", "benchmarks.gpu_test_log", *spread, *options, *paths,
+    ]  # fmt: skip
+
+
+def _fail(name: str, text: str, seconds: float, logs: Path | None) -> None:
+    if seconds > 0:
+        alone = [sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default", name]
+        text = f"{text}\n{gpu_sanitizer.diagnose(alone, min(seconds, gpu_sanitizer.DIAGNOSIS_SECONDS), logs)}"
+    raise Disagreement(text)
+
+
+def _skipped(found: Outcomes) -> None:
+    reasons = Counter(found.skipped.values())
+    raise Unavailable("; ".join(f"{count} tests: {reason}" for reason, count in reasons.most_common()))
