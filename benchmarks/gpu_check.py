@@ -23,7 +23,8 @@ import torch
 
 from benchmarks import gpu_build, machine
 from benchmarks.gpu_record import record_path, store, summarise
-from testing.datasets import CASES, ROOT, make
+from benchmarks.gpu_works import usual_works
+from testing.datasets import ROOT
 
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
 SECTIONS = ("parity", "waiting", "graphs", "timing", "classification", "masks", "nccl", "sanitizer")
@@ -155,26 +156,6 @@ def _inner(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     gpu_sections.run_sections(arguments.only, setup, record, lambda now: store(now, path))
     return 0
-
-
-def usual_works(quick: bool) -> list[Any]:
-    """val2017 scale, and unless ``quick`` Objects365 scale."""
-    from benchmarks.gpu_timing import Work
-
-    val2017, objects365 = CASES["val2017"], CASES["objects365"]
-    if quick:
-        return [Work("val2017, 500 images", make(val2017, 500), batches_target=None, repeats=5)]
-    return [
-        Work(
-            "val2017 scale",
-            make(val2017),
-            whole_target=1e-3,
-            batches_target=40e-3,
-            compute_device_target=0.35e-3,
-            compute_host_target=0.15e-3,
-        ),
-        Work("Objects365 scale", make(objects365), whole_target=3e-3),
-    ]
 
 
 def device_facts() -> dict[str, Any]:

@@ -21,27 +21,19 @@ from benchmarks import (
     gpu_build,
     gpu_check,
     gpu_classification,
-    gpu_masks,
     gpu_parity,
     gpu_record,
     gpu_sanitizer,
     gpu_sections,
-    report,
 )
 from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
 from benchmarks.gpu_sections import Setup
-from benchmarks.gpu_timing import Work
 from testing import datasets
 from testing.registry import ROWS, Row
 from valor_gpu.ops import backends
 
 CPU = torch.device("cpu")
 SMALL = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
-
-
-@pytest.fixture(scope="module")
-def scene() -> datasets.BoxDataset:
-    return datasets.make(datasets.CASES["val2017"], 30)
 
 
 def setup(**changes: Any) -> Setup:
@@ -92,28 +84,6 @@ def test_the_tests_of_the_device_are_run_apart(tmp_path: Path) -> None:
     tests.write_text("def test_of_the_cpu():\n    pass\n")
     with pytest.raises(Disagreement, match="1 deselected"):
         gpu_parity.run_tests(str(tests), "gpu", options)
-
-
-def test_detection_is_timed(scene: datasets.BoxDataset) -> None:
-    work = Work("small", scene, 60, 60, compute_device_target=60, compute_host_target=1e-12, repeats=2)
-    found = sections("timing", works=lambda: [work])["timing"]
-    assert outcomes(found, "fail") == []
-    assert set(outcomes(found, "unavailable")) <= {"small: kernels", "torchmetrics on the same device"}
-    assert [row["met"] for row in found["budgets"]][2:] == [None, False]
-    assert all({"seconds", "host_seconds", "device_seconds"} <= set(row) for row in found["budgets"])
-    assert [row["met"] for row in found["timings"][:2]] == [True, True]
-    assert all({"seconds", "device_seconds"} <= set(row) for row in [*found["timings"][:2], *found["ops"]])
-    assert {row["op"] for row in found["ops"]} == set(ROWS) - gpu_masks.MASK_OPS
-    assert [row["phase"] for row in found["phases"]][1:3] == ["match", "accumulate"]
-    json.dumps(found)
-
-
-def test_masks_are_checked_and_timed(monkeypatch: pytest.MonkeyPatch, scene: datasets.BoxDataset) -> None:
-    monkeypatch.setattr(gpu_sections, "make", lambda case, images: scene)
-    monkeypatch.setattr(gpu_masks, "time_masks", partial(gpu_masks.time_masks, images=2))
-    found = sections("masks")["masks"]
-    assert outcomes(found, "fail") == outcomes(found, "unavailable") == []
-    assert {row["op"] for row in found["ops"]} == gpu_masks.MASK_OPS and len(found["masks"]) == 1
 
 
 def test_processes_synchronise() -> None:
@@ -296,10 +266,6 @@ def test_a_record_is_stored(
         assert f"over its target: {work}" in printed
     assert ("failed: op x" in printed) == bool(code)
     assert ("no time was left: op x" in printed) == (outcome == "skipped")
-    table = report.gpu_text(record)
-    assert "| compute | 4 ms, host 1 ms, device 2 ms |" in table
-    assert "| val2017 | 2 ms |" in table and "| sweep | 3 ms, 62% of the speed of a copy |" in table
-    assert "| AUC | 1e+03 ms, torchmetrics 4e+03 ms (4.0x) |" in table
 
 
 def test_a_build_that_fails_is_recorded_with_what_the_compiler_said(
@@ -343,30 +309,3 @@ def test_the_libraries_are_built_for_the_device_once(tmp_path: Path, monkeypatch
     (tmp_path / "setup.py").write_text("raise SystemExit('nvcc: fatal')")
     with pytest.raises(gpu_build.BuildError, match="nvcc: fatal"):
         gpu_build.build((9, 0), tmp_path)
-
-
-def test_classification_on_the_cpu() -> None:
-    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-    checks = Checks(show=lambda _: None)
-    rows = gpu_classification.time_classification(checks, SMALL, CPU, 1 << 16)
-    gpu_classification.check_waiting(checks, CPU)
-    assert [record["name"] + record["detail"] for record in checks.records if record["outcome"] != "pass"] == []
-    names = [row["work"] for row in rows]
-    assert names[0] == "count_top, k 1, 600 x 20 float32" and names[4] == "auroc_and_ap, 500 x 20 float32"
-    assert len(rows) == 5 + len(gpu_classification.PAIRS)
-    assert all(row["times_torchmetrics"] > 0 for row in rows[5:]) and all(row["share_of_copy"] > 0 for row in rows[:5])
-    waits = {record["name"] for record in checks.records} & {
-        "update of ROCAUC, thresholds 200 does not wait", "update of ConfusionMatrix does not wait",
-    }  # fmt: skip
-    assert len(waits) == 2
-    json.dumps(rows)
-
-
-def test_classification_is_held_against_torchmetrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
-    wrong = gpu_classification.Pair("Accuracy", "MulticlassSpecificity", {"average": "macro"})
-    monkeypatch.setattr(gpu_classification, "PAIRS", {"accuracy": wrong})
-    checks = Checks(show=lambda _: None)
-    load = gpu_classification.Load(rows=300, classes=5, batch=128, repeats=1)
-    assert gpu_classification.time_torchmetrics(checks, load, CPU) == []
-    assert checks.failed == ["accuracy, torchmetrics beside"] and "differ from ours" in checks.records[-1]["detail"]
