@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.baselines import BATCH
 from benchmarks.checks import Checks, Disagreement, Later, device_seconds, spread, wait, wall_seconds
-from benchmarks.gpu_jobs import Timing
+from benchmarks.gpu_jobs import Timing, on_the_cpu
 from benchmarks.gpu_targets import judged
 from benchmarks.gpu_timing import image_batches
 from benchmarks.gpu_works import Work
@@ -51,8 +51,9 @@ def time_budgets(checks: Checks, work: Work, device: torch.device) -> None:
 
 def _time_updates(name: str, make: Callable[[], list[Any]], device: torch.device, keys: tuple[str, ...]) -> Timing:
     batches = make()
-    metric = MeanAveragePrecision().to(device)
+    metric, beside = MeanAveragePrecision().to(device), MeanAveragePrecision()
     metric.update(*batches[0])
+    metric.reset()
     wait(device)
     host = []
     for batch in batches:
@@ -60,6 +61,8 @@ def _time_updates(name: str, make: Callable[[], list[Any]], device: torch.device
         metric.update(*batch)
         host.append(time.perf_counter() - start)
         wait(device)
+        beside.update(*on_the_cpu(batch))
+    _compare(metric, beside, device)
     on_device = [device_seconds(partial(metric.update, *batch), device, 1, ahead=True)["median"] for batch in batches]
     wall = [wall_seconds(partial(metric.update, *batch), device, 1)["median"] for batch in batches]
     measured = {"seconds": spread(wall), "host_seconds": spread(host), "device_seconds": spread(on_device)}
@@ -67,11 +70,10 @@ def _time_updates(name: str, make: Callable[[], list[Any]], device: torch.device
 
 
 def _time_compute(name: str, whole: Later[Any], device: torch.device, work: Work) -> Timing:
-    metric, on_the_cpu = MeanAveragePrecision().to(device), MeanAveragePrecision()
+    metric, beside = MeanAveragePrecision().to(device), MeanAveragePrecision()
     metric.update(*whole())
-    on_the_cpu.update(*formats.padded_tensors(work.scene()))
-    if text := differences(dict(sorted(metric.compute().items())), dict(sorted(on_the_cpu.compute().items()))):
-        raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
+    beside.update(*formats.padded_tensors(work.scene()))
+    _compare(metric, beside, device)
 
     def forget() -> None:
         metric._computed = None
@@ -82,6 +84,12 @@ def _time_compute(name: str, whole: Later[Any], device: torch.device, work: Work
         "device_seconds": device_seconds(metric.compute, device, work.repeats, before=forget, ahead=True),
     }
     return judged({"work": name, **measured}, work.keys("compute"))
+
+
+def _compare(metric: MeanAveragePrecision, beside: MeanAveragePrecision, device: torch.device) -> None:
+    """``beside`` is on the CPU."""
+    if text := differences(dict(sorted(metric.compute().items())), dict(sorted(beside.compute().items()))):
+        raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
 
 
 def _host_spread(

@@ -103,7 +103,7 @@ def op_jobs(load: Load, scores: Later[tuple[Tensor, Tensor]]) -> list[Job]:
 
     jobs = [
         Job(f"{name}, {rows:,} x {load.classes:,}", partial(data, rows), partial(_op, op, rest), (key,), load.repeats,
-            seconds=60)
+            seconds=90)
         for name, key, op, rows, rest in works
     ]  # fmt: skip
     return [*jobs, _multilabel_job(load, scores)]
@@ -124,7 +124,7 @@ def _multilabel_job(load: Load, scores: Later[tuple[Tensor, Tensor]]) -> Job:
 
     name = f"exact AUROC and AP, multilabel, {rows:,} x {load.classes:,}"
     start = partial(_op, "auroc_and_ap", (None, None))
-    return Job(name, data, start, ("exact AUROC, multilabel",), load.repeats, seconds=60)
+    return Job(name, data, start, ("exact AUROC, multilabel",), load.repeats, seconds=90)
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics

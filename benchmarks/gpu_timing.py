@@ -176,9 +176,8 @@ def time_ops(
 ) -> None:  # fmt: skip
     """Ops ``names`` at the scale of ``scene``: seconds, and the bytes they must move beside the copy bandwidth."""
     by_kernels = device.type == "cuda" and native.available("valor_cuda")
-    for op in backends():
-        if op.name not in names or op.name not in ROWS:
-            continue
+    chosen = [op for op in backends() if op.name in names and op.name in ROWS]
+    for op in sorted(chosen, key=lambda op: op.name in _OP_SECONDS):  # those that take long come last
         row = ROWS[op.name]
         others = row.others if by_kernels else ()
         for kind, kernel in (("", call(row.op)), *others):
