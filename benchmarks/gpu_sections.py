@@ -48,6 +48,7 @@ class Setup:
         load: scores to time classification on.
         copy_size: bytes of the copy that measures the bandwidth.
         deadline: ``time.time()`` at which a check is stopped, and after which none begins.
+        reserve: seconds before the deadline that the tests leave to the sections behind them.
         watched: file that gets the stacks of a check that hangs. Such a check ends the process, which must hold
             nothing else. None: a check may take any time.
         logs: start of the paths of files with the output of other programs; None: they are not kept.
@@ -60,6 +61,7 @@ class Setup:
     load: Load
     copy_size: int = COPY_BYTES
     deadline: float = float("inf")
+    reserve: float = 0.0
     watched: Path | None = None
     logs: Path | None = None
     chosen: Collection[str] | None = None
@@ -77,7 +79,7 @@ def _parity(checks: Checks, setup: Setup) -> None:
 
 
 def _tests(checks: Checks, setup: Setup) -> None:
-    gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs)
+    gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs, setup.reserve)
 
 
 def _waiting(checks: Checks, setup: Setup) -> None:
@@ -218,4 +220,5 @@ class _Running:
             torch.cuda.synchronize(self._setup.device)
         except RuntimeError as error:
             print(f"the device no longer answers: {error}".splitlines()[0], flush=True)
+            self._keep(self._checks.records[-1]["name"], since=time.time(), seconds=0.0, hangs_after=0.0)
             os._exit(DEVICE_LOST)

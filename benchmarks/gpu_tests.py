@@ -17,7 +17,7 @@ import torch
 
 from benchmarks import gpu_process, gpu_sanitizer
 from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
-from benchmarks.gpu_test_log import LOG
+from benchmarks.gpu_test_log import LOG, SCRATCH
 
 TESTS = (
     "tests/test_contract.py",
@@ -139,10 +139,12 @@ def run_tests(
     """
     log = logs.with_name(f"{logs.name}.tests.jsonl")
     earlier = Outcomes.read(log).passed
-    Path(f"{log}.passed").write_text("".join(f"{name}\n" for name in sorted(earlier)))
     start = log.stat().st_size if log.exists() else 0
     output = logs.with_name(f"{logs.name}.pytest.log")
-    ended = gpu_process.run(_command(paths, options), seconds, output, {LOG: str(log)})
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch, "passed").write_text("".join(f"{name}\n" for name in sorted(earlier)))
+        variables = {LOG: str(log), SCRATCH: scratch}
+        ended = gpu_process.run(_command(paths, options), seconds, output, variables)
     found = Outcomes.read(log, start)
     found.passed |= earlier
     if ended.code is None:

@@ -29,7 +29,7 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
         commit: of the checkout, where git does not know it.
     """
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "date": now(),
         "commit": commit or _git("rev-parse", "HEAD") or "unknown",
         "changed_files": len((_git("status", "--porcelain", "--untracked-files=no") or "").splitlines()),
         "machine": {
@@ -41,6 +41,11 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
         },
         "versions": {name: _version(name) for name in packages},
     }
+
+
+def now() -> str:
+    """Date and time in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def run(*command: str) -> str | None:
