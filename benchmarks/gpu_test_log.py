@@ -11,12 +11,12 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 LOG = "VALOR_GPU_CHECK_TESTS"
 SCRATCH = "VALOR_GPU_CHECK_SCRATCH"
@@ -87,7 +87,8 @@ def _detail(report: pytest.TestReport) -> str:
 
 
 def _end_if_lost() -> None:
-    if not torch.cuda.is_available():
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
         return
     try:
         torch.cuda.synchronize()
