@@ -7,6 +7,7 @@
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make bench    ratios against other evaluators (minutes; installs them)
+#   make report   the tables of the README and docs/benchmarks.md from the stored results, also those of a GPU check
 #   make pictures the pictures of the README and of docs/valor.md
 #   make wheel    wheel and source archive in dist/, for this machine
 #   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
@@ -44,7 +45,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test fuzz check bench parity wheel release-check minimum docs clean
+.PHONY: setup demo pictures browser ray test fuzz check bench report parity wheel release-check minimum docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -177,6 +178,9 @@ bench: setup $(VENV)/.bench
 	@$(PY) -m benchmarks.run segmentation $(ARGS)
 	@$(PY) -m benchmarks.run classification $(ARGS)
 	@$(PY) -m benchmarks.run valor_detection $(ARGS)
+
+report: setup
+	@$(PY) -m benchmarks.report $(ARGS)
 
 wheel: setup
 	@$(PY) -m build --no-isolation --outdir dist .

@@ -16,49 +16,41 @@ from unittest import mock
 import torch
 
 from benchmarks.baselines import BATCH
-from benchmarks.checks import Checks, Disagreement, device_seconds, spread, wait, wall_seconds
-from benchmarks.gpu_timing import Timing, Work
+from benchmarks.checks import Checks, Disagreement, Later, device_seconds, spread, wait, wall_seconds
+from benchmarks.gpu_jobs import Timing
+from benchmarks.gpu_targets import judged
+from benchmarks.gpu_timing import image_batches
+from benchmarks.gpu_works import Work
 from testing import formats
 from testing.parity import differences
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.ops import _accumulate_cuda
 
-HOST_BUDGETS = {"lists": 120e-6, "padded": 60e-6}
-"""Seconds of the host in one update of 16 images."""
+_MOST_UPDATES = 200
 
 
-def budgeted(name: str, measured: dict[str, dict[str, float]], budgets: dict[str, float | None]) -> Timing:
-    """One row of the record.
-
-    Args:
-        name: of the work.
-        measured: spreads of ``seconds`` (wall), ``host_seconds``, ``device_seconds``, those that were measured.
-        budgets: seconds allowed for some of them, None for no budget; the row is met if every median is within its own.
-    """
-    allowed = {f"{kind}_budget": limit for kind, limit in budgets.items() if limit is not None}
-    within = [measured[kind]["median"] <= limit for kind, limit in budgets.items() if limit is not None]
-    return {"work": name, **measured, **allowed, "met": all(within) if within else None}
-
-
-def time_budgets(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
+def time_budgets(checks: Checks, work: Work, device: torch.device) -> None:
     """Updates of 16 images as lists and padded, one update with all images, and ``compute``."""
-    preds, target = formats.image_tensors(work.scene, device)
-    lists = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)][:200]
-    whole = formats.padded_tensors(work.scene, device)
-    padded = [tuple({key: table[i : i + BATCH] for key, table in side.items()} for side in whole)
-              for i in range(0, BATCH * len(lists), BATCH)]  # fmt: skip
-    rows = []
+    whole = Later("padded tensors", lambda: formats.padded_tensors(work.scene(), device))
+
+    def lists() -> list[Any]:
+        return image_batches(work.scene(), device)[:_MOST_UPDATES]
+
+    def padded() -> list[Any]:
+        starts = range(0, min(len(work.scene().image_ids), BATCH * _MOST_UPDATES), BATCH)
+        return [tuple({key: table[i : i + BATCH] for key, table in side.items()} for side in whole()) for i in starts]
+
     for form, batches in (("lists", lists), ("padded", padded)):
-        name = f"{work.name}: one update of {BATCH} images, {form}"
-        rows.append(checks.run(name, partial(_time_updates, name, batches, device, HOST_BUDGETS[form])))
+        name, what = f"{work.name}: one update of {BATCH} images, {form}", f"update of {BATCH} images, {form}"
+        checks.run(name, partial(_time_updates, name, batches, device, (what,)))
     name = f"{work.name}: one update with all images, padded"
-    rows.append(checks.run(name, partial(_time_updates, name, [whole] * max(3, work.repeats), device, None)))
+    checks.run(name, partial(_time_updates, name, lambda: [whole()] * max(3, work.repeats), device, ()))
     name = f"{work.name}: compute"
-    rows.append(checks.run(name, partial(_time_compute, name, whole, device, work)))
-    return [row for row in rows if row is not None]
+    checks.run(name, partial(_time_compute, name, whole, device, work))
 
 
-def _time_updates(name: str, batches: list[Any], device: torch.device, budget: float | None) -> Timing:
+def _time_updates(name: str, make: Callable[[], list[Any]], device: torch.device, keys: tuple[str, ...]) -> Timing:
+    batches = make()
     metric = MeanAveragePrecision().to(device)
     metric.update(*batches[0])
     wait(device)
@@ -71,25 +63,25 @@ def _time_updates(name: str, batches: list[Any], device: torch.device, budget: f
     on_device = [device_seconds(partial(metric.update, *batch), device, 1, ahead=True)["median"] for batch in batches]
     wall = [wall_seconds(partial(metric.update, *batch), device, 1)["median"] for batch in batches]
     measured = {"seconds": spread(wall), "host_seconds": spread(host), "device_seconds": spread(on_device)}
-    return budgeted(name, measured, {"host_seconds": budget})
+    return judged({"work": name, **measured}, keys)
 
 
-def _time_compute(name: str, batch: Any, device: torch.device, work: Work) -> Timing:
+def _time_compute(name: str, whole: Later[Any], device: torch.device, work: Work) -> Timing:
     metric, on_the_cpu = MeanAveragePrecision().to(device), MeanAveragePrecision()
-    metric.update(*batch)
-    on_the_cpu.update(*formats.padded_tensors(work.scene))
+    metric.update(*whole())
+    on_the_cpu.update(*formats.padded_tensors(work.scene()))
     if text := differences(dict(sorted(metric.compute().items())), dict(sorted(on_the_cpu.compute().items()))):
         raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
 
     def forget() -> None:
         metric._computed = None
 
-    wall = wall_seconds(metric.compute, device, work.repeats, before=forget)
-    on_device = device_seconds(metric.compute, device, work.repeats, before=forget, ahead=True)
-    measured = {"seconds": wall, "host_seconds": _host_spread(metric.compute, device, work.repeats, forget)}
-    measured["device_seconds"] = on_device
-    limits = {"host_seconds": work.compute_host_target, "device_seconds": work.compute_device_target}
-    return budgeted(name, measured, limits)
+    measured = {
+        "seconds": wall_seconds(metric.compute, device, work.repeats, before=forget),
+        "host_seconds": _host_spread(metric.compute, device, work.repeats, forget),
+        "device_seconds": device_seconds(metric.compute, device, work.repeats, before=forget, ahead=True),
+    }
+    return judged({"work": name, **measured}, work.keys("compute"))
 
 
 def _host_spread(

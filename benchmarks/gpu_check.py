@@ -30,7 +30,8 @@ from benchmarks import gpu_build, gpu_process, gpu_sanitizer, machine
 from benchmarks.gpu_record import Record, earlier_record, record_path, sources, store
 from benchmarks.gpu_summary import INCOMPLETE, RED, summary
 from benchmarks.gpu_supervisor import GRACE, Programs, supervise
-from testing.datasets import CASES, ROOT, make
+from benchmarks.gpu_works import usual_works
+from testing.datasets import ROOT
 
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
 NEEDED = {
@@ -87,7 +88,13 @@ def parser() -> argparse.ArgumentParser:
     add("--check", nargs="+", default=[], metavar="NAME", help="of these sections, only the checks of these names")
     add("--seconds", type=float, help="in all; 240, 300 and 120 for the parts, else 580")
     add("--started", type=float, help="epoch of the start, where it was before this program's")
-    add("--results", type=Path, default=machine.RESULTS, help="folder of the record and of the logs beside it")
+    add(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu: rehearse the check with tiny data, without a GPU",
+    )
+    add("--results", type=Path, help="folder of the record and of its logs; default: benchmarks/results")
     add("--commit", help="of this checkout, where neither git nor the build can tell")
     add("--small-case", choices=gpu_sanitizer.HALVES, help=argparse.SUPPRESS)
     add("--record", type=Path, help=argparse.SUPPRESS)  # of a process that this one has started
@@ -99,13 +106,14 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Builds, checks, stores; see the module."""
     arguments = parser().parse_args(argv)
-    if not torch.cuda.is_available():
+    if arguments.device == "cuda" and not torch.cuda.is_available():
         print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
         return 0
     if arguments.small_case:
-        return gpu_sanitizer.small_case(_device(), arguments.small_case)
+        return gpu_sanitizer.small_case(_device(arguments), arguments.small_case)
     if arguments.record or arguments.alone:
         return _inner(arguments)
+    arguments.results = arguments.results or (KEPT if arguments.device == "cpu" else machine.RESULTS)
     started = arguments.started or time.time()
     part = PARTS[arguments.part] if arguments.part else WHOLE
     arguments.quick |= part.quick
@@ -114,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(missing(), flush=True)
     record, path = begin(arguments, names)
     try:
-        record["build"] = gpu_build.build(torch.cuda.get_device_capability())
+        record["build"] = build(arguments)
     except gpu_build.BuildError as error:
         store({**record, "build": f"failed: {error}"}, path)
         print(f"{error}\nRED: the libraries cannot be built\nrecord: {path}", flush=True)
@@ -129,6 +137,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return finish(record, path, started)
 
 
+def build(arguments: argparse.Namespace) -> str:
+    """Builds the libraries for the GPU unless they are there; returns a line about it."""
+    if arguments.device == "cpu":
+        return "a rehearsal on the CPU: nothing is built, and no time is one of a GPU"
+    return gpu_build.build(torch.cuda.get_device_capability())
+
+
 def missing() -> str:
     """Returns one line about the packages that are not installed."""
     found = [f"{name} ({why})" for name, why in NEEDED.items() if importlib.util.find_spec(name) is None]
@@ -140,7 +155,7 @@ def missing() -> str:
 def begin(arguments: argparse.Namespace, names: Sequence[str]) -> tuple[Record, Path]:
     """Returns the record to go on with, and its path: the newest of this device and these sources, or a new one."""
     head = {"kind": "gpu", **machine.describe(PACKAGES, arguments.commit), "sources": sources()}
-    head |= {"device": device_facts(), "runs": [], "sections": {}, "running": None}
+    head |= {"device": device_facts(arguments), "runs": [], "sections": {}, "running": None}
     KEPT.mkdir(parents=True, exist_ok=True)
     record = earlier_record(head, (arguments.results, KEPT, machine.RESULTS))
     if record is not None:
@@ -161,7 +176,7 @@ def finish(record: Record, path: Path, started: float) -> int:
     record["runs"][-1]["seconds"] = round(time.time() - started, 1)
     store(record, path)
     with contextlib.suppress(OSError):
-        for log in path.parent.glob(f"{path.stem}.*"):
+        for log in path.parent.glob(f"{path.stem}.*") if path.parent != KEPT else ():
             shutil.copy(log, KEPT)
     text, code = summary(record)
     print(f"{text}\nrecord: {path}", flush=True)
@@ -170,7 +185,8 @@ def finish(record: Record, path: Path, started: float) -> int:
 
 def programs(arguments: argparse.Namespace, path: Path) -> Programs:
     """Returns what a supervisor starts: this module again."""
-    head = [sys.executable, "-u", "-m", "benchmarks.gpu_check", *(["--quick"] if arguments.quick else [])]
+    head = [sys.executable, "-u", "-m", "benchmarks.gpu_check", "--device", arguments.device]
+    head += ["--quick"] if arguments.quick else []
     head += ["--check", *arguments.check] if arguments.check else []
     errors = path.with_name(f"{path.stem}.errors.log")
 
@@ -191,19 +207,19 @@ def programs(arguments: argparse.Namespace, path: Path) -> Programs:
 def _inner(arguments: argparse.Namespace) -> int:
     """Runs sections into the record, or one check alone without any."""
     from benchmarks import gpu_sections  # it loads the libraries, which had to be built first
-    from benchmarks.gpu_classification import Load
+    from benchmarks.gpu_classification import load_for
     from valor_gpu.ops import backends
 
     faulthandler.enable()
     path: Path | None = arguments.record
     record: Record = json.loads(path.read_text()) if path else {"runs": [{}], "sections": {}}
     record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    behind = bool({"waiting", "graphs", "nccl"} & set(arguments.only))
+    behind, device = bool({"waiting", "graphs", "nccl"} & set(arguments.only)), _device(arguments)
     setup = gpu_sections.Setup(
-        _device(),
+        device,
         arguments.quick,
-        lambda: usual_works(arguments.quick),
-        Load(rows=50_000, repeats=5) if arguments.quick else Load(),
+        lambda: usual_works(device, arguments.quick),
+        load_for(device, arguments.quick),
         deadline=arguments.deadline,
         reserve=RESERVE if behind else 0.0,
         watched=path.with_suffix(".stacks") if path else Path("/dev/stderr"),
@@ -215,32 +231,14 @@ def _inner(arguments: argparse.Namespace) -> int:
     return 0 if path else INCOMPLETE if not made else int(any(check["outcome"] != "pass" for check in made))
 
 
-def _device() -> torch.device:
-    return torch.device("cuda", torch.cuda.current_device())
+def _device(arguments: argparse.Namespace) -> torch.device:
+    return torch.device("cpu") if arguments.device == "cpu" else torch.device("cuda", torch.cuda.current_device())
 
 
-def usual_works(quick: bool) -> list[Any]:
-    """val2017 scale, and unless ``quick`` Objects365 scale."""
-    from benchmarks.gpu_timing import Work
-
-    val2017, objects365 = CASES["val2017"], CASES["objects365"]
-    if quick:
-        return [Work("val2017, 500 images", make(val2017, 500), batches_target=None, repeats=5)]
-    return [
-        Work(
-            "val2017 scale",
-            make(val2017),
-            whole_target=1e-3,
-            batches_target=40e-3,
-            compute_device_target=0.35e-3,
-            compute_host_target=0.15e-3,
-        ),
-        Work("Objects365 scale", make(objects365), whole_target=3e-3),
-    ]
-
-
-def device_facts() -> dict[str, Any]:
+def device_facts(arguments: argparse.Namespace) -> dict[str, Any]:
     """Name, driver and size of the CUDA device."""
+    if arguments.device == "cpu":
+        return {"name": "rehearsal", "driver": "none"}
     about = torch.cuda.get_device_properties(torch.cuda.current_device())
     driver = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {

@@ -6,24 +6,21 @@ No time is kept unless its numbers equal those of the CPU, or of torchmetrics. T
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.checks import Checks, Disagreement, Unavailable, device_seconds, peak_device_mb, wait, wall_seconds
+from benchmarks.checks import Checks, Later, wait
+from benchmarks.gpu_jobs import Bandwidth, Job, OfFunction, OfMetric
 from benchmarks.gpu_parity import no_waiting
-from benchmarks.gpu_timing import Timing, copy_bytes_per_second
-from testing.parity import differences
-from testing.registry import call, moved_bytes
+from benchmarks.gpu_timing import time_jobs
+from testing.registry import call
 from valor_gpu.ops import backends
 
 THRESHOLDS = 200
-SHARE = 0.7  # of the copy bandwidth, for ops that read the scores once
-TIMES = 10  # as fast as torchmetrics
-_SLICE = 1 << 14  # rows that the CPU checks
 _MARGIN = 2.5  # of the true class, in standard deviations of a logit
 
 
@@ -37,6 +34,8 @@ class Load:
         batch: rows of one update.
         repeats: runs of each.
         most_exact: rows that exact ranks are timed at, None for all.
+        multilabel: rows that exact ranks of multilabel targets are timed at.
+        batches: so many are timed with torchmetrics beside, which takes a second for each.
     """
 
     rows: int = 1_000_000
@@ -44,6 +43,8 @@ class Load:
     batch: int = 8_192
     repeats: int = 10
     most_exact: int | None = None
+    multilabel: int = 200_000
+    batches: int = 20
 
     @property
     def name(self) -> str:
@@ -54,8 +55,17 @@ class Load:
         """With fewer rows where the device has too little memory."""
         if device.type != "cuda":
             return self
-        room = torch.cuda.mem_get_info(device)[0] // 4 // (4 * self.classes)
-        return Load(min(self.rows, room), self.classes, self.batch, self.repeats, self.most_exact)
+        room = torch.cuda.get_device_properties(device).total_memory // 4 // self.classes
+        # scores are float32; multilabel targets, int64, lie beside theirs
+        return replace(self, rows=min(self.rows, room // 5), multilabel=min(self.multilabel, room // 12))
+
+
+REHEARSED = Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500, multilabel=300)
+
+
+def load_for(device: torch.device, quick: bool) -> Load:
+    """Returns the scores of a run; on the CPU those of a rehearsal."""
+    return REHEARSED if device.type == "cpu" else Load(rows=50_000, repeats=5) if quick else Load()
 
 
 def make(load: Load, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -71,72 +81,58 @@ def make(load: Load, device: torch.device) -> tuple[Tensor, Tensor]:
     return scores, target
 
 
+def time_classification(checks: Checks, load: Load, device: torch.device, bandwidth: Bandwidth) -> None:
+    """Every op on the whole load, then metrics with torchmetrics beside them."""
+    backends()  # registers all ops
+    load = load.fitting(device)
+    scores = Later(f"scores {load.name}", partial(make, load, device))
+    time_jobs(checks, [*op_jobs(load, scores), *pair_jobs(load, scores)], device, bandwidth)
+
+
 # ---------------------------------------------------------------------------------------------------------------- ops
 
 
-def works(classes: int) -> dict[str, tuple[str, tuple[Any, ...], float | None]]:
-    """Name to op, its arguments after scores and target, and the share of the copy bandwidth asked of it."""
-    grid = torch.linspace(0, 1, THRESHOLDS).double()
-    return {
-        "count_top, k 1": ("count_top", (1, None, None), SHARE),
-        "count_top, k 5": ("count_top", (min(5, classes), None, None), SHARE),
-        f"score_histogram, {THRESHOLDS} thresholds": ("score_histogram", (grid, None, None), SHARE),
-        f"score_histogram, {THRESHOLDS} thresholds, auto": ("score_histogram", (grid, None, None, "auto"), SHARE),
-        "auroc_and_ap": ("auroc_and_ap", (None, None), None),
-    }
+def op_jobs(load: Load, scores: Later[tuple[Tensor, Tensor]]) -> list[Job]:
+    """Ops on the whole load, and exact ranks of multilabel targets on a part of it."""
+    even = torch.linspace(0, 1, THRESHOLDS).double()
+    histogram, five = f"score histogram, {THRESHOLDS}", min(5, load.classes)
+    exact = load.rows if load.most_exact is None else min(load.rows, load.most_exact)
+    works = (
+        ("top-1 counts", "top classes", "count_top", load.rows, (1, None, None)),
+        (f"{histogram} thresholds", "histogram", "score_histogram", load.rows, (even, None, None)),
+        ("exact AUROC and AP", "exact AUROC", "auroc_and_ap", exact, (None, None)),
+        (f"top-{five} counts", "top classes", "count_top", load.rows, (five, None, None)),
+        (f"{histogram}, activation auto", "histogram", "score_histogram", load.rows, (even, None, None, "auto")),
+        (f"{histogram} uneven", "histogram, uneven", "score_histogram", load.rows, (even**2, None, None)),
+    )
+
+    def data(rows: int, _: torch.device) -> tuple[Tensor, ...]:
+        return tuple(part[:rows] for part in scores())
+
+    jobs = [
+        Job(f"{name}, {rows:,} x {load.classes:,}", partial(data, rows), partial(_op, op, rest), (key,), load.repeats,
+            seconds=60)
+        for name, key, op, rows, rest in works
+    ]  # fmt: skip
+    return [*jobs, _multilabel_job(load, scores)]
 
 
-def time_classification(checks: Checks, load: Load, device: torch.device, copy_size: int) -> list[Timing]:
-    """Every op on the whole load, then metrics with torchmetrics beside them."""
-    bandwidth = checks.run("copy bandwidth beside classification", partial(copy_bytes_per_second, device, copy_size))
-    ops = time_ops(checks, load, device, bandwidth) if bandwidth else []
-    return [*ops, *time_torchmetrics(checks, load, device)]
+def _op(op: str, rest: tuple[Any, ...], _: torch.device) -> OfFunction:
+    return OfFunction(lambda scores, target: call(op)(scores, target, *rest))
 
 
-def time_ops(checks: Checks, load: Load, device: torch.device, bandwidth: float) -> list[Timing]:
-    """Every op on the whole load: seconds, and bytes per second as a share of the copy bandwidth."""
-    load = load.fitting(device)
-    backends()  # registers all ops
-    data = checks.run(f"scores {load.name}", partial(make, load, device))
-    if data is None:
-        return []
-    rows = []
-    for name, (op, rest, target) in works(load.classes).items():
-        timed = checks.run(f"{name}, {load.name}", partial(_time_op, name, op, data, rest, load, bandwidth, target))
-        rows += [] if timed is None else [timed]
-    return rows
+def _multilabel_job(load: Load, scores: Later[tuple[Tensor, Tensor]]) -> Job:
+    rows = min(load.rows, load.multilabel)
 
+    def data(device: torch.device) -> tuple[Tensor, Tensor]:
+        part, true = (values[:rows] for values in scores())
+        generator = torch.Generator(device).manual_seed(1)
+        target = (torch.rand(part.shape, generator=generator, device=device) < 0.01).long()
+        return part, target.scatter_(1, true[:, None], 1)
 
-def _time_op(
-    name: str, op: str, data: tuple[Tensor, Tensor], rest: tuple[Any, ...], load: Load, bandwidth: float,
-    target: float | None,
-) -> Timing:  # fmt: skip
-    device = data[0].device
-    if op == "auroc_and_ap" and load.most_exact is not None:
-        data = data[0][: load.most_exact], data[1][: load.most_exact]
-    _compare(op, data, rest)
-    arguments = (*data, *rest)
-    got = call(op)(*arguments)
-    on_device = device_seconds(lambda: call(op)(*arguments), device, load.repeats)
-    seconds = wall_seconds(lambda: call(op)(*arguments), device, load.repeats)
-    moved = moved_bytes(arguments, got)
-    share = moved / on_device["median"] / bandwidth
-    met = None if target is None else share >= target
-    shape = f"{len(data[0]):,} x {load.classes:,} float32"
-    return {
-        "work": f"{name}, {shape}", "seconds": seconds, "device_seconds": on_device, "bytes": moved,
-        "copy_bandwidth": bandwidth,
-        "share_of_copy": share, "target_share": target, "met": met,
-        "peak_device_mb": peak_device_mb(lambda: call(op)(*arguments), device),
-    }  # fmt: skip
-
-
-def _compare(op: str, data: tuple[Tensor, Tensor], rest: tuple[Any, ...]) -> None:
-    """The first and the last rows on the device must give the bits of the CPU."""
-    for part in (slice(0, _SLICE), slice(-_SLICE, None)):
-        scores, target = (values[part].contiguous() for values in data)
-        if text := differences(call(op)(scores, target, *rest), call(op)(scores.cpu(), target.cpu(), *rest)):
-            raise Disagreement(f"against the CPU kernel: {text}")
+    name = f"exact AUROC and AP, multilabel, {rows:,} x {load.classes:,}"
+    start = partial(_op, "auroc_and_ap", (None, None))
+    return Job(name, data, start, ("exact AUROC, multilabel",), load.repeats, seconds=60)
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics
@@ -170,46 +166,30 @@ PAIRS = {
 }
 
 
-def time_torchmetrics(checks: Checks, load: Load, device: torch.device) -> list[Timing]:
+def pair_jobs(load: Load, scores: Later[tuple[Tensor, Tensor]]) -> list[Job]:
     """Updates in batches and ``compute``, ours beside torchmetrics' (without its checks of values)."""
-    load = load.fitting(device)
-    data = checks.run(f"scores {load.name} in batches", partial(make, load, device))
-    if data is None:
-        return []
-    timed = [checks.run(f"{name}, torchmetrics beside", partial(_time_pair, name, pair, data, load))
-             for name, pair in PAIRS.items()]  # fmt: skip
-    return [row for row in timed if row is not None]
+    return [_pair_job(name, pair, load, scores) for name, pair in PAIRS.items()]
 
 
-def _time_pair(name: str, pair: Pair, data: tuple[Tensor, Tensor], load: Load) -> Timing:
-    try:
-        theirs = getattr(importlib.import_module("torchmetrics.classification"), pair.theirs)
-    except ImportError as error:
-        raise Unavailable(str(error)) from None
-    ours = getattr(importlib.import_module("valor_gpu.classification"), pair.ours)
-    device, rows = data[0].device, load.most_exact if pair.exact else None
-    batches = list(zip(*(part[:rows].split(load.batch) for part in data)))
-    peer = theirs(load.classes, validate_args=False, **pair.choices).to(device)
-    mine = ours(num_classes=load.classes, **pair.choices).to(device)
-    results = [_through(metric, batches) for metric in (mine, peer)]
-    gap = float((results[0].double() - results[1].double()).abs().max())
-    if not gap <= pair.tolerance:
-        raise Disagreement(f"{name}: torchmetrics' numbers differ from ours by {gap:.1e}")
-    own = wall_seconds(partial(_through, mine, batches), device, max(load.repeats // 2, 1), before=mine.reset)
-    seconds = wall_seconds(partial(_through, peer, batches), device, 1, before=peer.reset)
-    times = seconds["median"] / own["median"]
-    shape = f"{sum(len(target) for _, target in batches):,} x {load.classes:,} in batches of {load.batch:,}"
-    return {
-        "work": f"{name}, {shape}", "seconds": own, "torchmetrics": seconds, "times_torchmetrics": times,
-        "target_times": TIMES, "met": times >= TIMES, "largest_difference": gap,
-    }  # fmt: skip
+def _pair_job(name: str, pair: Pair, load: Load, scores: Later[tuple[Tensor, Tensor]]) -> Job:
+    rows = min(load.rows, load.batches * load.batch)
+    if pair.exact and load.most_exact is not None:
+        rows = min(rows, load.most_exact)
 
+    def data(_: torch.device) -> list[tuple[Tensor, ...]]:
+        return list(zip(*(part[:rows].split(load.batch) for part in scores())))
 
-def _through(metric: Any, batches: list[tuple[Tensor, Tensor]]) -> Tensor:
-    for preds, target in batches:
-        metric.update(preds, target)
-    result: Tensor = metric.compute()
-    return result
+    def ours(device: torch.device) -> OfMetric:
+        kind = getattr(importlib.import_module("valor_gpu.classification"), pair.ours)
+        return OfMetric(kind(num_classes=load.classes, **pair.choices).to(device))
+
+    def theirs(device: torch.device) -> OfMetric:
+        kind = getattr(importlib.import_module("torchmetrics.classification"), pair.theirs)
+        return OfMetric(kind(load.classes, validate_args=False, **pair.choices).to(device))
+
+    key = "torchmetrics" if pair.exact else "torchmetrics, host-bound"
+    named = f"{name}, {rows:,} x {load.classes:,} in batches of {load.batch:,}"
+    return Job(named, data, ours, (key,), max(load.repeats // 2, 1), theirs, tolerance=pair.tolerance, seconds=60)
 
 
 # ------------------------------------------------------------------------------------------------------------ waiting

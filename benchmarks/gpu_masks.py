@@ -1,7 +1,8 @@
-"""Masks and label maps in a GPU check: metrics against the CPU, an update of dense masks beside a copy of its bytes."""
+"""Masks and label maps in a GPU check: metrics against the CPU, and what is timed of them."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.checks import Checks, Disagreement, device_seconds, wait, wall_seconds
+from benchmarks.checks import Checks, Disagreement
+from benchmarks.gpu_jobs import Job, OfFunction, OfMetric
 from benchmarks.gpu_parity import on
-from benchmarks.gpu_timing import Timing, copy_bytes_per_second
+from benchmarks.gpu_works import Sizes
 from testing.parity import differences
-from testing.registry import moved_bytes
 from valor_gpu import segmentation
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.ops import mask_boundary, pack_masks
 
 MASK_OPS = frozenset((
     "pack_masks", "mask_boundary", "dense_pairs", "run_pairs", "rasterise", "count_pixels", "count_logits",
@@ -42,11 +44,11 @@ def masks_of(images: int, rows: int, ground_truths: int, device: torch.device, s
     return preds, target
 
 
-def _ellipses(shapes: Tensor, device: torch.device) -> Tensor:
+def _ellipses(shapes: Tensor, device: torch.device, height: int = HEIGHT, width: int = WIDTH) -> Tensor:
     """Bool ``[N, H, W]`` of centres and sizes as fractions, ``[N, 4]``."""
     x, y, wide, high = (column[:, None, None].to(device) for column in shapes.unbind(1))
-    across = torch.linspace(0, 1, WIDTH, device=device) - x
-    down = torch.linspace(0, 1, HEIGHT, device=device)[:, None] - y
+    across = torch.linspace(0, 1, width, device=device) - x
+    down = torch.linspace(0, 1, height, device=device)[:, None] - y
     return (across / (0.02 + 0.15 * wide.abs())) ** 2 + (down / (0.02 + 0.15 * high.abs())) ** 2 < 1
 
 
@@ -101,22 +103,82 @@ def _check_label_maps(device: torch.device, make: Callable[[], Any], images: int
         raise Disagreement(f"{found[1]} is not {found[0]}")
 
 
-def time_masks(checks: Checks, device: torch.device, quick: bool, copy_size: int, images: int = 16) -> list[Timing]:
-    """One update of dense masks, 100 detections and 7 ground truths in an image; bytes read beside a copy."""
-    bandwidth = checks.run("copy bandwidth beside masks", partial(copy_bytes_per_second, device, copy_size))
-    rows = 20 if quick else 100
-    name = f"one update of {images} images, {rows} detections of {HEIGHT} x {WIDTH} pixels in each"
-    row = checks.run(name, partial(_time_update, name, device, images, rows, bandwidth)) if bandwidth else None
-    return [] if row is None else [row]
+# ------------------------------------------------------------------------------------------------------------- timing
 
 
-def _time_update(name: str, device: torch.device, images: int, rows: int, bandwidth: float) -> Timing:
-    sides = masks_of(images, rows, 7, device)
-    metric = MeanAveragePrecision(iou_type="segm").to(device)
-    metric.update(*sides)
-    wait(device)
-    on_device = device_seconds(partial(metric.update, *sides), device, 5, before=metric.reset)
-    wall = wall_seconds(partial(metric.update, *sides), device, 5, before=metric.reset)
-    moved = moved_bytes(sides)
-    share = moved / on_device["median"] / bandwidth
-    return {"work": name, "seconds": wall, "device_seconds": on_device, "bytes": moved, "share_of_copy": share}
+def mask_jobs(sizes: Sizes) -> list[Job]:
+    """Label maps and logits of one image, an update of dense masks, and the ops that read masks."""
+    count, height, width = sizes.masks
+    shape = f"{count} x {height} x {width}"
+    masks = partial(_packed_data, sizes)
+    return [
+        *_frame_jobs(sizes),
+        Job(
+            f"bool masks to packed bits, {shape}",
+            masks,
+            lambda _: OfFunction(pack_masks),
+            ("packed masks",),
+            sizes.repeats,
+        ),
+        _dense_job(sizes),
+        Job(f"mask boundaries, {shape}", masks, lambda _: OfFunction(mask_boundary), ("mask boundary",), sizes.repeats),
+    ]
+
+
+def _frame_jobs(sizes: Sizes) -> list[Job]:
+    frame = f"{sizes.frame[0]} x {sizes.frame[1]}"
+    maps, logits = f"label maps {frame} int64, {sizes.classes} classes", f"{sizes.classes} x {frame}"
+    jaccard = partial(_theirs, "MulticlassJaccardIndex", sizes.classes)
+    region = partial(_region, segmentation.mIOU, sizes.classes)
+    matrix = partial(_region, segmentation.PixelConfusionMatrix, sizes.classes)
+    keys = ("label maps", "torchmetrics, host-bound")  # a frame is as large as a batch of 8,192 x 1,000 scores
+    return [
+        Job(f"mIoU, {maps}", partial(_maps, sizes), region, keys, sizes.repeats, jaccard),
+        Job(f"confusion matrix, {maps}", partial(_maps, sizes), matrix, keys, sizes.repeats,
+            partial(_theirs, "MulticlassConfusionMatrix", sizes.classes)),
+        Job(f"mIoU, logits {logits}", partial(_logits, sizes), region, ("logits", "torchmetrics"), sizes.repeats,
+            jaccard),
+    ]  # fmt: skip
+
+
+def _region(kind: Callable[..., Any], classes: int, device: torch.device) -> OfMetric:
+    return OfMetric(kind(num_classes=classes).to(device), computes=False)
+
+
+def _theirs(name: str, classes: int, device: torch.device) -> OfMetric:
+    kind = getattr(importlib.import_module("torchmetrics.classification"), name)
+    return OfMetric(kind(classes, validate_args=False).to(device), computes=False)
+
+
+def _maps(sizes: Sizes, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+    """An int64 pair ``[1, H, W]``: squares of 32 pixels, and a tenth of the pixels predicted at random."""
+    generator = torch.Generator(device).manual_seed(0)
+    height, width = sizes.frame
+    rough = torch.randint(sizes.classes, (-(-height // 32), -(-width // 32)), generator=generator, device=device)
+    target = rough.repeat_interleave(32, 0).repeat_interleave(32, 1)[None, :height, :width].contiguous()
+    other = torch.randint(sizes.classes, target.shape, generator=generator, device=device)
+    wrong = torch.rand(target.shape, generator=generator, device=device) < 0.1
+    return [(torch.where(wrong, other, target), target)]
+
+
+def _logits(sizes: Sizes, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator(device).manual_seed(0)
+    ((_, target),) = _maps(sizes, device)
+    return [(torch.randn(1, sizes.classes, *sizes.frame, generator=generator, device=device), target)]
+
+
+def _packed_data(sizes: Sizes, device: torch.device) -> tuple[Tensor]:
+    """Ellipses, bool."""
+    count, height, width = sizes.masks
+    shapes = torch.rand(count, 4, generator=torch.Generator().manual_seed(0))
+    return (torch.cat([_ellipses(shape[None], device, height, width) for shape in shapes]),)
+
+
+def _dense_job(sizes: Sizes) -> Job:
+    images, rows = sizes.dense
+
+    def start(device: torch.device) -> OfMetric:
+        return OfMetric(MeanAveragePrecision(iou_type="segm").to(device), computes=False)
+
+    name = f"mask AP, one update, {images} images x {rows} bool masks {HEIGHT} x {WIDTH}"
+    return Job(name, lambda device: [masks_of(images, rows, 7, device)], start, ("dense masks",), 5)

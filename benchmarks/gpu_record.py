@@ -87,10 +87,5 @@ def checks_of(record: Record) -> Iterator[tuple[str, Record]]:
 
 
 def rows_of(record: Record) -> list[Record]:
-    """Returns the timings of all checks: rows with ``work`` as a user sees it, ``op``, ``phase`` or ``kernel``."""
+    """Returns the timings of all checks that passed: rows of a work, op, phase or kernel."""
     return [row for _, check in checks_of(record) for row in check.get("rows", ()) if check["outcome"] == "pass"]
-
-
-def gpu_rows(record: Record) -> list[Record]:
-    """Returns the timings of works as a user sees them, without phases and single ops."""
-    return [row for row in rows_of(record) if "work" in row]

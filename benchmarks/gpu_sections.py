@@ -12,20 +12,20 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests
-from benchmarks.checks import Checks, OutOfTime
+from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests, gpu_timing
+from benchmarks.checks import Checks, Later, OutOfTime
 from benchmarks.gpu_budgets import time_budgets
 from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_record import standing
 from benchmarks.gpu_streams import check_streams
-from benchmarks.gpu_timing import COPY_BYTES, Work, profile, time_metric, time_ops, time_phases
-from benchmarks.gpu_timing import time_torchmetrics as time_detection_peers
+from benchmarks.gpu_timing import COPY_BYTES, copy_bytes_per_second
+from benchmarks.gpu_works import Sizes, Work, sizes_for
 from testing.datasets import CASES, make
 from valor_gpu.ops import backends
 
@@ -33,8 +33,6 @@ DEVICE_LOST = 70
 """Exit code of a process after whose last check the device no longer answered."""
 LEAST_SECONDS = 2.0
 """No check begins with less time than this before the deadline."""
-_PEER_IMAGES = 64  # torchmetrics in plain torch takes tens of milliseconds per image
-_PEER_SECONDS = 150.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,16 @@ class Setup:
         """Seconds before the deadline."""
         return self.deadline - time.time()
 
+    @cached_property
+    def bandwidth(self) -> Later[float]:
+        """Bytes that a copy on the device reads and writes a second, measured once in a process."""
+        return Later("copy bandwidth", partial(copy_bytes_per_second, self.device, self.copy_size))
+
+    @property
+    def sizes(self) -> Sizes:
+        """What is timed beside ``works`` and ``load``."""
+        return sizes_for(self.device, self.quick)
+
 
 def _parity(checks: Checks, setup: Setup) -> None:
     if setup.device.type == "cuda":
@@ -96,28 +104,31 @@ def _nccl(checks: Checks, setup: Setup) -> None:
 
 
 def _timing(checks: Checks, setup: Setup) -> None:
-    device = setup.device
-    works = setup.works()
-    for work in works:
-        time_budgets(checks, work, device)
-        time_metric(checks, work, device)
+    device, works, sizes = setup.device, setup.works(), setup.sizes
+    gpu_timing.time_copy(checks, setup.bandwidth, device)
+    jobs = [job for work in works for job in gpu_timing.whole_jobs(work)]
+    gpu_timing.time_jobs(checks, [*jobs, gpu_timing.box_pairs_job(sizes)], device, setup.bandwidth)
     for work in works[:1]:
-        time_phases(checks, work, device)
-        checks.run(f"{work.name}: kernels", partial(profile, work, device))
-        peers = partial(time_detection_peers, work, device, _PEER_IMAGES)
-        checks.run("torchmetrics on the same device", peers, _PEER_SECONDS)
+        time_budgets(checks, work, device)
+        gpu_timing.time_phases(checks, work, device)
+        checks.run(f"{work.name}: kernels", partial(gpu_timing.profile, work, device))
         names = {op.name for op in backends()} - gpu_masks.MASK_OPS
-        time_ops(checks, work.scene, device, work.repeats, setup.copy_size, names)
+        gpu_timing.time_ops(checks, work.scene, device, work.repeats, setup.bandwidth, names)
+        gpu_timing.time_torchmetrics(checks, work, device, sizes.peer_images, setup.bandwidth)
 
 
 def _classification(checks: Checks, setup: Setup) -> None:
-    time_classification(checks, setup.load, setup.device, setup.copy_size)
+    gpu_timing.time_copy(checks, setup.bandwidth, setup.device)
+    time_classification(checks, setup.load, setup.device, setup.bandwidth)
 
 
 def _masks(checks: Checks, setup: Setup) -> None:
-    gpu_masks.check_masks(checks, setup.device, 3 if setup.quick else 10)
-    gpu_masks.time_masks(checks, setup.device, setup.quick, setup.copy_size)
-    time_ops(checks, make(CASES["val2017"], 500), setup.device, 5, setup.copy_size, gpu_masks.MASK_OPS)
+    device, sizes = setup.device, setup.sizes
+    gpu_timing.time_copy(checks, setup.bandwidth, device)
+    gpu_timing.time_jobs(checks, gpu_masks.mask_jobs(sizes), device, setup.bandwidth)
+    gpu_masks.check_masks(checks, device, sizes.checked)
+    scene = Later("scene of masks", partial(make, CASES["val2017"], sizes.op_images))
+    gpu_timing.time_ops(checks, scene, device, 5, setup.bandwidth, gpu_masks.MASK_OPS)
 
 
 def _sanitizer(checks: Checks, setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""Timings of a GPU check: tensors on the device to AP, phases, ops against the copy bandwidth, torchmetrics beside.
+"""Timings of boxes in a GPU check: tensors on the device to AP, phases, ops against the copy bandwidth, torchmetrics.
 
 No time is kept unless the numbers it belongs to equal those of the CPU. The device may be the CPU.
 """
@@ -9,24 +9,18 @@ import contextlib
 import importlib
 import importlib.util
 import io
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks.baselines import BATCH, load_torchvision, with_float32_grids
-from benchmarks.checks import (
-    Checks,
-    Disagreement,
-    Unavailable,
-    device_seconds,
-    peak_device_mb,
-    wait,
-    wall_seconds,
-)
+from benchmarks.checks import Checks, Disagreement, Later, Unavailable, device_seconds, wait, wall_seconds
+from benchmarks.gpu_jobs import CPU, Bandwidth, Job, OfFunction, OfMetric, Timing, measure
+from benchmarks.gpu_works import Sizes, Work
 from benchmarks.verify import STATS
 from testing import formats
 from testing.datasets import BoxDataset
@@ -37,130 +31,112 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.inputs.boxes import detection_batch
-from valor_gpu.ops import backends
+from valor_gpu.ops import backends, box_iou
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
 from valor_gpu.reduce.coco_summary import summary_picks
 
-Timing = dict[str, Any]
 COPY_BYTES = 1 << 30
 PLAIN = "torchmetrics in plain torch"
 
 
-@dataclass(frozen=True)
-class Work:
-    """A dataset to be timed.
-
-    Attributes:
-        name: of the scene.
-        whole_target: seconds allowed for one update with all images and ``compute``, None for no target.
-        batches_target: likewise for updates of 16 images and ``compute``; None: not timed.
-        compute_device_target: seconds of the device allowed for ``compute``, None for no target.
-        compute_host_target: likewise of the host.
-        repeats: runs of each.
-    """
-
-    name: str
-    scene: BoxDataset
-    whole_target: float | None = None
-    batches_target: float | None = None
-    compute_device_target: float | None = None
-    compute_host_target: float | None = None
-    repeats: int = 20
+def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float:
+    """Returns bytes read plus bytes written a second by a copy on ``device``."""
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
 
 
-def _targeted(work: str, seconds: dict[str, float], target: float | None, **more: Any) -> Timing:
-    met = None if target is None else seconds["median"] <= target
-    return {"work": work, "seconds": seconds, "target_seconds": target, "met": met, **more}
+def time_copy(checks: Checks, bandwidth: Bandwidth, device: torch.device) -> None:
+    """Records the copy bandwidth, which targets and floors follow."""
+    checks.run("copy bandwidth", lambda: {"device": str(device), "copy_bytes_per_second": bandwidth()}, 20)
 
 
-class Evaluation:
-    """A metric and its batches; a call takes them to AP, after :meth:`reset` once more.
-
-    Args:
-        batches: predictions and targets.
-        device: where the metric lies, and the batches.
-        metric: default: ours.
-    """
-
-    def __init__(self, batches: list[Any], device: torch.device, metric: Any = None) -> None:
-        self._batches = batches
-        self._metric: Any = (MeanAveragePrecision() if metric is None else metric).to(device)
-
-    def __call__(self) -> dict[str, torch.Tensor]:
-        for preds, target in self._batches:
-            self._metric.update(preds, target)
-        return dict(sorted(self._metric.compute().items()))
-
-    def reset(self) -> None:
-        """Forget the batches."""
-        self._metric.reset()
+def _precision(device: torch.device) -> OfMetric:
+    return OfMetric(MeanAveragePrecision().to(device))
 
 
-def time_metric(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
-    """From tensors on ``device`` to AP: one update with all images, and updates of 16 images."""
-    on_the_cpu = Evaluation([formats.padded_tensors(work.scene)], torch.device("cpu"))
-    expected = checks.run(f"{work.name}: AP on the CPU", on_the_cpu)
-    if expected is None:
-        return []
-    whole = [formats.padded_tensors(work.scene, device)]
-    named = f"{work.name}: one update with {len(work.scene.image_ids):,} images, and compute"
-    check = partial(_time_evaluation, named, whole, device, expected, work.whole_target, work.repeats)
-    rows = [checks.run(named, check)]
-    if work.batches_target is not None:
-        preds, target = formats.image_tensors(work.scene, device)
-        batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
-        named = f"{work.name}: {len(batches)} updates of {BATCH} images, and compute"
-        repeats = max(3, work.repeats // 4)
-        check = partial(_time_evaluation, named, batches, device, expected, work.batches_target, repeats)
-        rows.append(checks.run(named, check))
-    return [row for row in rows if row is not None]
+def image_batches(scene: BoxDataset, device: torch.device) -> list[Any]:
+    """Returns the images as lists of dicts, 16 in a batch."""
+    preds, target = formats.image_tensors(scene, device)
+    return [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
 
 
-def _time_evaluation(
-    name: str, batches: list[Any], device: torch.device, expected: dict[str, Any], target: float | None, repeats: int
-) -> Timing:
-    """Seconds and peak memory of an evaluation that has given ``expected``."""
-    evaluation = Evaluation(batches, device)
-    if text := differences(evaluation(), expected):
-        raise Disagreement(f"AP on {device} is not that on the CPU: {text}")
-    seconds = wall_seconds(evaluation, device, repeats, before=evaluation.reset)
-    on_device = device_seconds(evaluation, device, max(3, repeats // 4), before=evaluation.reset)
-    evaluation.reset()
-    peak = peak_device_mb(evaluation, device)
-    return _targeted(name, seconds, target, device_seconds=on_device, peak_device_mb=peak)
+def whole_jobs(work: Work) -> list[Job]:
+    """From tensors on the device to AP: one update with all images, and updates of 16 images."""
+    jobs = [
+        Job(
+            f"box AP, {work.name}, one update and compute",
+            lambda device: [formats.padded_tensors(work.scene(), device)],
+            _precision,
+            work.keys("one update and compute"),
+            work.repeats,
+            seconds=60,
+        )
+    ]
+    if work.batches:
+        jobs.append(
+            Job(
+                f"box AP, {work.name}, updates of {BATCH} images and compute",
+                lambda device: image_batches(work.scene(), device),
+                _precision,
+                work.keys(f"updates of {BATCH} images and compute"),
+                max(3, work.repeats // 4),
+                seconds=60,
+            )
+        )
+    return jobs
+
+
+def box_pairs_job(sizes: Sizes) -> Job:
+    """IoU of all pairs of two sets of boxes."""
+
+    def data(device: torch.device) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator(device).manual_seed(0)
+        corners = [torch.rand(n, 2, generator=generator, device=device) * 600 for n in sizes.box_pairs]
+        spans = [torch.rand(n, 2, generator=generator, device=device) * 200 for n in sizes.box_pairs]
+        first, second = (torch.cat((low, low + span), 1) for low, span in zip(corners, spans))
+        return first, second
+
+    pairs = sizes.box_pairs[0] * sizes.box_pairs[1]
+    return Job(f"box IoU, {pairs:,} pairs", data, lambda _: OfFunction(box_iou), ("box IoU",), sizes.repeats)
+
+
+def time_jobs(checks: Checks, jobs: list[Job], device: torch.device, bandwidth: Bandwidth) -> None:
+    """Makes the rows of works, a check for each."""
+    for job in jobs:
+        checks.run(job.name, partial(measure, job, device, bandwidth), job.seconds)
 
 
 # ------------------------------------------------------------------------------------------------------------- phases
 
 
-def time_phases(checks: Checks, work: Work, device: torch.device) -> list[Timing]:
+def time_phases(checks: Checks, work: Work, device: torch.device) -> None:
     """Where the time of one update and ``compute`` goes, phase by phase, by wall clock and by device events."""
-    rows: list[Timing] = []
-    for name, phase in _phases(formats.padded_tensors(work.scene, device)):
-        timed = checks.run(f"{work.name}: phase {name}", partial(_time_phase, name, phase, device, work.repeats))
-        if timed is None:
-            break
-        rows.append(timed)
-    return rows
+    for name, phase in _phases(work, device).items():
+        checks.run(f"{work.name}: phase {name}", partial(_time_phase, name, phase, device, work.repeats))
 
 
-def _phases(sides: tuple[Any, Any]) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The steps of ``MeanAveragePrecision``, each from what the one before gave."""
+def _phases(work: Work, device: torch.device) -> dict[str, Callable[[], object]]:
+    """The steps of ``MeanAveragePrecision``, each from what the one before gives."""
     metric = MeanAveragePrecision()
-    flags = HASHED | CHECK_SCORES | USER_INPUT
     areas = list(AREA_RANGES.values())
+    flags = HASHED | CHECK_SCORES | USER_INPUT
     rule = MatchRule.make(metric.iou_thresholds, areas, metric.max_detection_thresholds, flags)
-    yield "read the input", lambda: detection_batch(*sides, "xyxy")
-    batch = detection_batch(*sides, "xyxy")
-    yield "match", lambda: assign(batch, rule)
-    records = DetectionRecords.of(assign(batch, rule))
     picks = summary_picks(metric.iou_thresholds, metric.max_detection_thresholds, tuple(AREA_RANGES))
     shape = RecordShape(len(metric.iou_thresholds), len(AREA_RANGES), len(metric.max_detection_thresholds))
     choices = AccumulateChoices(shape, np.array(metric.rec_thresholds), tuple(picks.values()))
-    yield "accumulate", lambda: accumulate(*records.tensors().values(), choices)
+    sides = Later("tensors", lambda: formats.padded_tensors(work.scene(), device))
+    batch = Later("batch", lambda: detection_batch(*sides(), "xyxy"))
+    records = Later("records", lambda: DetectionRecords.of(assign(batch(), rule)).tensors().values())
+    return {
+        "read the input": lambda: detection_batch(*sides(), "xyxy"),
+        "match": lambda: assign(batch(), rule),
+        "accumulate": lambda: accumulate(*records(), choices),
+    }
 
 
 def _time_phase(name: str, phase: Callable[[], object], device: torch.device, repeats: int) -> Timing:
@@ -176,12 +152,12 @@ def profile(work: Work, device: torch.device) -> list[Timing]:
     """Kernels of one update and ``compute`` by device time: name, calls, microseconds in all."""
     if device.type != "cuda":
         raise Unavailable("kernels are listed on a CUDA device only")
-    evaluation = Evaluation([formats.padded_tensors(work.scene, device)], device)
-    evaluation()
-    evaluation.reset()
+    data, run = [formats.padded_tensors(work.scene(), device)], _precision(device)
+    run(data)
+    run.reset()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as trace:
-        evaluation()
+        run(data)
         wait(device)
     events = [event for event in trace.key_averages() if event.self_device_time_total > 0]
     events.sort(key=lambda event: -event.self_device_time_total)
@@ -194,43 +170,34 @@ def profile(work: Work, device: torch.device) -> list[Timing]:
 # ---------------------------------------------------------------------------------------------------------------- ops
 
 
-def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Bytes read plus bytes written a second by a copy on ``device``."""
-    source = torch.ones(size, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    target.copy_(source)
-    return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
-
-
 def time_ops(
-    checks: Checks, scene: BoxDataset, device: torch.device, repeats: int, copy_size: int, names: Collection[str]
-) -> list[Timing]:  # fmt: skip
+    checks: Checks, scene: Later[BoxDataset], device: torch.device, repeats: int, bandwidth: Bandwidth,
+    names: Collection[str],
+) -> None:  # fmt: skip
     """Ops ``names`` at the scale of ``scene``: seconds, and the bytes they must move beside the copy bandwidth."""
-    bandwidth = checks.run("copy bandwidth", partial(copy_bytes_per_second, device, copy_size))
-    rows: list[Timing] = []
+    by_kernels = device.type == "cuda" and native.available("valor_cuda")
     for op in backends():
-        if op.name in names and op.name in ROWS and bandwidth:
-            timed = checks.run(
-                f"op {op.name} at scale", partial(_time_op, ROWS[op.name], scene, device, repeats, bandwidth)
-            )
-            rows += [] if timed is None else [timed]
-            for kind, kernel in (
-                ROWS[op.name].others if device.type == "cuda" and native.available("valor_cuda") else ()
-            ):
-                named, row = f"op {op.name} at scale by {kind}", ROWS[op.name]
-                timed = checks.run(named, partial(_time_op, row, scene, device, repeats, bandwidth, (kind, kernel)))
-                rows += [] if timed is None else [timed]
-    return rows
+        if op.name not in names or op.name not in ROWS:
+            continue
+        row = ROWS[op.name]
+        others = row.others if by_kernels else ()
+        for kind, kernel in (("", call(row.op)), *others):
+            named = f"op {row.op} at scale" + (f" by {kind}" if kind else "")
+            check = partial(_time_op, row, scene, device, repeats, bandwidth, kind, kernel)
+            checks.run(named, check, _OP_SECONDS.get(op.name, 20.0))
+
+
+_OP_SECONDS = {"rank_curves": 60.0, "count_panoptic": 30.0, "polygon_pairs": 30.0}
+"""Of ops whose data or whose CPU kernel take seconds."""
 
 
 def _time_op(
-    row: Row, scene: BoxDataset, device: torch.device, repeats: int, bandwidth: float,
-    other: tuple[str, Callable[..., Any]] | None = None,
+    row: Row, scene: Later[BoxDataset], device: torch.device, repeats: int, bandwidth: Bandwidth, kind: str,
+    kernel: Callable[..., Any],
 ) -> Timing:  # fmt: skip
-    """What serves ``device``, or the ``other`` kernel."""
-    example = Example("at scale", row.load(scene))
+    """A ``kernel`` of a ``kind``, or without one what serves ``device``."""
+    example = Example("at scale", row.load(scene()))
     arguments = place(row, example, device)
-    kind, kernel = other or ("", call(row.op))
     got = kernel(*arguments)
     if device.type != "cpu" and (text := differences(row.defined(got), row.defined(call(row.op)(*example.arguments)))):
         raise Disagreement(f"against the CPU kernel: {text}")
@@ -239,66 +206,70 @@ def _time_op(
     return {
         "op": f"{row.op} by {kind}" if kind else row.op,
         "seconds": wall_seconds(lambda: kernel(*arguments), device, repeats), "device_seconds": on_device,
-        "bytes": moved, "copy_bandwidth": bandwidth, "share_of_copy": moved / on_device["median"] / bandwidth,
+        "bytes": moved, "copy_bytes_per_second": bandwidth(),
+        "share_of_copy": moved / on_device["median"] / bandwidth(),
     }  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics
 
 
-def time_torchmetrics(work: Work, device: torch.device, most_images: int) -> list[Timing]:
-    """torchmetrics on the same tensors, with each backend that is installed; in plain torch where none is.
+def time_torchmetrics(checks: Checks, work: Work, device: torch.device, most_images: int, bandwidth: Bandwidth) -> None:
+    """Updates of 16 images with torchmetrics beside, by each backend that is installed; in plain torch without any.
 
-    The metric in plain torch knows no crowds and sorts ties in any order: it gets the first ``most_images`` images
-    without crowds, and its numbers may differ from ours by 5e-3. Those of the backends may by 1e-6.
-
-    Raises:
-        Unavailable: torchmetrics' metric cannot be made here.
-        Disagreement: its numbers differ more from ours with its float32 grids.
+    torchmetrics takes tens of milliseconds an image, and gets the first ``most_images``, those without crowds: in plain
+    torch it knows none. There its order of ties is arbitrary, and its numbers may differ from ours by 5e-3; those of
+    the backends may by 1e-6.
     """
-    try:
-        load_torchvision()
-        makers = _peers()
-    except ImportError as error:
-        raise Unavailable(str(error)) from None
-    preds, target = formats.image_tensors(work.scene, device)
-    if PLAIN in makers:
-        crowded = np.bincount(work.scene.gt_image[work.scene.gt_crowd], minlength=len(preds)) > 0
-        kept = np.flatnonzero(~crowded)[:most_images].tolist()
-        preds, target = [preds[i] for i in kept], [target[i] for i in kept]
-    batches = [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
-    tolerance = 5e-3 if PLAIN in makers else 1e-6
-    count = f"{len(preds):,} images"
-    return [_time_peer(f"{name}, {count}", make, batches, device, tolerance) for name, make in makers.items()]
+    for name in _backends():
+        named = f"box AP, updates of {BATCH} images and compute, {name} beside"
+        checks.run(named, partial(_time_peer, named, name, work, device, most_images, bandwidth), 90.0)
 
 
-def _peers() -> dict[str, Callable[[], Any]]:
-    """How to make torchmetrics' metric: with each backend that is installed, in plain torch where none is."""
-    metric = importlib.import_module("torchmetrics.detection.mean_ap").MeanAveragePrecision
-    makers: dict[str, Callable[[], Any]] = {}
-    for backend in ("faster_coco_eval", "pycocotools"):
-        if importlib.util.find_spec(backend):  # torchmetrics looks for it only when it computes
-            makers[f"torchmetrics + {backend}"] = partial(metric, backend=backend)
-    if not makers:
-        plain = importlib.import_module("torchmetrics.detection._mean_ap").MeanAveragePrecision
-        plain()
-        makers[PLAIN] = plain
-    return makers
+def _backends() -> list[str]:
+    """torchmetrics looks for a backend only when it computes."""
+    return [name for name in ("faster_coco_eval", "pycocotools") if importlib.util.find_spec(name)] or [PLAIN]
 
 
 def _time_peer(
-    name: str, make: Callable[[], Any], batches: list[Any], device: torch.device, tolerance: float
+    named: str, backend: str, work: Work, device: torch.device, most_images: int, bandwidth: Bandwidth
 ) -> Timing:
-    metric = make()
-    metric.warn_on_many_detections = False
-    evaluation, results = Evaluation(batches, device, metric), []
+    try:
+        load_torchvision()
+        make = _peer(backend)
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    scene = work.scene()
+    kept = np.flatnonzero(~np.isin(np.arange(len(scene.image_ids)), scene.gt_image[scene.gt_crowd]))[:most_images]
+
+    def data(place: torch.device) -> list[Any]:
+        preds, target = ([side[i] for i in kept] for side in formats.image_tensors(scene, place))
+        return [(preds[i : i + BATCH], target[i : i + BATCH]) for i in range(0, len(preds), BATCH)]
+
+    def gap(_: Any, theirs: dict[str, Tensor]) -> float:
+        ours = OfMetric(with_float32_grids())
+        ours(data(CPU))
+        return max(abs(float(theirs[stat]) - float(ours.value()[stat])) for stat in STATS)
+
+    tolerance = 5e-3 if backend == PLAIN else 1e-6
+    job = Job(
+        f"{named}, {len(kept):,} images", data, _precision, ("torchmetrics, host-bound",), 3,
+        peer=lambda place: OfMetric(make().to(place)), gap=gap, tolerance=tolerance,
+    )  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):
-        seconds = wall_seconds(lambda: results.append(evaluation()), device, 1)
-    expected = Evaluation(batches, device, with_float32_grids())()
-    gap = max(abs(float(results[0][stat]) - float(expected[stat])) for stat in STATS)
-    if not gap <= tolerance:
-        raise Disagreement(f"{name}: numbers differ from ours with its grids by {gap:.1e}")
-    ours = Evaluation(batches, device)
-    own = wall_seconds(ours, device, 3, before=ours.reset)
-    times = seconds["median"] / own["median"]
-    return {"work": name, "seconds": seconds, "valor_gpu": own, "times_ours": times, "largest_difference": gap}
+        return measure(job, device, bandwidth)
+
+
+def _peer(backend: str) -> Callable[[], Any]:
+    if backend == PLAIN:
+        kind = importlib.import_module("torchmetrics.detection._mean_ap").MeanAveragePrecision
+    else:
+        kind = partial(importlib.import_module("torchmetrics.detection.mean_ap").MeanAveragePrecision, backend=backend)
+
+    def make() -> Any:
+        metric = kind()
+        metric.warn_on_many_detections = False
+        return metric
+
+    make()  # where it cannot be made, this says so
+    return make

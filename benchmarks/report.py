@@ -1,4 +1,4 @@
-"""``python -m benchmarks.report``: docs/benchmarks.md and the README's summary from the newest stored results."""
+"""``python -m benchmarks.report``: docs/benchmarks.md and the README's two tables from the newest stored results."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks import (
     evaluation,
+    gpu_table,
     mask_cases,
     masks,
     offline,
@@ -24,13 +25,11 @@ from benchmarks import (
     valor_detection,
 )
 from benchmarks.classification import WORKS
-from benchmarks.gpu_record import gpu_rows
 from benchmarks.machine import RESULTS
 from benchmarks.mask_baselines import SUM
 from benchmarks.segmentation_baselines import SECOND_ENTRIES
 from testing.datasets import ROOT
 
-BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
 _WORK = {"files": "JSON files to AP", "tensors": "Tensors in batches of 16 images to AP"}
 _CASES = {"val2017": "COCO val2017 scale", "objects365": "Objects365 scale", "lvis": "LVIS scale"}
 
@@ -41,8 +40,8 @@ _HEAD = """<!-- Made by benchmarks/report.py from benchmarks/results: run python
 `make bench` measures all engines interleaved in one run. An engine gets a number only after its results agreed with the
 reference; `(3.1x)` means 3.1 times the seconds, or the memory, of valor_gpu. Every run and its spread is in
 [benchmarks/results](../benchmarks/results). On a GPU machine, `python -m benchmarks.gpu_check` compares every CUDA
-kernel with its plain PyTorch definition and measures it. Imports are counted only where a process is timed from the
-shell; elsewhere importing torch, about 2 s, is not counted for any engine.
+kernel with its plain PyTorch definition and measures it: [On a GPU](#on-a-gpu). Imports are counted only where a
+process is timed from the shell; elsewhere importing torch, about 2 s, is not counted for any engine.
 """
 _SECTIONS = {
     "detection": "Detection",
@@ -56,7 +55,6 @@ _SECTIONS = {
     "evaluation": "Evaluation runs",
     "offline": "Offline evaluation of shards",
     "studio": "Studio",
-    "gpu": "On a GPU",
 }
 
 # Kind, case, path, reference of a row of the summary, and how it reads; the row that we lose stays in.
@@ -275,39 +273,6 @@ TEXTS = {
 """What shows results of each kind."""
 
 
-def gpu_text(result: dict[str, Any]) -> str:
-    """The timings of a GPU check as one Markdown table."""
-    lines = ["| On a GPU | time |", "| --- | --- |"]
-    lines += [
-        f"| {row['work']} | {_milliseconds(row['seconds'])}{_beside(row)} |"
-        for row in gpu_rows(result)
-        if row["seconds"]
-    ]
-    checks = [check for section in result["sections"].values() for check in section["checks"]]
-    good = sum(check["outcome"] == "pass" for check in checks)
-    about = (
-        f"{result['device']['name']}, driver {result['device']['driver']}, torch {result['versions']['torch']};"
-        f" {good} of {len(checks)} checks passed. Commit {result['commit'][:10]}, {result['date'][:10]}."
-    )
-    return "\n".join(lines) + "\n\n" + about
-
-
-def _beside(row: Row) -> str:
-    """What a time is made of, or compared with: host and device, the copy bandwidth, torchmetrics."""
-    parts = [
-        f"{kind} {_milliseconds(row[f'{kind}_seconds'])}" for kind in ("host", "device") if f"{kind}_seconds" in row
-    ]
-    if "times_torchmetrics" in row:
-        parts.append(f"torchmetrics {_milliseconds(row['torchmetrics'])} ({row['times_torchmetrics']:.1f}x)")
-    if "share_of_copy" in row:
-        parts.append(f"{row['share_of_copy']:.0%} of the speed of a copy")
-    return "".join(f", {part}" for part in parts)
-
-
-def _milliseconds(seconds: dict[str, Any]) -> str:
-    return f"{1e3 * seconds['median']:.3g} ms"
-
-
 def summary(results: dict[str, list[dict[str, Any]]]) -> str:
     """The README's table: our seconds, and how many times as long the fastest other engine and the reference take."""
     lines = ["| | valor_gpu | fastest other engine | reference |", "| --- | --- | --- | --- |"]
@@ -338,22 +303,27 @@ def _ratio(ratio: float) -> str:
     return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
 
 
-def page(results: dict[str, list[dict[str, Any]]]) -> str:
-    """docs/benchmarks.md."""
+def page(results: dict[str, list[dict[str, Any]]], gpu: dict[str, Any] | None) -> str:
+    """docs/benchmarks.md; ``gpu``: the record of a GPU check, None where there is none."""
     parts = [_HEAD.strip()]
     for kind, title in _SECTIONS.items():
         if results.get(kind):
-            text = gpu_text(results[kind][-1]) if kind == "gpu" else TEXTS[kind](results[kind])
-            parts += [f"## {title}", text]
-    return "\n\n".join(parts) + "\n"
+            parts += [f"## {title}", TEXTS[kind](results[kind])]
+    return "\n\n".join([*parts, "## On a GPU", gpu_table.page_text(gpu)]) + "\n"
 
 
-def put(readme: str, text: str) -> str:
-    """``readme`` with ``text`` between the two markers."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):
-        raise ValueError(f"the file must hold {BEGIN} and then {END}, once each")
-    head, tail = readme.split(BEGIN)[0], readme.split(END)[1]
-    return f"{head}{BEGIN}\n{text}\n{END}{tail}"
+def put(readme: str, text: str, block: str = "benchmarks") -> str:
+    """``readme`` with ``text`` between the two markers of a block."""
+    begin, end = f"<!-- {block}:begin -->", f"<!-- {block}:end -->"
+    if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
+        raise ValueError(f"the file must hold {begin} and then {end}, once each")
+    head, tail = readme.split(begin)[0], readme.split(end)[1]
+    return f"{head}{begin}\n{text}\n{end}{tail}"
+
+
+def filled(readme: str, results: dict[str, list[dict[str, Any]]], gpu: dict[str, Any] | None) -> str:
+    """``readme`` with its two blocks."""
+    return put(put(readme, summary(results)), gpu_table.readme_block(gpu), "gpu")
 
 
 def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
@@ -375,15 +345,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     parser.add_argument("--print", action="store_true", help="print the page and the summary, write nothing")
     arguments = parser.parse_args(argv)
-    results = collected(arguments.results)
+    results, gpu = collected(arguments.results), gpu_table.newest(arguments.results)
     if not any(results.values()):
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
     if arguments.print:
-        print(page(results) + "\n" + summary(results))
+        print("\n".join((page(results, gpu), summary(results), gpu_table.readme_block(gpu))))
         return 0
-    arguments.readme.write_text(put(arguments.readme.read_text(), summary(results)))
-    arguments.page.write_text(page(results))
+    arguments.readme.write_text(filled(arguments.readme.read_text(), results, gpu))
+    arguments.page.write_text(page(results, gpu))
     return 0
 
 

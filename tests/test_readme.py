@@ -47,6 +47,12 @@ def test_the_first_screen_is_an_install_line_a_paste_and_a_picture() -> None:
     assert f"valor_gpu-{__version__}-py3-none" in first
 
 
+def test_the_first_paragraph_is_followed_by_what_is_known_of_gpus() -> None:
+    """Its text is compared with the records by tests/benchmarks/test_detection.py."""
+    assert re.match(r"# valor_gpu\n\n([^\n]+\n)+\n<!-- gpu:begin -->\n", README)
+    assert README.index("<!-- gpu:end -->") < README.index("```bash")
+
+
 def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import detection, interleave, machine, report, run, worker
+from benchmarks import detection, gpu_table, interleave, machine, report, run, worker
 from benchmarks.baselines import OURS, TOOLS, Clock, Tool
 from benchmarks.verify import REFERENCE, RULES, STATS, Outcome, digest, verdict
 from testing import datasets, formats, registry
@@ -310,16 +310,17 @@ def result_of(date: str, case: datasets.Case = VAL, quick: bool = False) -> dict
 def report_of(folder: Path) -> tuple[str, str]:
     """The page and the README that the report makes from the results in ``folder``."""
     readme, page = folder / "README.md", folder / "benchmarks.md"
-    readme.write_text(f"top\n{report.BEGIN}\nold\n{report.END}\nbottom\n")
+    blocks = [f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in ("gpu", "benchmarks")]
+    readme.write_text(f"top\n{''.join(blocks)}bottom\n")
     assert report.main(["--page", str(page), "--readme", str(readme), "--results", str(folder)]) == 0
     return page.read_text(), readme.read_text()
 
 
 def test_page_and_readme_are_those_of_the_stored_results() -> None:
-    results = report.collected()
-    assert (ROOT / "docs/benchmarks.md").read_text() == report.page(results), "run python -m benchmarks.report"
+    results, gpu = report.collected(), gpu_table.newest()
+    assert (ROOT / "docs/benchmarks.md").read_text() == report.page(results, gpu), "run make report"
     readme = (ROOT / "README.md").read_text()
-    assert report.put(readme, report.summary(results)) == readme, "run python -m benchmarks.report"
+    assert report.filled(readme, results, gpu) == readme, "run make report"
     assert report.summary(results).startswith("| | valor_gpu |")
 
 
@@ -328,7 +329,8 @@ def test_report_shows_the_newest_full_run(tmp_path: Path) -> None:
     for name, result in enumerate([*results, result_of("2031", quick=True)]):
         (tmp_path / f"{name}.json").write_text(json.dumps(result))
     text, readme = report_of(tmp_path)
-    assert readme.startswith(f"top\n{report.BEGIN}\n| |") and readme.endswith(f"{report.END}\nbottom\n")
+    assert readme.startswith(f"top\n<!-- gpu:begin -->\n{gpu_table.NOT_MEASURED}\n<!-- gpu:end -->\n")
+    assert "<!-- benchmarks:begin -->\n| |" in readme and readme.endswith("<!-- benchmarks:end -->\nbottom\n")
     assert "| COCO AP from JSON files, 200 images | **0.100 s** | peer 2.5x | pycocotools 500x |\n" in readme
     for line in (
         "| JSON files to AP | COCO val2017 scale, 200 images | LVIS scale, 200 images |",

@@ -1,0 +1,206 @@
+"""One row of the table of a GPU check: a work on tensors of the device, beside what else its user could do.
+
+The alternatives are torchmetrics on the same tensors, and to copy the tensors to the CPU and let our own metric count
+there with all its cores. The latter also tells what the right result is: no time is kept unless both agree, bit for
+bit. The device may be the CPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from benchmarks.checks import (
+    Disagreement,
+    Later,
+    Unavailable,
+    device_seconds,
+    peak_device_mb,
+    spread,
+    wait,
+    wall_seconds,
+)
+from benchmarks.gpu_targets import judged
+from testing.parity import differences
+from testing.registry import moved_bytes
+
+CPU = torch.device("cpu")
+FLUSHED_BYTES = 1 << 28
+"""Written ahead of each device time: more than the L2 cache of any GPU holds, so that input comes from memory."""
+ROUTE_RUNS, ROUTE_SECONDS = 5, 1.5
+"""The way through the CPU is repeated so often at most, and not after so many seconds."""
+
+Timing = dict[str, Any]
+Bandwidth = Later[float]
+
+
+class Run(Protocol):
+    """A work whose metrics and tables are made."""
+
+    def __call__(self, data: Any) -> object:
+        """Does the work, which is timed."""
+
+    def reset(self) -> None:
+        """Makes ready for the next call."""
+
+    def value(self) -> Any:
+        """Returns what the calls since :meth:`reset` gave."""
+
+
+class OfFunction:
+    """A call of a function without state; ``data`` is its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._value: Any = None
+
+    def __call__(self, data: Any) -> object:
+        self._value = self._function(*data)
+        return self._value
+
+    def reset(self) -> None:
+        self._value = None
+
+    def value(self) -> Any:
+        return self._value
+
+
+class OfMetric:
+    """Updates of a metric; ``data`` is a list of pairs of its arguments.
+
+    Args:
+        metric: on its device.
+        computes: whether ``compute`` is part of the work.
+    """
+
+    def __init__(self, metric: Any, computes: bool = True) -> None:
+        self._metric, self._computes = metric, computes
+        self._value: Any = None
+
+    def __call__(self, data: Any) -> object:
+        for preds, target in data:
+            self._metric.update(preds, target)
+        if self._computes:
+            self._value = self._metric.compute()
+        return self._value
+
+    def reset(self) -> None:
+        self._metric.reset()
+
+    def value(self) -> Any:
+        found = self._value if self._computes else self._metric.compute()
+        return dict(sorted(found.items())) if isinstance(found, dict) else found
+
+
+@dataclass(frozen=True)
+class Job:
+    """A work to be timed.
+
+    Attributes:
+        name: with its size; the check has it too.
+        data: makes the tensors on a device; no more than a quarter of its memory.
+        start: makes the work for a device.
+        keys: of :data:`benchmarks.gpu_targets.TARGETS`.
+        repeats: of each time.
+        peer: likewise of torchmetrics; ``data`` is a list of batches then.
+        gap: from torchmetrics' numbers to ours, at least 0; larger ones than ``tolerance`` are a disagreement.
+        tolerance: see ``gap``.
+        seconds: that the check may take.
+    """
+
+    name: str
+    data: Callable[[torch.device], Any]
+    start: Callable[[torch.device], Run]
+    keys: tuple[str, ...] = ()
+    repeats: int = 10
+    peer: Callable[[torch.device], Run] | None = None
+    gap: Callable[[Any, Any], float] | None = None
+    tolerance: float = 1e-5
+    seconds: float = 30.0
+
+
+def measure(job: Job, device: torch.device, bandwidth: Bandwidth) -> Timing:
+    """Returns the row of a work.
+
+    Raises:
+        Disagreement: the result is not that of the CPU, or too far from torchmetrics'.
+        Unavailable: the data do not fit into a quarter of the memory of ``device``.
+    """
+    data = job.data(device)
+    _check_room(data, device)
+    run = job.start(device)
+    run(data)
+    got = run.value()
+    row: Timing = {"work": job.name, "bytes": moved_bytes(data, got), "copy_bytes_per_second": bandwidth()}
+    row["floor_seconds"] = row["bytes"] / row["copy_bytes_per_second"]
+    row["cpu_route"] = _time_cpu_route(job, data, got, device)
+    repeat = partial(run, data)
+    row["seconds"] = wall_seconds(repeat, device, job.repeats, before=run.reset)
+    flush = _flush(device)
+    on_device = device_seconds(repeat, device, job.repeats, before=lambda: (run.reset(), flush()), ahead=True)
+    row |= {"device_seconds": on_device, "share_of_copy": row["floor_seconds"] / on_device["median"]}
+    run.reset()
+    peak = peak_device_mb(repeat, device)
+    if peak is not None:
+        row |= {"peak_device_mb": peak, "extra_memory": peak * 2**20 / max(moved_bytes(data), 1)}
+    row["times_cpu_route"] = row["cpu_route"]["median"] / row["seconds"]["median"]
+    if job.peer is not None:
+        row |= _time_peer(job, job.peer, data, got, device, row["seconds"]["median"])
+    return judged(row, job.keys)
+
+
+def _check_room(data: Any, device: torch.device) -> None:
+    if device.type != "cuda":
+        return
+    room, size = torch.cuda.get_device_properties(device).total_memory // 4, moved_bytes(data)
+    if size > room:
+        raise Unavailable(f"the data take {size:,} bytes, and a quarter of the device's memory is {room:,}")
+
+
+def _flush(device: torch.device) -> Callable[[], object]:
+    if device.type != "cuda":
+        return lambda: None
+    return torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device=device).zero_
+
+
+def _time_cpu_route(job: Job, data: Any, got: Any, device: torch.device) -> dict[str, float]:
+    """Spread of the wall seconds of copies to the CPU and of the work there, whose result must be ``got``."""
+    run = job.start(CPU)
+    taken: list[float] = []
+    while len(taken) < ROUTE_RUNS and sum(taken) < ROUTE_SECONDS:
+        run.reset()
+        wait(device)
+        start = time.perf_counter()
+        run(pytree.tree_map_only(Tensor, lambda tensor: tensor.cpu(), data))
+        taken.append(time.perf_counter() - start)
+    if text := differences(got, run.value()):
+        raise Disagreement(f"on {device} the result is not that of the CPU: {text}")
+    return spread(taken[1:] or taken)  # the first one loads code, unless it is all that there is time for
+
+
+def _time_peer(
+    job: Job, make: Callable[[torch.device], Run], data: Any, got: Any, device: torch.device, ours: float
+) -> Timing:
+    try:
+        peer = make(device)
+    except ImportError as error:
+        return {"no_torchmetrics": str(error)}
+    peer(data[:1])  # loads its kernels
+    peer.reset()
+    seconds = wall_seconds(partial(peer, data), device, 1)
+    gap = (job.gap or largest_gap)(got, peer.value())
+    if not gap <= job.tolerance:
+        raise Disagreement(f"torchmetrics' numbers differ from ours by {gap:.1e}, more than {job.tolerance:.1e}")
+    return {"torchmetrics": seconds, "times_torchmetrics": seconds["median"] / ours, "largest_difference": gap}
+
+
+def largest_gap(ours: Tensor, theirs: Tensor) -> float:
+    """Returns the largest difference of two tensors of one shape."""
+    return float((ours.double() - theirs.double()).abs().max())
