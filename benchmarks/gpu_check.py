@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(missing(), flush=True)
     record, path = begin(arguments, names)
     try:
-        record["build"] = build(arguments)
+        record["build"] = build(arguments, deadline - time.time())
     except gpu_build.BuildError as error:
         store({**record, "build": f"failed: {error}"}, path)
         print(f"{error}\nRED: the libraries cannot be built\nrecord: {path}", flush=True)
@@ -137,11 +137,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return finish(record, path, started)
 
 
-def build(arguments: argparse.Namespace) -> str:
-    """Builds the libraries for the GPU unless they are there; returns a line about it."""
+def build(arguments: argparse.Namespace, left: float) -> str:
+    """Builds the libraries for the GPU in the seconds that are left, unless they are there; returns a line about it."""
     if arguments.device == "cpu":
         return "a rehearsal on the CPU: nothing is built, and no time is one of a GPU"
-    return gpu_build.build(torch.cuda.get_device_capability())
+    return gpu_build.build(torch.cuda.get_device_capability(), seconds=max(1.0, min(gpu_build.SECONDS, left)))
 
 
 def missing() -> str:
@@ -175,6 +175,9 @@ def finish(record: Record, path: Path, started: float) -> int:
     """Stores the record, here and among the copies, and prints its summary; returns the exit code."""
     record["runs"][-1]["seconds"] = round(time.time() - started, 1)
     store(record, path)
+    for log in path.parent.glob(f"{path.stem}.*"):
+        if not log.stat().st_size:
+            log.unlink()
     with contextlib.suppress(OSError):
         for log in path.parent.glob(f"{path.stem}.*") if path.parent != KEPT else ():
             shutil.copy(log, KEPT)

@@ -29,13 +29,12 @@ TESTS = (
     "tests/coco/test_rotated.py",
     "tests/classification/test_ranking_metrics.py",
     "tests/classification/test_updates_cuda.py",
-    "tests/benchmarks/test_detection.py",
     "tests/benchmarks/test_gpu_streams.py",
     "tests/test_distributed.py",
     "tests/test_metric.py",
     "tests/test_state.py",
 )
-"""Paths of all tests with the mark ``gpu``."""
+"""Paths of the tests with the mark ``gpu``, without those whose examples the section parity runs."""
 MARK = "gpu"
 PROCESSES = 8
 """Each holds a context of CUDA, about half a gigabyte of the device."""

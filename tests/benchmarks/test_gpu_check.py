@@ -182,7 +182,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     monkeypatch.setattr(gpu_check, "device_facts", lambda _: {"name": "NVIDIA H200", "driver": "580"})
     monkeypatch.setattr(gpu_check, "KEPT", tmp_path / "kept")
-    monkeypatch.setattr(gpu_build, "build", lambda capability: f"built for {capability}")
+    monkeypatch.setattr(gpu_build, "build", lambda capability, seconds: f"built for {capability}")
     return monkeypatch
 
 
@@ -232,7 +232,7 @@ def test_a_part_goes_on_where_the_record_of_another_folder_ends(
         record: dict[str, Any] = json.loads(path.read_text())
         seen.append([list(record["sections"]), len(record["runs"]), path.parent, path.with_suffix(".log").exists()])
         record["sections"]["masks"] = {"seconds": 1.0, "ended": True, "checks": [entry("a", "pass")]}
-        path.with_suffix(".log").touch()
+        path.with_suffix(".log").write_text("said")
         return record
 
     gpu.setattr(gpu_check, "supervise", supervise)
@@ -313,7 +313,7 @@ def test_nothing_is_green_that_was_not_run() -> None:
 def test_a_build_that_fails_is_recorded_with_what_the_compiler_said(
     tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(capability: tuple[int, int]) -> str:
+    def fail(capability: tuple[int, int], seconds: float) -> str:
         raise gpu_build.BuildError("nvcc failed: no such option")
 
     gpu.setattr(gpu_build, "build", fail)
