@@ -1,7 +1,7 @@
 """Every CUDA kernel in the simulator, on tensors that begin at odd places of their memory, beside the CPU kernel.
 
 A process of its own, ``python -m tests.native.offsets SEED ...``, since ops look for the CUDA library where they are
-registered. ``VALOR_SIM_SEED`` takes the seeds by turns, and a tensor begins one, two or three elements into its memory.
+registered. ``VALOR_SIM_SEED`` takes the seeds by turns.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MOST_ELEMENTS = 6000
 
 def cases(seeds: list[str]) -> Iterator[tuple[str, Row, Example, tuple[Any, ...]]]:
     """Seed, row, example and its arguments at odd places, of each op with a CUDA kernel; seeds by turns."""
-    turns = itertools.cycle(seeds)
+    turns, numbers = itertools.cycle(seeds), itertools.count()
     for row in ROWS.values():
         for example in row.examples(True) if kernel_of(row) else ():
             leaves = [leaf for leaf in pytree.tree_leaves(example.arguments) if isinstance(leaf, Tensor)]
             if sum(leaf.numel() for leaf in leaves) <= MOST_ELEMENTS:
-                yield next(turns), row, example, moved_all(example.arguments)
+                yield next(turns), row, example, moved_all(example.arguments, next(numbers))
 
 
 def kernel_of(row: Row) -> Callable[..., Any] | None:
