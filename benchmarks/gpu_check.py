@@ -43,13 +43,13 @@ NEEDED = {
 }
 """Module to the consequence if it is not installed."""
 SECTIONS = (
-    *("parity", "tests", "waiting", "graphs", "nccl"), *("timing", "classification", "masks"), "sanitizer",
+    *("parity", "tests", "unseen", "waiting", "graphs", "nccl"), *("timing", "classification", "masks"), "sanitizer",
 )  # fmt: skip
 KEPT = ROOT / "build" / "gpu_check"
 """Folder of copies of records and logs, from which a later part goes on where its own folder has none."""
 FINISH = 8.0
 """Seconds of a part that are left for its summary."""
-RESERVE = 50.0
+RESERVE = 60.0
 """Seconds that the tests leave to the sections behind them."""
 
 
@@ -69,9 +69,9 @@ class Part:
 
 
 PARTS = {
-    1: Part(SECTIONS[:5], True, 240.0),
-    2: Part(SECTIONS[5:8], False, 300.0),
-    3: Part(SECTIONS[8:], False, 120.0),
+    1: Part(SECTIONS[:6], True, 240.0),
+    2: Part(SECTIONS[6:9], False, 300.0),
+    3: Part(SECTIONS[9:], False, 120.0),
 }
 WHOLE = Part(SECTIONS, False, 580.0)
 
@@ -217,7 +217,7 @@ def _inner(arguments: argparse.Namespace) -> int:
     path: Path | None = arguments.record
     record: Record = json.loads(path.read_text()) if path else {"runs": [{}], "sections": {}}
     record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    behind, device = bool({"waiting", "graphs", "nccl"} & set(arguments.only)), _device(arguments)
+    behind, device = bool({"unseen", "waiting", "graphs", "nccl"} & set(arguments.only)), _device(arguments)
     setup = gpu_sections.Setup(
         device,
         arguments.quick,

@@ -25,6 +25,7 @@ from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_record import standing
 from benchmarks.gpu_streams import check_streams
 from benchmarks.gpu_timing import COPY_BYTES, copy_bytes_per_second
+from benchmarks.gpu_unseen import check_unseen
 from benchmarks.gpu_works import Sizes, Work, sizes_for
 from testing.datasets import CASES, make
 from valor_gpu.ops import backends
@@ -90,6 +91,10 @@ def _tests(checks: Checks, setup: Setup) -> None:
     gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs, setup.reserve)
 
 
+def _unseen(checks: Checks, setup: Setup) -> None:
+    check_unseen(checks, setup.device)
+
+
 def _waiting(checks: Checks, setup: Setup) -> None:
     gpu_parity.check_waiting(checks, setup.device)
     gpu_classification.check_waiting(checks, setup.device)
@@ -138,6 +143,7 @@ def _sanitizer(checks: Checks, setup: Setup) -> None:
 SECTIONS: dict[str, Callable[[Checks, Setup], None]] = {
     "parity": _parity,
     "tests": _tests,
+    "unseen": _unseen,
     "waiting": _waiting,
     "graphs": _graphs,
     "nccl": _nccl,
