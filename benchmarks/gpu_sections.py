@@ -32,6 +32,8 @@ from valor_gpu.ops import backends
 
 DEVICE_LOST = 70
 """Exit code of a process after whose last check the device no longer answered."""
+MARGIN = 3.0
+"""Seconds between the end of a program and that of its check."""
 LEAST_SECONDS = 2.0
 """No check begins with less time than this before the deadline."""
 
@@ -66,8 +68,8 @@ class Setup:
     chosen: Collection[str] | None = None
 
     def left(self) -> float:
-        """Seconds before the deadline."""
-        return self.deadline - time.time()
+        """Seconds that a program may take which a check starts, so that the check ends before the deadline."""
+        return self.deadline - time.time() - MARGIN
 
     @cached_property
     def bandwidth(self) -> Later[float]:
@@ -210,7 +212,7 @@ class _Running:
         self._save(self._record)
 
     def _before(self, check: str, seconds: float) -> None:
-        left = self._setup.left()
+        left = self._setup.deadline - time.time()
         if left < LEAST_SECONDS:
             raise OutOfTime("no time was left")
         self._keep(check, since=time.time(), seconds=min(seconds, left), hangs_after=seconds)

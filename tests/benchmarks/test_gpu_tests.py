@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -192,3 +195,45 @@ def test_no_file_with_tests_of_a_device_is_left_out() -> None:
     listed = [Path(path) for path in gpu_tests.TESTS]
     assert {path for path in wanted if not any(path.is_relative_to(each) for each in listed)} == set()
     assert all(any(path.is_relative_to(each) for path in wanted) for each in listed)
+
+
+# A machine with a CUDA device, without pycocotools.
+PRETENDED = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pycocotools":
+            raise ModuleNotFoundError("No module named 'pycocotools'", name="pycocotools")
+sys.meta_path.insert(0, Missing())
+import torch
+torch.cuda.is_available = lambda: True
+"""
+IMPORTS = """
+import importlib, pathlib, pretended
+for path in sorted(pathlib.Path("benchmarks").glob("gpu_*.py")):
+    importlib.import_module(f"benchmarks.{path.stem}")
+"""
+
+
+@pytest.fixture
+def gpu_machine(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine as a GPU check finds it: no git and no pycocotools."""
+    (tmp_path / "pretended.py").write_text(PRETENDED)
+    return {**os.environ, "PATH": str(Path(sys.executable).parent), "PYTHONPATH": str(tmp_path)}
+
+
+@pytest.mark.slow
+def test_every_path_has_tests_and_imports_without_pycocotools_and_git(gpu_machine: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "pretended", "-q", "--collect-only", "-m", gpu_tests.MARK]
+    command += ["-o", "filterwarnings=default", *gpu_tests.TESTS]
+    done = subprocess.run(command, cwd=ROOT, env=gpu_machine, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    found = {Path(line.split("::")[0]) for line in done.stdout.splitlines() if "::" in line}
+    assert [path for path in gpu_tests.TESTS if not any(each.is_relative_to(path) for each in found)] == []
+
+
+@pytest.mark.slow
+def test_every_module_of_the_check_imports_without_pycocotools_and_git(gpu_machine: dict[str, str]) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", IMPORTS]
+    done = subprocess.run(command, cwd=ROOT, env=gpu_machine, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
